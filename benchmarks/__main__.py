@@ -1,0 +1,106 @@
+"""Measure one replicate: ``python -m benchmarks resnet50 precision=bf16 layout=channels_last``.
+
+Progress goes to stderr; the last line of stdout is the Result as JSON. Exit status 0 says that
+there is such a line, whatever became of the measurement; 2 says that the command line is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from benchmarks import catalog
+from benchmarks.contracts import Case, Protocol
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Parse, measure, print."""
+    options = _parser().parse_args(arguments)
+    try:
+        case = catalog.normalise(_case(options))
+        protocol = Protocol.model_validate_json(options.protocol)
+    except catalog.Refused as error:
+        print(error, file=sys.stderr)
+        return 2
+    except (ValueError, ValidationError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(_measured(options, case, protocol), flush=True)
+    return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks", description=(__doc__ or "").partition("\n")[0]
+    )
+    parser.add_argument("workload", help=f"one of: {', '.join(catalog.workloads())}")
+    parser.add_argument(
+        "axes", nargs="*", metavar="axis=value", help=f"axes: {', '.join(catalog.axes())}"
+    )
+    parser.add_argument("--preset", default="auto", help="full or tiny; by default what suits")
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, or cpu")
+    parser.add_argument("--protocol", default="{}", help="a Protocol as JSON, for other windows")
+    parser.add_argument("--seed", type=int, default=0, help="seed of weights and of input order")
+    parser.add_argument("--data-root", type=Path, help="your own ImageFolder or token file")
+    parser.add_argument("--events-fd", type=int, help="write progress events to this descriptor")
+    return parser
+
+
+def _case(options: argparse.Namespace) -> Case:
+    pairs = [setting.partition("=") for setting in options.axes]
+    for axis, equals, value in pairs:
+        if not (axis and equals and value):
+            raise ValueError(f"Write an axis as axis=value, not {axis + equals + value!r}.")
+    return Case(
+        workload=options.workload,
+        preset=options.preset,
+        axes={axis: value for axis, _, value in pairs},
+    )
+
+
+def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> str:
+    """The Result as one line of JSON; torch is imported here, when the names are known good."""
+    from_s = time.perf_counter()
+    import torch  # noqa: PLC0415 - seconds that a mistyped name need not wait for
+
+    from benchmarks.measure.progress import Reporter  # noqa: PLC0415
+    from benchmarks.measure.session import Request, measure  # noqa: PLC0415
+    from benchmarks.workload import Context  # noqa: PLC0415
+
+    import_s = time.perf_counter() - from_s
+    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type == "cuda" and device.index is None:
+        device = torch.device("cuda", 0)
+    context = Context(device=device, cache=_cache(), data_root=options.data_root, seed=options.seed)
+    request = Request(case, protocol, context, _repro(options, case), import_s)
+    with Reporter(options.events_fd, case.key) as reporter:
+        return measure(request, reporter).model_dump_json()
+
+
+def _cache() -> Path:
+    named = os.environ.get("THROUGHLINE_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(named) if named else Path(home) / "throughline"
+
+
+def _repro(options: argparse.Namespace, case: Case) -> str:
+    """A command that measures this case again, with nothing left to a default of the day."""
+    words = ["python", "-m", "benchmarks", case.workload]
+    words += [f"{axis}={value}" for axis, value in case.axes.items()]
+    words += ["--preset", case.preset, "--seed", str(options.seed)]
+    if options.protocol != "{}":
+        words += ["--protocol", options.protocol]
+    if options.data_root:
+        words += ["--data-root", str(options.data_root)]
+    return shlex.join(words)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,33 @@
+"""Arithmetic of the forward and backward pass; weights and optimizer state stay in fp32.
+
+tf32: NVIDIA's 19-bit format inside matrix products and convolutions (Ampere and later).
+bf16, fp16: `torch.autocast`; fp16 with `torch.amp.GradScaler`, because its range needs one.
+"""
+
+from dataclasses import replace
+
+import torch
+
+from benchmarks.workload import Recipe
+
+DEFAULT = "fp32"
+VALUES = {
+    "fp32": "IEEE single precision throughout",
+    "tf32": "fp32 storage, TF32 matrix products and convolutions",
+    "bf16": "autocast to bfloat16",
+    "fp16": "autocast to float16 with gradient scaling",
+}
+NEEDS = {"tf32": {"device": ("cuda",)}, "fp16": {"device": ("cuda",)}}
+
+
+def apply(value: str, recipe: Recipe) -> Recipe:
+    """Choose the arithmetic."""
+    match value:
+        case "tf32":
+            return replace(recipe, tf32=True)
+        case "bf16":
+            return replace(recipe, autocast=torch.bfloat16)
+        case "fp16":
+            return replace(recipe, autocast=torch.float16, scale_gradients=True)
+        case _:
+            return recipe

@@ -1,0 +1,185 @@
+"""Finds workloads and axes by file name, and reads what they declare without importing them.
+
+A workload or an axis is one file; its literals (`ITEM`, `PRESETS`, `DEFAULT`, `VALUES` ...) are
+read from the syntax tree, so the service can list and check names without torch.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+from benchmarks.contracts import Case
+
+T = TypeVar("T")
+
+_HERE = Path(__file__).parent
+_PRESET_OF_DEVICE = {"cuda": "full", "cpu": "tiny"}
+
+
+class UnknownName(ValueError):
+    """A workload, preset, axis or value that this version does not have."""
+
+
+class Refused(ValueError):
+    """A combination that cannot run; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True)
+class WorkloadEntry:
+    """What a workload file declares."""
+
+    name: str
+    summary: str
+    item: str
+    """What throughput counts: ``img`` or ``token``."""
+    facts: Mapping[str, str]
+    """What axes may ask for, such as ``{"input": "images"}``."""
+    presets: Mapping[str, Mapping[str, int]]
+
+
+@dataclass(frozen=True)
+class AxisEntry:
+    """What an axis file declares."""
+
+    name: str
+    summary: str
+    default: str
+    """PyTorch's own default; a case does not name it."""
+    values: Mapping[str, str]
+    """Each value with one line that explains it."""
+    pattern: str | None = None
+    """Further values that are accepted, as a regular expression over the whole value."""
+    needs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
+
+    def accepts(self, value: str) -> bool:
+        """Say whether ``value`` is one of this axis's values."""
+        return value in self.values or bool(self.pattern and re.fullmatch(self.pattern, value))
+
+
+def _declared(path: Path) -> dict[str, Any]:
+    """Read a module's docstring and its literal upper-case assignments."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    found: dict[str, Any] = {"summary": (ast.get_docstring(tree) or "").partition("\n")[0]}
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
+                pass
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if (
+                name.isupper()
+            ):
+                pass
+            case _:
+                continue
+        try:
+            found[name] = ast.literal_eval(value)
+        except ValueError:
+            continue  # a constant that is computed is the module's own affair
+    return found
+
+
+def _files(folder: str) -> list[Path]:
+    return sorted(path for path in (_HERE / folder).glob("*.py") if not path.stem.startswith("_"))
+
+
+@cache
+def workloads() -> Mapping[str, WorkloadEntry]:
+    """Every workload in ``benchmarks/workloads/``, by name."""
+    entries = {}
+    for path in _files("workloads"):
+        told = _declared(path)
+        entries[path.stem] = WorkloadEntry(
+            path.stem, told["summary"], told["ITEM"], told.get("FACTS", {}), told["PRESETS"]
+        )
+    return entries
+
+
+@cache
+def axes() -> Mapping[str, AxisEntry]:
+    """Every axis in ``benchmarks/axes/``, by name."""
+    entries = {}
+    for path in _files("axes"):
+        told = _declared(path)
+        entries[path.stem] = AxisEntry(
+            path.stem,
+            told["summary"],
+            told["DEFAULT"],
+            told["VALUES"],
+            told.get("PATTERN"),
+            told.get("NEEDS", {}),
+        )
+    return entries
+
+
+def _known(kind: str, name: str, among: Mapping[str, T]) -> T:
+    try:
+        return among[name]
+    except KeyError:
+        raise UnknownName(
+            f"There is no {kind} {name!r}; choose one of: {', '.join(among)}."
+        ) from None
+
+
+def normalise(case: Case, device: str | None = None) -> Case:
+    """Check every name and leave out what equals a default, so that equal cases are equal values.
+
+    With ``device`` (``cuda`` or ``cpu``) the preset ``auto`` becomes that device's preset and the
+    combination is checked against it; without, whatever depends on the device is left open.
+
+    Raises:
+        UnknownName: a name that the catalog does not have.
+        Refused: a combination that cannot run.
+    """
+    workload = _known("workload", case.workload, workloads())
+    preset = case.preset
+    if preset == "auto" and device is not None:
+        preset = _PRESET_OF_DEVICE[device]
+    if preset != "auto":
+        _known(f"preset of {case.workload}", preset, workload.presets)
+    chosen = {name: _checked(name, value) for name, value in case.axes.items()}
+    _refuse_impossible(workload, chosen, device)
+    named = {name: value for name, value in chosen.items() if value != axes()[name].default}
+    return Case(workload=case.workload, preset=preset, axes=dict(sorted(named.items())))
+
+
+def settings(case: Case) -> dict[str, str]:
+    """The value of ``case`` on every axis, defaults included."""
+    return {name: case.axes.get(name, axis.default) for name, axis in axes().items()}
+
+
+def _checked(name: str, value: str) -> str:
+    axis = _known("axis", name, axes())
+    if not axis.accepts(value):
+        choices = ", ".join(
+            [*axis.values, *([f"a value like {axis.pattern}"] if axis.pattern else [])]
+        )
+        raise UnknownName(f"Axis {name!r} has no value {value!r}; choose one of: {choices}.")
+    return value
+
+
+def _refuse_impossible(
+    workload: WorkloadEntry, chosen: Mapping[str, str], device: str | None
+) -> None:
+    facts = {name: chosen.get(name, axis.default) for name, axis in axes().items()}
+    facts |= workload.facts
+    if device is not None:
+        facts["device"] = device
+    for name, value in chosen.items():
+        for fact, allowed in axes()[name].needs.get(value, {}).items():
+            if fact in facts and facts[fact] not in allowed:
+                raise Refused(
+                    f"{name}={value} needs {fact}={' or '.join(allowed)}, "
+                    f"and {_owner(fact, workload, device)} has {fact}={facts[fact]}."
+                )
+
+
+def _owner(fact: str, workload: WorkloadEntry, device: str | None) -> str:
+    if fact == "device" and device is not None:
+        return "this worker"
+    return workload.name if fact in workload.facts else "this case"

@@ -1,0 +1,174 @@
+"""Hardware and software fingerprint of the process that measures."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import importlib.metadata
+import os
+import platform
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import torch
+
+from benchmarks.contracts import Environment
+
+_PACKAGES = ("numpy", "pillow", "triton", "pytorch-triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
+"""Named one by one beside the digest over all, because they explain changes of speed."""
+_VARIABLES = ("CUDA_", "CUDNN_", "NCCL_", "PYTORCH_", "TORCH_", "OMP_", "MKL_", "KMP_", "MALLOC_")
+"""Variables of the environment that change speed begin so."""
+_PRIVATE = ("CACHE", "TOKEN", "SECRET", "PASSWORD", "KEY")
+"""Such variables differ on every run or must not leave the machine."""
+
+
+def capture(device: torch.device, flags: dict[str, str], data_name: str) -> Environment:
+    """Describe this node and this process.
+
+    Args:
+        device: where the case is measured.
+        flags: what `benchmarks.measure.flags` put in force.
+        data_name: which input data are read.
+    """
+    facts = dict(flags)
+    facts |= {f"hw.{name}": value for name, value in _hardware(device)}
+    facts |= {f"sw.{name}": value for name, value in _software()}
+    facts |= {"sw.data": data_name}
+    return Environment(facts={name: _line(value) for name, value in facts.items() if value})
+
+
+def _line(value: str) -> str:
+    return "".join(c if c.isprintable() else " " for c in value)[:500]
+
+
+def _hardware(device: torch.device) -> Iterator[tuple[str, str]]:
+    yield "device", device.type
+    yield "host", platform.node()
+    yield "arch", platform.machine()
+    yield "cpu.model", _cpu_model()
+    yield "cpu.count", str(os.cpu_count())
+    yield "cpu.usable", str(_usable_cpus())
+    yield "cpu.governor", _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
+    yield "memory_b", str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    yield "numa_nodes", str(len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1)
+    if device.type == "cuda":
+        yield from _gpu(device)
+
+
+def _gpu(device: torch.device) -> Iterator[tuple[str, str]]:
+    told = torch.cuda.get_device_properties(device)
+    yield "gpu.name", told.name
+    yield "gpu.sm_count", str(told.multi_processor_count)
+    yield "gpu.memory_b", str(told.total_memory)
+    yield "gpu.capability", f"{told.major}.{told.minor}"
+    yield "gpu.count", str(torch.cuda.device_count())
+    yield "gpu.uuid", f"GPU-{told.uuid}"
+    yield from _nvml(f"GPU-{told.uuid}")
+
+
+def _nvml(uuid: str) -> Iterator[tuple[str, str]]:
+    """What only the driver's management library knows; nothing where it is missing."""
+    try:
+        import pynvml  # noqa: PLC0415 - absent on machines without an NVIDIA GPU
+
+        pynvml.nvmlInit()
+        gpu = pynvml.nvmlDeviceGetHandleByUUID(uuid)
+    except Exception:  # a fingerprint is never worth a failed measurement
+        return
+    readings = {
+        "gpu.driver": pynvml.nvmlSystemGetDriverVersion,
+        "gpu.vbios": lambda: pynvml.nvmlDeviceGetVbiosVersion(gpu),
+        "gpu.power_limit_w": lambda: pynvml.nvmlDeviceGetEnforcedPowerLimit(gpu) // 1000,
+        "gpu.max_sm_clock_hz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(gpu, 1) * 10**6,
+        "gpu.max_memory_clock_hz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(gpu, 2) * 10**6,
+        "gpu.ecc": lambda: pynvml.nvmlDeviceGetEccMode(gpu)[0],
+        "gpu.mig": lambda: pynvml.nvmlDeviceGetMigMode(gpu)[0],
+        "gpu.pcie_generation": lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
+        "gpu.pcie_width": lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
+    }
+    for name, read in readings.items():
+        with contextlib.suppress(pynvml.NVMLError):
+            yield name, str(read())  # type: ignore[no-untyped-call]
+
+
+def _software() -> Iterator[tuple[str, str]]:
+    yield "python", platform.python_version()
+    yield "torch", torch.__version__
+    yield "torch_git", str(torch.version.git_version)
+    yield "cuda", torch.version.cuda or ""
+    if torch.version.cuda:
+        yield "cudnn", str(torch.backends.cudnn.version() or "")  # type: ignore[no-untyped-call]
+    yield "kernel", platform.release()
+    yield "os", _os_name()
+    yield "libc", "-".join(platform.libc_ver())
+    for package in _PACKAGES:
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            yield f"package.{package}", importlib.metadata.version(package)
+    yield "packages", _packages_digest()
+    yield "source", _source_revision()
+    for name in sorted(os.environ):
+        if name.startswith(_VARIABLES) and not any(word in name for word in _PRIVATE):
+            yield f"env.{name}", os.environ[name]
+
+
+def _packages_digest() -> str:
+    """One digest over every installed distribution and its version."""
+    frozen = sorted(
+        {f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}
+    )
+    return hashlib.sha256("\n".join(frozen).encode()).hexdigest()[:16]
+
+
+def _source_revision() -> str:
+    """Commit of the folder that holds this package, marked when it has changes."""
+    here = Path(__file__).resolve().parent
+    commit = _git(here, "rev-parse", "--short=12", "HEAD")
+    changed = _git(here, "status", "--porcelain", "-uno", "--", ".")
+    return f"{commit}+dirty" if commit and changed else commit
+
+
+def _git(folder: Path, *words: str) -> str:
+    """What git answers in ``folder``; nothing where there is no git or no repository."""
+    try:
+        asked = subprocess.run(
+            ["git", "-C", str(folder), *words],
+            capture_output=True,
+            text=True,
+            timeout=5,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return ""
+    return asked.stdout.strip() if asked.returncode == 0 else ""
+
+
+def _usable_cpus() -> int:
+    """CPUs that this process may use: its affinity, cut to the control group's quota."""
+    affinity = len(os.sched_getaffinity(0))
+    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
+    if not (quota.isdigit() and period.isdigit()):
+        return affinity
+    return max(1, min(affinity, round(int(quota) / int(period))))
+
+
+def _cpu_model() -> str:
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in ("model name", "Model", "cpu model"):
+            return value.strip()
+    return platform.processor() or platform.machine()
+
+
+def _os_name() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", platform.system())
+    except OSError:
+        return platform.system()
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="utf-8").strip()
+    except OSError:
+        return ""

@@ -1,0 +1,1 @@
+"""How one throughput number comes to be."""

@@ -1,0 +1,63 @@
+"""What warm-up watches beside the step times: compiler, allocator, temperature."""
+
+from __future__ import annotations
+
+import resource
+from collections.abc import Callable
+
+import torch
+
+from benchmarks.measure.warmup import Reading
+
+
+def reader(device: torch.device) -> Callable[[], Reading]:
+    """A function that reads the present conditions of this process and ``device``."""
+    temperature = _temperature_reader(device)
+
+    def read() -> Reading:
+        return Reading(counters=_counters(device), temperature_c=temperature())
+
+    return read
+
+
+def _counters(device: torch.device) -> tuple[int, ...]:
+    graphs = _unique_graphs()
+    if device.type != "cuda":
+        return (graphs,)
+    memory = torch.cuda.memory_stats(device)
+    return (graphs, memory["reserved_bytes.all.current"], memory["num_alloc_retries"])
+
+
+def _unique_graphs() -> int:
+    """Graphs that the compiler has made; 0 while nothing was compiled."""
+    try:
+        from torch._dynamo.utils import counters  # noqa: PLC0415 - slow, and needed only here
+    except ImportError:
+        return 0
+    return int(counters["stats"]["unique_graphs"])
+
+
+def _temperature_reader(device: torch.device) -> Callable[[], float | None]:
+    if device.type != "cuda":
+        return lambda: None
+
+    def read() -> float | None:
+        try:
+            return float(torch.cuda.temperature(device))
+        except Exception:  # no management library: then temperature is not awaited
+            return None
+
+    return read
+
+
+def peak_memory(device: torch.device) -> tuple[int, int]:
+    """Most bytes held for tensors, and reserved, since `reset_peak`; on a CPU: resident ever."""
+    if device.type == "cuda":
+        return torch.cuda.max_memory_allocated(device), torch.cuda.max_memory_reserved(device)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, 0
+
+
+def reset_peak(device: torch.device) -> None:
+    """Start counting peak memory anew, where the device can."""
+    if device.type == "cuda":
+        torch.cuda.reset_peak_memory_stats(device)

@@ -1,0 +1,165 @@
+"""From step times to a rate with an interval, and to the decision to stop. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import stdtrit
+
+from benchmarks.contracts import Pass, Protocol, StopReason, Trace
+from benchmarks.measure.loop import StepTimes, Timed
+
+Floats = NDArray[np.float64]
+
+LAG1_LIMIT = 0.3
+"""Above this the block means are not independent enough, and blocks are doubled."""
+PLATEAU = 4
+"""So many half-widths in a row within `PLATEAU_SPAN` mean that more steps teach nothing."""
+PLATEAU_SPAN = 0.05
+
+
+@dataclass(frozen=True)
+class Interval:
+    """Student-t interval over block means."""
+
+    half_width: float
+    """Relative to the mean."""
+    block_steps: int
+    lag1: float
+    n_eff: float
+
+
+def block_length(step_s: float, protocol: Protocol) -> int:
+    """Steps per block: enough of them, and long enough, for block means to be meaningful."""
+    by_time = math.ceil(protocol.block_min_s / max(step_s, 1e-9))
+    return max(protocol.block_min_steps, by_time)
+
+
+def interval(step_s: Sequence[float], block_steps: int) -> Interval | None:
+    """95 % interval of the mean step time, from blocks; None with fewer than two blocks.
+
+    Blocks are doubled while neighbouring block means are correlated and eight would remain.
+    """
+    while True:
+        means = _block_means(step_s, block_steps)
+        if len(means) < 2:
+            return None
+        lag1 = _lag1(means)
+        if lag1 <= LAG1_LIMIT or len(means) < 16:
+            break
+        block_steps *= 2
+    n = len(means)
+    half = float(stdtrit(n - 1, 0.975)) * float(means.std(ddof=1)) / math.sqrt(n)
+    spread = max(0.0, min(lag1, 0.99))
+    n_eff = n * (1 - spread) / (1 + spread)
+    return Interval(half / float(means.mean()), block_steps, lag1, n_eff)
+
+
+def _block_means(step_s: Sequence[float], block_steps: int) -> Floats:
+    whole = len(step_s) // block_steps
+    kept = np.asarray(step_s[: whole * block_steps], dtype=np.float64)
+    means: Floats = kept.reshape(whole, block_steps).mean(axis=1)
+    return means
+
+
+def _lag1(values: Floats) -> float:
+    centred = values - values.mean()
+    total = float(centred @ centred)
+    return float(centred[:-1] @ centred[1:]) / total if total > 0 else 0.0
+
+
+@dataclass
+class StopRule:
+    """Decides at block boundaries when a timed pass has seen enough."""
+
+    protocol: Protocol
+    block_steps: int
+    reason: StopReason = StopReason.TIME
+    _elapsed_s: float = 0.0
+    _counted: int = 0
+    _half_widths: list[float] = field(default_factory=list)
+
+    def __call__(self, times: StepTimes) -> bool:
+        """Say whether to stop; the reason is then in ``reason``."""
+        steps = len(times.step)
+        if steps - self._counted < self.block_steps:
+            return False
+        self._elapsed_s += sum(times.step[self._counted :])
+        self._counted = steps
+        reason = self._decide(times.step)
+        if reason is not None:
+            self.reason = reason
+        return reason is not None
+
+    def _decide(self, step_s: Sequence[float]) -> StopReason | None:
+        blocks = len(step_s) // self.block_steps
+        floors = (
+            len(step_s) >= self.protocol.window_min_steps
+            and blocks >= self.protocol.window_min_blocks
+            and self._elapsed_s >= self.protocol.window_min_s
+        )
+        if floors:
+            found = interval(step_s, self.block_steps)
+            if found is not None:
+                self._half_widths.append(found.half_width)
+                if found.half_width <= self.protocol.precision:
+                    return StopReason.PRECISE
+                if self._flat():
+                    return StopReason.PLATEAU
+        if self._elapsed_s >= self.protocol.window_max_s:
+            return StopReason.TIME
+        enough_blocks = blocks >= self.protocol.window_max_blocks
+        return StopReason.STEPS if floors and enough_blocks else None
+
+    def _flat(self) -> bool:
+        last = self._half_widths[-PLATEAU:]
+        return len(last) == PLATEAU and max(last) <= min(last) * (1 + PLATEAU_SPAN)
+
+
+def summarise(timed: Timed, items_per_step: int, rule: StopRule, *, queued: bool) -> Pass:
+    """The contract's `Pass` of a finished pass. No step is left out.
+
+    Args:
+        timed: what the loop measured.
+        items_per_step: what throughput counts, per step.
+        rule: the rule that ended it.
+        queued: whether the device works from a queue, so that it can run dry; a CPU does not.
+    """
+    times = timed.times
+    steps = np.asarray(times.step)
+    rate = items_per_step * len(steps) / float(steps.sum())
+    found = interval(times.step, rule.block_steps)
+    p50, p90, p99 = (float(v) for v in np.percentile(steps, [50, 90, 99]))
+    return Pass(
+        window=timed.window,
+        steps=len(steps),
+        block_steps=found.block_steps if found else rule.block_steps,
+        rate=rate,
+        half_width=rate * found.half_width if found else None,
+        lag1=found.lag1 if found else None,
+        n_eff=found.n_eff if found else None,
+        stop=rule.reason,
+        p50_s=p50,
+        p90_s=p90,
+        p99_s=p99,
+        max_s=float(steps.max()),
+        stall_s=_mean(times.stall),
+        copy_s=_mean(times.copy),
+        work_s=_mean(times.work),
+        enqueue_s=_mean(times.enqueue),
+        drained=_mean(times.drained) if queued else None,
+        wall_s=timed.wall_s,
+        step_trace=Trace.of(times.step),
+        stall_trace=Trace.of(times.stall),
+        copy_trace=Trace.of(times.copy),
+        work_trace=Trace.of(times.work),
+    )
+
+
+def _mean(values: Sequence[float]) -> float:
+    # Two marks recorded back to back can read a hair below zero.
+    return max(0.0, sum(values) / len(values))

@@ -1,0 +1,71 @@
+"""Turns what can go wrong in a child process into a status and one sentence."""
+
+from __future__ import annotations
+
+import re
+
+import torch
+
+from benchmarks.catalog import Refused
+from benchmarks.contracts import Status
+
+_HOST_OOM = re.compile(r"DefaultCPUAllocator|can't allocate memory|Cannot allocate memory")
+_SHARED_MEMORY = re.compile(r"Bus error|shared memory|No space left on device: '/dev/shm")
+_NO_COMPILER = re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler")
+
+
+class BadData(ValueError):
+    """The user's data cannot be read; the message says what to give instead."""
+
+
+def classify(error: BaseException, batch: int) -> tuple[Status, str]:
+    """The status and the sentence that a failed measurement is stored with.
+
+    Args:
+        error: what ended the measurement.
+        batch: samples per step, for the sentence about memory.
+    """
+    text = str(error)
+    if isinstance(error, Refused):
+        return Status.UNSUPPORTED, text
+    if isinstance(error, torch.OutOfMemoryError | MemoryError) or _HOST_OOM.search(text):
+        return Status.OOM, (
+            f"A batch of {batch} does not fit in this device's memory: "
+            "choose a smaller batch=, or a precision that needs less."
+        )
+    if _is_compile_error(error):
+        return Status.COMPILE_ERROR, _compile_sentence(text)
+    if _SHARED_MEMORY.search(text):
+        return Status.RUNTIME_ERROR, (
+            "A loader process died for lack of shared memory: enlarge /dev/shm "
+            "(in a container: --shm-size or ipc: host) or use fewer workers."
+        )
+    return Status.RUNTIME_ERROR, f"{type(error).__name__}: {_first_line(text)}"
+
+
+def _is_compile_error(error: BaseException) -> bool:
+    """Torch's compiler raises from several modules, with no common class to name."""
+    chain: list[BaseException] = []
+    link: BaseException | None = error
+    while link is not None and link not in chain:
+        chain.append(link)
+        link = link.__cause__
+    return any(
+        type(e).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx", "triton"))
+        for e in chain
+    )
+
+
+def _compile_sentence(text: str) -> str:
+    if _NO_COMPILER.search(text):
+        return (
+            "torch.compile found no C++ compiler on this worker: install one (apt-get install g++) "
+            "or measure with compile=off."
+        )
+    return f"torch.compile failed: {_first_line(text)}"
+
+
+def _first_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    printable = re.sub(r"[\x00-\x1f\x7f]", " ", lines[0] if lines else "no message")
+    return printable[:400]

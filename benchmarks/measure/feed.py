@@ -1,0 +1,79 @@
+"""Where batches come from: the real loader (FULL) or a ring on the device (SYNTH)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence, Sized
+from typing import cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from benchmarks.measure.failures import BadData
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Recipe
+
+RING = 4
+"""Batches kept on the device for SYNTH: more than one, so that no step reuses its own cache."""
+PREFETCH = 2
+"""Batches that each loader process prepares ahead: PyTorch's default, named so that it stays."""
+
+
+class EndlessShuffle(Sampler[int]):
+    """Shuffled epochs without end, so that no epoch's start falls into a timed pass."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        """Indices of one shuffled epoch after another; the same seed gives the same order."""
+        order = torch.Generator().manual_seed(self._seed)
+        while True:
+            yield from torch.randperm(self._size, generator=order).tolist()
+
+
+def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
+    """The real `DataLoader` of ``recipe``: whole batches only, in an order fixed by ``seed``.
+
+    Raises:
+        BadData: the data set is empty.
+    """
+    size = len(cast(Sized, recipe.dataset))
+    if size == 0:
+        raise BadData("The data set is empty: give a --data-root with at least one sample in it.")
+    options = dict(recipe.loader_options)
+    if options.get("num_workers", 0) > 0:
+        options.setdefault("prefetch_factor", PREFETCH)
+    return DataLoader(
+        recipe.dataset,
+        batch_size=recipe.batch,
+        sampler=EndlessShuffle(size, seed),
+        drop_last=True,
+        generator=torch.Generator().manual_seed(seed),
+        **options,
+    )
+
+
+def queue_batches(recipe: Recipe) -> int:
+    """Batches that can lie ready in the loader's queue; 0 without loader processes."""
+    workers = int(recipe.loader_options.get("num_workers", 0))
+    return workers * PREFETCH + 2 if workers else 0
+
+
+def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:
+    """Throw away what the loader has prepared.
+
+    A pause (compiling, rewinding) fills the queue, and a pass that starts with a full queue runs
+    faster than the loader can sustain. A pass that starts with an empty one does not: a loader
+    that keeps up fills it again, and one that does not is seen at its own rate from the start.
+    """
+    for _ in range(queue_batches(recipe)):
+        next(batches)
+
+
+def ring(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> Iterator[Batch]:
+    """Real batches from ``feed``, placed on the device once and then given round and round."""
+    placed = [trainer.place(next(feed)) for _ in range(RING)]
+    return itertools.cycle(placed)

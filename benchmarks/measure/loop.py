@@ -1,0 +1,116 @@
+"""The timed loop: three marks per step, no synchronisation per step.
+
+A step runs from the end of the step before it to its own end. Within it:
+
+* ``stall``: end of the step before, to the moment the next batch was there (device idle);
+* ``copy``:  that moment, to the batch being on the device;
+* ``work``:  from there to the end: forward, backward, update.
+
+The host waits only for the step before the last but one. That bounds how far it runs ahead and
+never empties the device's queue, and it lets times be read while the loop goes on.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import torch
+from torch import Tensor
+
+from benchmarks.contracts import Window
+from benchmarks.measure.marks import Mark, drain, maker
+from benchmarks.measure.trainer import Trainer
+
+RUN_AHEAD = 2
+"""Steps that the host may be ahead of the device."""
+
+
+@dataclass
+class StepTimes:
+    """Times of finished steps, in seconds, in order."""
+
+    step: list[float] = field(default_factory=list)
+    stall: list[float] = field(default_factory=list)
+    copy: list[float] = field(default_factory=list)
+    work: list[float] = field(default_factory=list)
+    enqueue: list[float] = field(default_factory=list)
+    drained: list[bool] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Timed:
+    """A finished pass."""
+
+    times: StepTimes
+    window: Window
+    wall_s: float
+    loss: float
+    """Loss of the last step, read after the pass."""
+
+
+@dataclass(slots=True)
+class _Queued:
+    ready: Mark
+    start: Mark
+    end: Mark
+    enqueue_s: float = 0.0
+    drained: bool = True
+
+    def read_into(self, times: StepTimes, before: Mark) -> None:
+        times.step.append(before.elapsed_time(self.end) / 1e3)
+        times.stall.append(before.elapsed_time(self.ready) / 1e3)
+        times.copy.append(self.ready.elapsed_time(self.start) / 1e3)
+        times.work.append(self.start.elapsed_time(self.end) / 1e3)
+        times.enqueue.append(self.enqueue_s)
+        times.drained.append(self.drained)
+
+
+def run(
+    trainer: Trainer, feed: Iterator[Sequence[Tensor]], enough: Callable[[StepTimes], bool]
+) -> Timed:
+    """Step until ``enough`` says so; it sees the finished steps, at most two late.
+
+    Args:
+        trainer: what steps.
+        feed: batches without end, on the host (FULL) or on the device (SYNTH).
+        enough: called once per finished step; must be quick.
+    """
+    new_mark, times, queued = maker(trainer.device), StepTimes(), deque[_Queued]()
+    drain(trainer.device)
+    start_s, wall_from = time.monotonic(), time.perf_counter()
+    before = new_mark()
+    before.record()
+    while True:
+        queued.append(item := _Queued(new_mark(), new_mark(), new_mark()))
+        batch = next(feed)
+        item.ready.record()
+        placed = trainer.place(batch)
+        item.start.record()
+        item.drained = len(queued) < 2 or queued[-2].end.query()
+        from_s = time.perf_counter()
+        loss = trainer.step(placed)
+        item.end.record()
+        item.enqueue_s = time.perf_counter() - from_s
+        if len(queued) > RUN_AHEAD:
+            queued[0].end.synchronize()
+            before = _finish(queued.popleft(), times, before)
+            if enough(times):
+                break
+    drain(trainer.device)
+    wall_s, end_s = time.perf_counter() - wall_from, time.monotonic()
+    while queued:
+        before = _finish(queued.popleft(), times, before)
+    return Timed(times, Window(start_s=start_s, end_s=end_s), wall_s, _value(loss))
+
+
+def _finish(item: _Queued, times: StepTimes, before: Mark) -> Mark:
+    item.read_into(times, before)
+    return item.end
+
+
+def _value(loss: Tensor) -> float:
+    with torch.no_grad():
+        return float(loss)

@@ -1,0 +1,93 @@
+"""Samples of a replicate, and one Result out of several. Pure, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
+from benchmarks.measure.verdict import input_stall, judge
+
+_HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
+
+
+def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
+    """What one replicate says of each metric."""
+    full, synth = replicate.full, replicate.synth
+    unit = f"{item}/s"
+    return (
+        _sample("throughput", unit, _HIGHER, full.rate, full.half_width),
+        _sample("throughput_synth", unit, _HIGHER, synth.rate, synth.half_width),
+        _sample("step_time", "s", _LOWER, *_step_time(full)),
+        _sample("step_time_synth", "s", _LOWER, *_step_time(synth)),
+        _sample("input_stall", "1", _LOWER, input_stall(full.rate, synth.rate)),
+        _sample("first_step_time", "s", _LOWER, replicate.warmup.first_step_s),
+        _sample("peak_memory", "B", _LOWER, float(replicate.peak_memory_b)),
+    )
+
+
+def _step_time(timed: Pass) -> tuple[float, float | None]:
+    """Mean step time of a pass, and its half-width: relative widths of a rate and its inverse."""
+    step_s = sum(timed.step_trace.values()) / timed.steps
+    relative = None if timed.half_width is None else timed.half_width / timed.rate
+    return step_s, None if relative is None else step_s * relative
+
+
+def _sample(
+    metric: str, unit: str, direction: Direction, value: float, half_width: float | None = None
+) -> Sample:
+    return Sample(
+        metric=metric,
+        unit=unit,
+        direction=direction,
+        values=(value,),
+        half_widths=None if half_width is None else (half_width,),
+    )
+
+
+def merge(results: Sequence[Result]) -> Result:
+    """One Result out of the replicates of one job, in the order in which they ran.
+
+    The first replicate that is not ok stands for the whole: its status and reason are the job's,
+    and the replicates before it are kept with it, so that nothing measured is thrown away.
+
+    Raises:
+        ValueError: there are no results, or they are of different cases.
+    """
+    if not results:
+        raise ValueError("a job needs at least one replicate")
+    if len({result.case.key for result in results}) > 1:
+        raise ValueError("replicates of different cases cannot be merged")
+    failed = next((result for result in results if result.status is not Status.OK), None)
+    last = failed or results[-1]
+    replicates = tuple(r for result in results for r in result.replicates)
+    update: dict[str, object] = {
+        "measured_at": results[0].measured_at,
+        "replicates": replicates,
+        "flags": tuple(dict.fromkeys(flag for result in results for flag in result.flags)),
+    }
+    if failed is None:
+        update |= {
+            "samples": _merged_samples(results),
+            "verdict": judge(replicates),
+        }
+    return last.model_copy(update=update)
+
+
+def _merged_samples(results: Sequence[Result]) -> tuple[Sample, ...]:
+    """Each metric that every replicate has, with one value per replicate."""
+    by_metric: dict[str, list[Sample]] = {}
+    for result in results:
+        for sample in result.samples:
+            by_metric.setdefault(sample.metric, []).append(sample)
+    whole = (group for group in by_metric.values() if len(group) == len(results))
+    return tuple(_joined(group) for group in whole)
+
+
+def _joined(group: Sequence[Sample]) -> Sample:
+    widths = [width for sample in group for width in sample.half_widths or ()]
+    return group[0].model_copy(
+        update={
+            "values": tuple(value for sample in group for value in sample.values),
+            "half_widths": tuple(widths) if len(widths) == len(group) else None,
+        }
+    )

@@ -1,0 +1,80 @@
+"""A recipe made runnable: one call is one optimizer step."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from benchmarks.workload import Batch, Recipe
+
+
+class Trainer:
+    """Model, optimizer and scaler of one recipe on one device."""
+
+    def __init__(self, recipe: Recipe, device: torch.device) -> None:
+        self.recipe = recipe
+        self.device = device
+        self.model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
+        self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)
+        self.scaler = torch.amp.GradScaler(device.type) if recipe.scale_gradients else None
+        self._forward = self._loss
+        if recipe.compile_options is not None:
+            self._forward = torch.compile(self._loss, **recipe.compile_options)
+        self._start = {
+            name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()
+        }
+
+    def _loss(self, batch: Batch) -> Tensor:
+        return self.recipe.loss(self.model, batch)
+
+    @property
+    def parameters(self) -> int:
+        """How many parameters are trained; tied ones count once."""
+        return sum(parameter.numel() for parameter in self.model.parameters())
+
+    def place(self, batch: Sequence[Tensor]) -> Batch:
+        """Bring a batch onto the device in the recipe's layout; no copy if it is there."""
+        placed = (t.to(self.device, non_blocking=self.recipe.non_blocking) for t in batch)
+        layout = self.recipe.memory_format
+        return tuple(t.contiguous(memory_format=layout) if t.dim() == 4 else t for t in placed)
+
+    def step(self, batch: Batch) -> Tensor:
+        """Forward, backward, update, gradients dropped; nothing waits for the device.
+
+        Returns:
+            The loss, a scalar tensor on the device.
+        """
+        with self._autocast():
+            loss = self._forward(batch)
+        if self.scaler is None:
+            loss.backward()  # type: ignore[no-untyped-call]
+            self.optimizer.step()
+        else:
+            self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
+            self.scaler.step(self.optimizer)
+            self.scaler.update()
+        self.optimizer.zero_grad(set_to_none=True)
+        return loss.detach()
+
+    def _autocast(self) -> contextlib.AbstractContextManager[object]:
+        if self.recipe.autocast is None:
+            return contextlib.nullcontext()
+        return torch.autocast(self.device.type, dtype=self.recipe.autocast)
+
+    def rewind(self, seed: int) -> None:
+        """Go back to the initial weights, so that every pass times the same mathematics.
+
+        Everything is written in place: compiled code and captured graphs keep their addresses.
+        The gradient scale is kept, because its search for a fitting one is part of warm-up.
+        """
+        with torch.no_grad():
+            for name, value in self.model.state_dict().items():
+                value.copy_(self._start[name])
+            for state in self.optimizer.state.values():
+                for value in state.values():
+                    if isinstance(value, Tensor):
+                        value.zero_()
+        torch.manual_seed(seed)

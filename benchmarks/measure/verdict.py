@@ -1,0 +1,99 @@
+"""What stops a model: evidence in, one verdict out. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from benchmarks.contracts import Bottleneck, Replicate, Verdict
+
+INPUT_SHARE = 0.10
+"""Share of the step that goes away with the loader, from which a case is input-bound."""
+INPUT_STALL = 0.05
+"""Share of the step that the device must stand idle for it: the second, independent sign."""
+MILD_SHARE = 0.05
+"""From here to `INPUT_SHARE` the input is worth a word, with low confidence."""
+STARVED = 0.5
+"""Share of steps that found the device idle, from which the host is too slow."""
+ENQUEUE = 0.85
+"""Share of the step that the host spends on queuing it: the second sign of overhead."""
+
+
+def input_stall(full_rate: float, synth_rate: float) -> float:
+    """Share of the FULL step time that vanishes with the loader: 1 - T_synth / T_full."""
+    return 1.0 - full_rate / synth_rate
+
+
+def judge(replicates: Sequence[Replicate]) -> Verdict:
+    """Say what limits the case that these replicates measured."""
+    evidence = _evidence(replicates)
+    bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
+    share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
+    if share >= MILD_SHARE and idle >= INPUT_STALL:
+        return _input_bound(evidence, bounds)
+    if share >= INPUT_SHARE:
+        sentence = (
+            f"{share:.0%} of the step goes away with the loader, but the device hardly waits "
+            "for it: the loader and the step compete for the same processor."
+        )
+        return _verdict(Bottleneck.INPUT, "low", sentence, evidence, bounds)
+    if evidence.get("drained", 0.0) >= STARVED and evidence["enqueue"] >= ENQUEUE:
+        sentence = (
+            f"The host needs {evidence['enqueue']:.0%} of the step to queue its work, and the "
+            f"device had run dry at {evidence['drained']:.0%} of the steps."
+        )
+        return _verdict(Bottleneck.OVERHEAD, "high", sentence, evidence, bounds)
+    sentence = (
+        f"The device works without waiting: the loader accounts for {max(share, 0.0):.1%} "
+        "of the step."
+    )
+    return _verdict(Bottleneck.DEVICE, "high", sentence, evidence, bounds)
+
+
+def _input_bound(evidence: dict[str, float], bounds: dict[str, float]) -> Verdict:
+    share = evidence["input_stall"]
+    cause = (
+        "copying batches to the device takes longer than waiting for them"
+        if evidence["copy"] > evidence["stall"]
+        else "the loader does not deliver batches in time"
+    )
+    sentence = (
+        f"{share:.0%} of the step goes away with the loader: {cause}. "
+        f"Without that, x{bounds['without_input_stall']:.2f}."
+    )
+    confidence = "high" if share >= INPUT_SHARE else "low"
+    return _verdict(Bottleneck.INPUT, confidence, sentence, evidence, bounds)
+
+
+def _verdict(
+    bottleneck: Bottleneck,
+    confidence: str,
+    sentence: str,
+    evidence: dict[str, float],
+    bounds: dict[str, float],
+) -> Verdict:
+    return Verdict.model_validate(
+        {
+            "bottleneck": bottleneck,
+            "confidence": confidence,
+            "sentence": sentence,
+            "evidence": evidence,
+            "bounds": bounds,
+        }
+    )
+
+
+def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
+    """Shares of the step, averaged over replicates."""
+    full, synth = [r.full for r in replicates], [r.synth for r in replicates]
+    step = [p.wall_s / p.steps for p in full]
+    evidence = {
+        "input_stall": fmean(input_stall(f.rate, s.rate) for f, s in zip(full, synth, strict=True)),
+        "stall": fmean(p.stall_s / t for p, t in zip(full, step, strict=True)),
+        "copy": fmean(p.copy_s / t for p, t in zip(full, step, strict=True)),
+        "enqueue": fmean(p.enqueue_s * p.steps / p.wall_s for p in synth),
+    }
+    drained = [p.drained for p in synth if p.drained is not None]
+    if drained:
+        evidence["drained"] = fmean(drained)
+    return evidence

@@ -1,0 +1,124 @@
+"""When warm-up is over: detected, with floors and a cap. Pure but for the readings it is given."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from benchmarks.contracts import Protocol
+from benchmarks.measure.estimate import block_length
+from benchmarks.measure.loop import StepTimes
+
+AGREE = 0.01
+"""Medians of two blocks in a row must agree this closely."""
+SPIKE = 1.10
+"""No step of them may be so many times the median."""
+SLOPE = 0.002
+"""A noisy loader never passes the two rules above; then three blocks as flat as this will do."""
+QUIET_STEPS = 10
+"""Steps without a new graph or a grown allocator."""
+SETTLED_S = 5.0
+"""The temperature must have kept within the protocol's span for so long."""
+
+Reason = Literal["steady", "flat", "capped"]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What the process and the device say between two steps."""
+
+    counters: tuple[int, ...] = ()
+    """Graphs compiled, bytes reserved, allocator retries: all must stand still."""
+    temperature_c: float | None = None
+
+
+@dataclass
+class WarmupRule:
+    """Decides after each block whether steady state is reached."""
+
+    protocol: Protocol
+    read: Callable[[], Reading]
+    reason: Reason = "capped"
+    block_steps: int = 0
+    _since: int = 0
+    _elapsed_s: float = 0.0
+    _seen: int = 0
+    _blocks: list[list[float]] = field(default_factory=list)
+    _quiet: int = 0
+    _counters: tuple[int, ...] | None = None
+    _temperatures: list[tuple[float, float]] = field(default_factory=list)
+
+    def __call__(self, times: StepTimes) -> bool:
+        """Say whether warm-up is over; how is then in ``reason``."""
+        steps = times.step
+        self._elapsed_s += sum(steps[self._seen :])
+        self._seen = len(steps)
+        if not self.block_steps:
+            if len(steps) < 3:
+                return False
+            # The steps after the first still allocate and record graphs: the third tells how long
+            # a step is.
+            self.block_steps = block_length(steps[-1], self.protocol)
+            self._since = len(steps)
+        if len(steps) - self._since < self.block_steps:
+            return self._capped(steps)
+        self._blocks.append(list(steps[self._since :]))
+        self._since = len(steps)
+        self._take_reading()
+        return self._capped(steps) or self._steady(steps)
+
+    def _take_reading(self) -> None:
+        reading = self.read()
+        if reading.counters == self._counters:
+            self._quiet += len(self._blocks[-1])
+        else:
+            self._quiet = 0
+        self._counters = reading.counters
+        if reading.temperature_c is not None:
+            self._temperatures.append((self._elapsed_s, reading.temperature_c))
+
+    def _capped(self, steps: Sequence[float]) -> bool:
+        too_many = len(steps) >= self.protocol.warmup_max_steps
+        return too_many or self._elapsed_s >= self.protocol.warmup_max_s
+
+    def _steady(self, steps: Sequence[float]) -> bool:
+        floors = (
+            len(steps) >= self.protocol.warmup_min_steps
+            and self._elapsed_s >= self.protocol.warmup_min_s
+            and self._quiet >= min(QUIET_STEPS, self.protocol.warmup_min_steps)
+            and self._settled()
+        )
+        if not floors:
+            return False
+        if _agree(self._blocks[-2:]):
+            self.reason = "steady"
+        elif _flat(self._blocks[-3:]):
+            self.reason = "flat"
+        else:
+            return False
+        return True
+
+    def _settled(self) -> bool:
+        if not self._temperatures or self._elapsed_s >= self.protocol.settle_max_s:
+            return True
+        now_s = self._temperatures[-1][0]
+        recent = [c for at_s, c in self._temperatures if now_s - at_s <= SETTLED_S]
+        covered = now_s - self._temperatures[0][0] >= SETTLED_S
+        return covered and max(recent) - min(recent) <= self.protocol.settle_c
+
+
+def _agree(blocks: Sequence[Sequence[float]]) -> bool:
+    if len(blocks) < 2:
+        return False
+    medians = [statistics.median(block) for block in blocks]
+    calm = all(max(block) <= SPIKE * m for block, m in zip(blocks, medians, strict=True))
+    return calm and max(medians) <= min(medians) * (1 + AGREE)
+
+
+def _flat(blocks: Sequence[Sequence[float]]) -> bool:
+    if len(blocks) < 3:
+        return False
+    first, _, last = (statistics.median(block) for block in blocks)
+    return abs(last - first) / 2 <= SLOPE * first

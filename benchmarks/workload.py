@@ -1,0 +1,77 @@
+"""What a workload file builds and an axis transforms.
+
+A workload's `build` proposes a `Recipe`; each axis returns a changed copy; `benchmarks.measure`
+turns the final recipe into a step and times it. Every field is declarative, so the order in which
+axes are applied does not matter.
+
+A workload file holds:
+
+* a docstring whose first line says what it is and which cites the architecture's source;
+* literals that `benchmarks.catalog` reads without importing: ``ITEM`` (what throughput counts),
+  ``FACTS`` (what axes may ask for) and ``PRESETS`` (name to sizes, ``batch`` among them);
+* ``build(size, context) -> Recipe``.
+
+An axis file holds a docstring, the literals ``DEFAULT``, ``VALUES`` and, where they apply,
+``PATTERN`` and ``NEEDS``, and ``apply(value, recipe) -> Recipe``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+Batch = tuple[Tensor, ...]
+"""Tensors that share their first dimension, as a loader yields and a step takes them."""
+Loss = Callable[[nn.Module, Batch], Tensor]
+"""Forward pass and loss of one batch: a scalar tensor."""
+
+
+@dataclass(frozen=True)
+class Context:
+    """Where a workload is built."""
+
+    device: torch.device
+    cache: Path
+    """Folder for input files that are made once."""
+    data_root: Path | None = None
+    """The user's own ImageFolder or token file instead of the built-in data."""
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """How one optimizer step is built and fed."""
+
+    model: nn.Module
+    """On the device, in train mode."""
+    loss: Loss
+    optimizer: Callable[..., torch.optim.Optimizer]
+    """Called with parameters (or groups) and ``optimizer_options``."""
+    parameters: Callable[[nn.Module], Any]
+    """Parameters or parameter groups for the optimizer."""
+    dataset: Dataset[Batch]
+    batch: int
+    """Samples per step."""
+    items_per_sample: int = 1
+    """Items (images, tokens) that throughput counts per sample."""
+    data_name: str = "builtin"
+    """Which data were read, stable from day to day; becomes the fact ``sw.data``."""
+    optimizer_options: Mapping[str, Any] = field(default_factory=dict)
+    loader_options: Mapping[str, Any] = field(default_factory=dict)
+    """Arguments of `torch.utils.data.DataLoader` beside dataset, batch size and sampler."""
+    autocast: torch.dtype | None = None
+    scale_gradients: bool = False
+    tf32: bool = False
+    memory_format: torch.memory_format = torch.contiguous_format
+    """For the model and for four-dimensional inputs."""
+    non_blocking: bool = False
+    compile_options: Mapping[str, Any] | None = None
+    """Arguments of `torch.compile`; None leaves the model eager."""
+    cudnn_benchmark: bool = False
+    """Let cuDNN try its convolution algorithms on first use; right where shapes never change."""

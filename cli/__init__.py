@@ -1,0 +1,1 @@
+"""The one command, `throughline`, that people and CI type: it parses, calls and prints."""

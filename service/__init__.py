@@ -1,0 +1,1 @@
+"""Where results live, are judged and shown."""
