@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import shlex
 import sys
 import time
 from collections.abc import Sequence
@@ -79,7 +78,7 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     if device.type == "cuda" and device.index is None:
         device = torch.device("cuda", 0)
     context = Context(device=device, cache=_cache(), data_root=options.data_root, seed=options.seed)
-    request = Request(case, protocol, context, _repro(options, case), import_s)
+    request = Request(case, protocol, context, import_s)
     with Reporter(options.events_fd, case.key) as reporter:
         return measure(request, reporter).model_dump_json()
 
@@ -88,18 +87,6 @@ def _cache() -> Path:
     named = os.environ.get("THROUGHLINE_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(home) / "throughline"
-
-
-def _repro(options: argparse.Namespace, case: Case) -> str:
-    """A command that measures this case again, with nothing left to a default of the day."""
-    words = ["python", "-m", "benchmarks", case.workload]
-    words += [f"{axis}={value}" for axis, value in case.axes.items()]
-    words += ["--preset", case.preset, "--seed", str(options.seed)]
-    if options.protocol != "{}":
-        words += ["--protocol", options.protocol]
-    if options.data_root:
-        words += ["--data-root", str(options.data_root)]
-    return shlex.join(words)
 
 
 if __name__ == "__main__":

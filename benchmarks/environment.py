@@ -89,7 +89,7 @@ def _nvml(uuid: str) -> Iterator[tuple[str, str]]:
     }
     for name, read in readings.items():
         with contextlib.suppress(pynvml.NVMLError):
-            yield name, str(read())  # type: ignore[no-untyped-call]
+            yield name, str(read())
 
 
 def _software() -> Iterator[tuple[str, str]]:

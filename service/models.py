@@ -17,7 +17,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
-    desc,
+    text,
 )
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -71,6 +71,12 @@ class Base(DeclarativeBase):
 def _states(column: str, states: type[JobState] | type[AttemptState]) -> CheckConstraint:
     names = ", ".join(f"'{state.value}'" for state in states)
     return CheckConstraint(f"{column} in ({names})", name=f"{column}_known")
+
+
+def _one_per_job(name: str, condition: str) -> Index:
+    """Let at most one row per job meet ``condition``: a promise that the database keeps."""
+    where = text(condition)
+    return Index(name, "job_id", unique=True, sqlite_where=where, postgresql_where=where)
 
 
 class Revision(Base):
@@ -147,7 +153,8 @@ class Job(Base):
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     requires: Mapped[str] = mapped_column(ForeignKey("requirements.digest"))
     """The labels that its worker must have."""
-    priority: Mapped[int]
+    rank: Mapped[int]
+    """Minus the priority: smaller first, so that one plain ascending index is the queue."""
     state: Mapped[str] = mapped_column(String(16))
     attempt: Mapped[int]
     """Number of the latest attempt; 0 before the first."""
@@ -161,7 +168,7 @@ class Job(Base):
     finished_at: Mapped[datetime | None]
     __table_args__ = (
         _states("state", JobState),
-        Index("ix_jobs_queue", "state", "requires", desc("priority"), "id"),
+        Index(None, "state", "requires", "rank", "id"),
         Index(None, "revision"),
     )
 
@@ -186,6 +193,7 @@ class Attempt(Base):
     __table_args__ = (
         _states("state", AttemptState),
         Index(None, "state", "lease_expires_at"),
+        _one_per_job("uq_attempts_live", "state in ('granted', 'started')"),
     )
 
 
@@ -203,7 +211,7 @@ class ResultRow(Base):
 
     __tablename__ = "results"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    job_id: Mapped[str]
+    job_id: Mapped[str] = mapped_column(String(32))
     attempt: Mapped[int]
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of ``document``."""
@@ -222,6 +230,7 @@ class ResultRow(Base):
     __table_args__ = (
         ForeignKeyConstraint(["job_id", "attempt"], ["attempts.job_id", "attempts.number"]),
         UniqueConstraint("job_id", "attempt", "digest"),
+        _one_per_job("uq_results_counted", "counted"),
         Index(None, "revision"),
         Index(None, "measured_at"),
     )
@@ -275,7 +284,7 @@ class Schedule(Base):
     cron: Mapped[str] = mapped_column(String(200))
     timezone: Mapped[str] = mapped_column(String(64))
     suite: Mapped[str] = mapped_column(String(64))
-    revision_rule: Mapped[str] = mapped_column(String(100))
+    revision_rule: Mapped[str] = mapped_column(String(120))
     """``date`` names the revision after the slot's local date; ``latest`` takes the newest
     revision known; anything else is ``fixed:<revision>``."""
     requires: Mapped[dict[str, str]]

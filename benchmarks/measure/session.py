@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import math
+import shlex
 import statistics
 import time
 import traceback
@@ -58,7 +59,6 @@ class Request:
     case: Case
     protocol: Protocol
     context: Context
-    repro: str
     import_s: float = 0.0
 
 
@@ -87,7 +87,7 @@ def measure(request: Request, reporter: Reporter) -> Result:
             measured_at=started_at,
             protocol=request.protocol,
             environment=environment,
-            repro=request.repro,
+            repro=_repro(case, request),
         )
     item = catalog.workloads()[case.workload].item
     return Result(
@@ -103,8 +103,21 @@ def measure(request: Request, reporter: Reporter) -> Result:
         replicates=(replicate,),
         verdict=judge((replicate,)),
         flags=replicate.flags,
-        repro=request.repro,
+        repro=_repro(case, request),
     )
+
+
+def _repro(case: Case, request: Request) -> str:
+    """A command that measures ``case`` again, with nothing left to a default of the day."""
+    words = ["python", "-m", "benchmarks", case.workload]
+    words += [f"{axis}={value}" for axis, value in case.axes.items()]
+    words += ["--preset", case.preset, "--seed", str(request.context.seed)]
+    unusual = request.protocol.model_dump_json(exclude_defaults=True, exclude={"replicates"})
+    if unusual != "{}":
+        words += ["--protocol", unusual]
+    if request.context.data_root:
+        words += ["--data-root", str(request.context.data_root)]
+    return shlex.join(words)
 
 
 def build(case: Case, context: Context) -> Recipe:

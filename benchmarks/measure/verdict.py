@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from statistics import fmean
 
-from benchmarks.contracts import Bottleneck, Replicate, Verdict
+from benchmarks.contracts import Bottleneck, Pass, Replicate, Verdict
 
 INPUT_SHARE = 0.10
 """Share of the step that goes away with the loader, from which a case is input-bound."""
@@ -13,6 +14,8 @@ INPUT_STALL = 0.05
 """Share of the step that the device must stand idle for it: the second, independent sign."""
 MILD_SHARE = 0.05
 """From here to `INPUT_SHARE` the input is worth a word, with low confidence."""
+NOISE_SHARE = 0.5
+"""A difference between FULL and SYNTH must be twice its own uncertainty to be called one."""
 STARVED = 0.5
 """Share of steps that found the device idle, from which the host is too slow."""
 ENQUEUE = 0.85
@@ -29,6 +32,12 @@ def judge(replicates: Sequence[Replicate]) -> Verdict:
     evidence = _evidence(replicates)
     bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
     share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
+    if evidence["noise"] >= max(INPUT_SHARE, NOISE_SHARE * share):
+        sentence = (
+            f"FULL and SYNTH each vary by {evidence['noise']:.0%} within this run: too noisy to "
+            "tell what limits it. Measure again on a quieter machine."
+        )
+        return _verdict(Bottleneck.UNKNOWN, "low", sentence, evidence, bounds)
     if share >= MILD_SHARE and idle >= INPUT_STALL:
         return _input_bound(evidence, bounds)
     if share >= INPUT_SHARE:
@@ -83,6 +92,10 @@ def _verdict(
     )
 
 
+def _relative(timed: Pass) -> float:
+    return (timed.half_width or 0.0) / timed.rate
+
+
 def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
     """Shares of the step, averaged over replicates."""
     full, synth = [r.full for r in replicates], [r.synth for r in replicates]
@@ -93,6 +106,8 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
         "copy": fmean(p.copy_s / t for p, t in zip(full, step, strict=True)),
         "enqueue": fmean(p.enqueue_s * p.steps / p.wall_s for p in synth),
     }
+    noise = [math.hypot(_relative(f), _relative(s)) for f, s in zip(full, synth, strict=True)]
+    evidence["noise"] = max(noise)
     drained = [p.drained for p in synth if p.drained is not None]
     if drained:
         evidence["drained"] = fmean(drained)

@@ -21,6 +21,8 @@ QUIET_STEPS = 10
 """Steps without a new graph or a grown allocator."""
 SETTLED_S = 5.0
 """The temperature must have kept within the protocol's span for so long."""
+CAP_AFTER = 3.0
+"""The cap in steps holds only after so many times the floor in seconds."""
 
 Reason = Literal["steady", "flat", "capped"]
 
@@ -62,6 +64,7 @@ class WarmupRule:
             # a step is.
             self.block_steps = block_length(steps[-1], self.protocol)
             self._since = len(steps)
+            self._counters = self.read().counters
         if len(steps) - self._since < self.block_steps:
             return self._capped(steps)
         self._blocks.append(list(steps[self._since :]))
@@ -80,7 +83,9 @@ class WarmupRule:
             self._temperatures.append((self._elapsed_s, reading.temperature_c))
 
     def _capped(self, steps: Sequence[float]) -> bool:
-        too_many = len(steps) >= self.protocol.warmup_max_steps
+        # Of steps of a few milliseconds the cap would come before the floor in seconds.
+        had_time = self._elapsed_s >= CAP_AFTER * self.protocol.warmup_min_s
+        too_many = had_time and len(steps) >= self.protocol.warmup_max_steps
         return too_many or self._elapsed_s >= self.protocol.warmup_max_s
 
     def _steady(self, steps: Sequence[float]) -> bool:

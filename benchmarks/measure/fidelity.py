@@ -1,0 +1,125 @@
+"""Does the harness slow down what it measures? A plain loop beside the timed one, interleaved.
+
+``python -m benchmarks.measure.fidelity`` prints one JSON line per workload: step times of the plain
+loop and of the harness in turn, and the median of their pairwise ratios. The claim that goes with
+it (within 0.5 %) is a test: ``make gpu``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+
+from benchmarks import catalog
+from benchmarks.contracts import Case
+from benchmarks.measure import feed, flags, loop, session
+from benchmarks.measure.marks import drain
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Context
+
+CASES = (
+    Case(workload="resnet50", axes={"precision": "bf16", "layout": "channels_last"}),
+    Case(workload="nanogpt", axes={"precision": "bf16", "optimizer": "fused"}),
+    Case(workload="unet", axes={"precision": "bf16", "layout": "channels_last"}),
+)
+"""One eager case of each workload: eager has the most launches, so the most to be disturbed."""
+
+
+@dataclass(frozen=True)
+class Fidelity:
+    """Step times of the two loops in turn, in seconds."""
+
+    case: str
+    device: str
+    steps: int
+    plain_s: tuple[float, ...]
+    harness_s: tuple[float, ...]
+
+    @property
+    def ratio(self) -> float:
+        """Median over pairs of harness / plain step time; 1 means that measuring is free."""
+        pairs = zip(self.harness_s, self.plain_s, strict=True)
+        return statistics.median(harness / plain for harness, plain in pairs)
+
+
+def compare(case: Case, context: Context, pairs: int, span_s: float) -> Fidelity:
+    """Time both loops ``pairs`` times in turn, each for about ``span_s``, in this process.
+
+    Both step the same model, so that memory addresses and compiled code are the same; the plain
+    loop is written out here and shares no code with `benchmarks.measure.loop`.
+    """
+    case = catalog.normalise(case, context.device.type)
+    recipe = session.build(case, context)
+    flags.put_in_force(recipe)
+    trainer = Trainer(recipe, context.device)
+    ring = feed.ring(trainer, iter(feed.loader(recipe, context.seed)))
+    _plain(trainer, ring, 5)
+    steps = max(10, round(span_s / _plain(trainer, ring, 10)))
+    _plain(trainer, ring, steps)
+    plain_s, harness_s = [], []
+    for turn in range(pairs):
+        for kind in ("plain", "harness") if turn % 2 == 0 else ("harness", "plain"):
+            if kind == "plain":
+                plain_s.append(_plain(trainer, ring, steps))
+            else:
+                harness_s.append(_harness(trainer, ring, steps))
+    name = torch.cuda.get_device_name(context.device) if _on_gpu(context) else "cpu"
+    return Fidelity(case.key, name, steps, tuple(plain_s), tuple(harness_s))
+
+
+def _on_gpu(context: Context) -> bool:
+    return context.device.type == "cuda"
+
+
+def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
+    """Seconds per step of a loop as anyone would write it: no events, no limit on run-ahead."""
+    recipe, model, optimizer = trainer.recipe, trainer.model, trainer.optimizer
+    drain(trainer.device)
+    from_s = time.perf_counter()
+    for _ in range(steps):
+        batch = next(ring)
+        with torch.autocast(
+            trainer.device.type, dtype=recipe.autocast, enabled=recipe.autocast is not None
+        ):
+            loss = recipe.loss(model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=True)
+    drain(trainer.device)
+    return (time.perf_counter() - from_s) / steps
+
+
+def _harness(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
+    """Seconds per step as the harness reports them."""
+    with flags.QuietCollector():
+        times = loop.run(
+            trainer, ring, lambda seen: len(seen.step) >= steps - loop.RUN_AHEAD
+        ).times.step
+    return sum(times) / len(times)
+
+
+def main() -> int:
+    """Compare every workload on this machine's device."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--pairs", type=int, default=7)
+    parser.add_argument("--span-s", type=float, default=3.0, help="length of each half of a pair")
+    options = parser.parse_args()
+    device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
+    cache = Path(os.environ.get("THROUGHLINE_CACHE_DIR", Path.home() / ".cache/throughline"))
+    for case in CASES:
+        found = compare(case, Context(device, cache), options.pairs, options.span_s)
+        print(json.dumps({**asdict(found), "ratio": found.ratio}), flush=True)  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,41 @@
+"""Writes every stored result of a service as one JSON document a line, oldest first.
+
+``python benchmarks/results/collect.py http://127.0.0.1:8765 > results.jsonl``
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import urllib.request
+from collections.abc import Iterator
+from typing import Any
+
+
+def get(url: str) -> dict[str, Any]:
+    """The JSON object that ``url`` answers with."""
+    with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the caller names it
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def summaries(service: str) -> Iterator[dict[str, Any]]:
+    """Every result's summary, page by page."""
+    cursor = ""
+    while True:
+        page = get(f"{service}/api/v1/results?limit=100" + (f"&cursor={cursor}" if cursor else ""))
+        yield from page["items"]
+        cursor = page.get("next_cursor") or ""
+        if not cursor:
+            return
+
+
+def main(service: str) -> None:
+    """Print them in the order in which they were measured."""
+    found = sorted(summaries(service), key=lambda summary: str(summary["measured_at"]))
+    for summary in found:
+        print(json.dumps(get(f"{service}/api/v1/results/{summary['id']}")))  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1].rstrip("/"))

@@ -1,0 +1,25 @@
+#!/usr/bin/env bash
+# Measures the ladder on this machine's GPU through the true path (service, lease, worker, child,
+# post, all on loopback) and the harness's own cost, and writes the raw rows as JSON lines.
+#
+#   bash benchmarks/results/h200/measure.sh OUTPUT_FOLDER [PYTHON]
+#
+# Needs the packages of `.[service,worker]` in PYTHON's environment; touches no clock and no limit.
+set -euo pipefail
+
+out=$(mkdir -p "$1" && cd "$1" && pwd)
+python=${2:-python3}
+root=$(cd "$(dirname "$0")/../../.." && pwd)
+state=$(mktemp -d)
+export THROUGHLINE_STATE_DIR=$state THROUGHLINE_URL=http://127.0.0.1:8790
+export THROUGHLINE_CACHE_DIR=${THROUGHLINE_CACHE_DIR:-$state/cache}
+cd "$root"
+
+"$python" -m cli migrate
+"$python" -m cli serve --port 8790 >"$out/service.log" 2>&1 & service=$!
+"$python" -m cli worker --name h200 >"$out/worker.log" 2>&1 & worker=$!
+trap 'kill -INT $worker $service 2>/dev/null; wait' EXIT
+
+"$python" -m cli submit ladder --wait --json >"$out/ladder.json" 2>"$out/ladder.log" || echo "a case failed: see ladder.json"
+"$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl"
+"$python" -m benchmarks.measure.fidelity >"$out/fidelity.jsonl"

@@ -1,0 +1,1 @@
+"""One file per workload, each readable from top to bottom."""

@@ -1,0 +1,204 @@
+"""GPT-2 small as nanoGPT builds it, on a token file: matrix products, attention, AdamW.
+
+Radford et al. 2019, and https://github.com/karpathy/nanoGPT (model.py), whose state-dict names,
+initialisation and settings these are: 12 layers, 12 heads, 768 wide, 1,024 tokens, a vocabulary of
+50,304 (50,257 padded to a multiple of 64), no biases, no dropout, input and output embedding tied.
+124,373,760 parameters, each counted once; less the 786,432 of the position embedding these are
+the 123.59 M that nanoGPT reports. One training step costs 854.8 MFLOP a token (6 N + 12 L H Q T,
+as PaLM and nanoGPT count it).
+
+nanoGPT clips gradients and varies the learning rate; both are left out, as the harness times a
+step that is the same for every workload.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import torch.nn.functional as F  # noqa: N812  PyTorch's own custom
+from torch import Tensor, nn
+
+from benchmarks.data.tokens import Windows, open_tokens
+from benchmarks.workload import Batch, Context, Recipe
+
+# Config
+
+ITEM = "token"
+FACTS = {"input": "tokens"}
+PRESETS = {
+    "full": {
+        "batch": 32,
+        "layers": 12,
+        "heads": 12,
+        "width": 768,
+        "length": 1024,
+        "vocabulary": 50304,
+        "text": 32_000_000,
+    },
+    "tiny": {
+        "batch": 8,
+        "layers": 4,
+        "heads": 4,
+        "width": 128,
+        "length": 128,
+        "vocabulary": 1024,
+        "text": 2_000_000,
+    },
+}
+WEIGHT_DECAY = 0.1
+
+
+@dataclass(frozen=True)
+class Config:
+    """The model's sizes; as they stand, GPT-2 small."""
+
+    layers: int = 12
+    heads: int = 12
+    width: int = 768
+    length: int = 1024
+    """Tokens in a window."""
+    vocabulary: int = 50304
+
+
+# Layers
+
+
+class CausalSelfAttention(nn.Module):
+    """Each token looks at itself and at what came before."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.heads = config.heads
+        self.c_attn = nn.Linear(config.width, 3 * config.width, bias=False)
+        self.c_proj = nn.Linear(config.width, config.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, C]
+        """Return [B, T, C]."""
+        batch, length, width = x.shape
+        split = (batch, length, self.heads, width // self.heads)
+        q, k, v = (part.view(split).transpose(1, 2) for part in self.c_attn(x).chunk(3, dim=2))
+        x = F.scaled_dot_product_attention(q, k, v, is_causal=True)  # [B, heads, T, C / heads]
+        mixed: Tensor = self.c_proj(x.transpose(1, 2).reshape(batch, length, width))
+        return mixed
+
+
+class MLP(nn.Module):
+    """Fourfold wider and back."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.c_fc = nn.Linear(config.width, 4 * config.width, bias=False)
+        self.gelu = nn.GELU()
+        self.c_proj = nn.Linear(4 * config.width, config.width, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, C]
+        """Return [B, T, C]."""
+        mixed: Tensor = self.c_proj(self.gelu(self.c_fc(x)))  # [B, T, 4 C] in between
+        return mixed
+
+
+class Block(nn.Module):
+    """Attention, then MLP, each after its own norm and around a shortcut."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.ln_1 = nn.LayerNorm(config.width, bias=False)
+        self.attn = CausalSelfAttention(config)
+        self.ln_2 = nn.LayerNorm(config.width, bias=False)
+        self.mlp = MLP(config)
+
+    def forward(self, x: Tensor) -> Tensor:  # [B, T, C]
+        """Return [B, T, C]."""
+        x = x + self.attn(self.ln_1(x))
+        total: Tensor = x + self.mlp(self.ln_2(x))
+        return total
+
+
+# Model
+
+
+class Transformer(nn.Module):
+    """Embeddings, blocks, a last norm."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.wte = nn.Embedding(config.vocabulary, config.width)
+        self.wpe = nn.Embedding(config.length, config.width)
+        self.h = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.ln_f = nn.LayerNorm(config.width, bias=False)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # int64 [B, T]
+        """Return [B, T, C]."""
+        positions = torch.arange(tokens.shape[1], device=tokens.device)  # [T]
+        x: Tensor = self.wte(tokens) + self.wpe(positions)  # [B, T, C] + [T, C]
+        for block in self.h:
+            x = block(x)
+        normed: Tensor = self.ln_f(x)
+        return normed
+
+
+class GPT(nn.Module):
+    """The transformer and its head, which shares the token embedding's weight."""
+
+    def __init__(self, config: Config) -> None:
+        super().__init__()
+        self.transformer = Transformer(config)
+        self.lm_head = nn.Linear(config.width, config.vocabulary, bias=False)
+        self.transformer.wte.weight = self.lm_head.weight
+        for name, weight in self.named_parameters():
+            if weight.dim() < 2:
+                continue  # a norm's weight starts at 1 by itself
+            # Each block adds twice to the residual stream: GPT-2 keeps its variance at the start.
+            shrink = math.sqrt(2 * config.layers) if name.endswith("c_proj.weight") else 1.0
+            nn.init.normal_(weight, std=0.02 / shrink)
+
+    def forward(self, tokens: Tensor) -> Tensor:  # int64 [B, T]
+        """Return the logits of each next token, [B, T, vocabulary]."""
+        logits: Tensor = self.lm_head(self.transformer(tokens))
+        return logits
+
+
+# Loss
+
+
+def loss(model: nn.Module, batch: Batch) -> Tensor:
+    """Cross entropy of (x [B, T], y [B, T]); compiled as one function, it fuses with the head."""
+    x, y = batch
+    logits = model(x)  # [B, T, vocabulary]
+    return F.cross_entropy(logits.view(-1, logits.shape[-1]), y.reshape(-1))
+
+
+# Build
+
+
+def decay_groups(model: nn.Module) -> list[dict[str, Any]]:
+    """Let matrices and embeddings decay, and spare the norms, as nanoGPT does."""
+    weights = list(model.parameters())
+    return [
+        {"params": [w for w in weights if w.dim() >= 2], "weight_decay": WEIGHT_DECAY},
+        {"params": [w for w in weights if w.dim() < 2], "weight_decay": 0.0},
+    ]
+
+
+def build(size: Mapping[str, int], context: Context) -> Recipe:
+    """Propose the recipe: nanoGPT's settings for GPT-2 small."""
+    config = Config(**{name: size[name] for name in Config.__dataclass_fields__})
+    torch.manual_seed(context.seed)
+    with context.device:
+        model = GPT(config)
+    file = open_tokens(context, config.vocabulary, size["text"])
+    return Recipe(
+        model=model,
+        loss=loss,
+        optimizer=torch.optim.AdamW,
+        parameters=decay_groups,
+        optimizer_options={"lr": 6e-4, "betas": (0.9, 0.95)},
+        dataset=Windows(file, config.length, context.seed),
+        batch=size["batch"],
+        items_per_sample=config.length,
+        data_name=file.name,
+    )

@@ -1,0 +1,49 @@
+"""Whatever goes wrong becomes a status and one sentence that says what to do."""
+
+import pytest
+import torch
+
+from benchmarks.catalog import Refused
+from benchmarks.contracts import Status
+from benchmarks.measure.failures import classify
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 60 GiB"),
+        MemoryError(),
+        RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+    ],
+)
+def test_a_batch_that_does_not_fit_is_oom_with_its_size(error: Exception) -> None:
+    status, sentence = classify(error, batch=4096)
+    assert status is Status.OOM
+    assert sentence.startswith("A batch of 4096 does not fit")
+
+
+def test_a_refused_combination_keeps_its_sentence() -> None:
+    assert classify(Refused("tf32 needs a GPU."), 1) == (Status.UNSUPPORTED, "tf32 needs a GPU.")
+
+
+def test_an_error_inside_the_compiler_is_a_compile_error_also_when_wrapped() -> None:
+    inner = torch._dynamo.exc.Unsupported("call_function of a thing")
+    outer = RuntimeError("while compiling")
+    outer.__cause__ = inner
+    for error in (inner, outer):
+        status, sentence = classify(error, 1)
+        assert status is Status.COMPILE_ERROR
+        assert sentence.startswith("torch.compile ")
+
+
+def test_a_loader_without_shared_memory_is_told_how_to_get_some() -> None:
+    error = RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error.")
+    status, sentence = classify(error, 1)
+    assert status is Status.RUNTIME_ERROR
+    assert "/dev/shm" in sentence
+
+
+def test_any_other_error_is_one_printable_line() -> None:
+    status, sentence = classify(ValueError("first\x00 line\nsecond line"), 1)
+    assert status is Status.RUNTIME_ERROR
+    assert sentence == "ValueError: first  line"

@@ -1,0 +1,168 @@
+"""``python -m benchmarks`` in a real process: one Result on stdout, whatever happens."""
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.contracts import Event, Result, Status
+
+BRIEF = json.dumps(
+    {
+        "warmup_min_steps": 4,
+        "warmup_min_s": 0.1,
+        "warmup_max_steps": 12,
+        "window_min_s": 0.2,
+        "window_min_steps": 4,
+        "window_min_blocks": 2,
+        "window_max_s": 1.0,
+        "block_min_steps": 2,
+        "block_min_s": 0.01,
+        "settle_max_s": 0.0,
+    }
+)
+ONE_THREAD = {"OMP_NUM_THREADS": "1"}
+"""Tests share two cores; threads that spin beside each other would take minutes."""
+
+
+@pytest.fixture(scope="module")
+def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("cache")
+
+
+def run(
+    cache: Path,
+    *words: str,
+    pass_fds: tuple[int, ...] = (),
+    limit: Callable[[], None] | None = None,
+    **variables: str,
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "benchmarks", *words, "--protocol", BRIEF, "--device", "cpu"],
+        env={**os.environ, "THROUGHLINE_CACHE_DIR": str(cache), **ONE_THREAD, **variables},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        pass_fds=pass_fds,
+        preexec_fn=limit,
+        check=False,
+    )
+
+
+def result_of(finished: subprocess.CompletedProcess[str]) -> Result:
+    assert finished.returncode == 0, finished.stderr
+    return Result.model_validate_json(finished.stdout.splitlines()[-1])
+
+
+@pytest.mark.parametrize(
+    ("words", "item"),
+    [
+        (("nanogpt", "precision=bf16", "optimizer=fused"), "token"),
+        (("resnet50", "workers=2", "layout=channels_last"), "img"),
+        (("unet", "workers=2"), "img"),
+    ],
+    ids=["nanogpt", "resnet50", "unet"],
+)
+def test_a_case_is_measured_with_its_loader_and_without(
+    cache: Path, words: tuple[str, ...], item: str
+) -> None:
+    result = result_of(run(cache, *words))
+    assert result.status is Status.OK, result.reason
+    assert result.case.preset == "tiny"
+    metrics = {sample.metric: sample for sample in result.samples}
+    assert metrics["throughput"].unit == f"{item}/s"
+    assert metrics["throughput"].values[0] > 0
+    assert metrics["throughput_synth"].values[0] > 0
+    (replicate,) = result.replicates
+    for timed in (replicate.full, replicate.synth):
+        steps = timed.step_trace.values()
+        assert len(steps) == timed.steps >= 4
+        assert timed.rate == pytest.approx(result.batch_items * len(steps) / sum(steps), rel=1e-4)
+        parts = (timed.stall_s, timed.copy_s, timed.work_s)
+        assert sum(parts) == pytest.approx(sum(steps) / len(steps), rel=1e-3)
+    assert result.environment.facts["flag.tf32_matmul"] == "false"
+    assert result.verdict is not None
+
+
+def test_a_compiled_case_tells_compilation_from_steady_state(cache: Path) -> None:
+    result = result_of(run(cache, "nanogpt", "compile=default"))
+    assert result.status is Status.OK, result.reason
+    (replicate,) = result.replicates
+    assert replicate.warmup.first_step_s > 5 * replicate.synth.p50_s
+
+
+def test_events_tell_the_supervisor_that_the_process_lives(cache: Path) -> None:
+    reader, writer = os.pipe()
+    finished = run(cache, "nanogpt", "--seed", "7", "--events-fd", str(writer), pass_fds=(writer,))
+    os.close(writer)
+    assert result_of(finished).repro.startswith(
+        "python -m benchmarks nanogpt --preset tiny --seed 7"
+    )
+    with os.fdopen(reader) as lines:
+        events = [Event.model_validate_json(line) for line in lines]
+    phases = list(dict.fromkeys(event.progress.phase for event in events))
+    assert phases == ["build", "first_step", "warmup", "full", "synth"]
+    fractions = [event.progress.fraction for event in events]
+    assert fractions == sorted(fractions)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("resnet51",), "There is no workload 'resnet51'"),
+        (("resnet50", "precision=fp7"), "Axis 'precision' has no value 'fp7'"),
+        (("resnet50", "precision"), "Write an axis as axis=value"),
+        (("nanogpt", "layout=channels_last"), "layout=channels_last needs input=images"),
+        (("resnet50", "--preset", "huge"), "There is no preset of resnet50 'huge'"),
+    ],
+)
+def test_a_wrong_name_ends_with_one_sentence_and_status_2(
+    cache: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    finished = run(cache, *words)
+    assert finished.returncode == 2
+    assert finished.stdout == ""
+    assert finished.stderr.startswith(sentence)
+    assert len(finished.stderr.splitlines()) == 1
+
+
+def test_a_case_that_this_device_cannot_run_is_unsupported(cache: Path) -> None:
+    result = result_of(run(cache, "nanogpt", "precision=tf32"))
+    assert result.status is Status.UNSUPPORTED
+    assert result.reason == ("precision=tf32 needs device=cuda, and this worker has device=cpu.")
+
+
+def test_a_worker_without_a_compiler_is_told_to_install_one(cache: Path, tmp_path: Path) -> None:
+    result = result_of(
+        run(
+            cache,
+            "nanogpt",
+            "compile=default",
+            CXX=str(tmp_path / "missing"),
+            TORCHINDUCTOR_CACHE_DIR=str(tmp_path),
+        )
+    )
+    assert result.status is Status.COMPILE_ERROR
+    assert "C++ compiler" in result.reason
+    assert result.log_tail
+
+
+def test_a_batch_that_does_not_fit_is_oom_and_never_made_smaller(cache: Path) -> None:
+    def little_memory() -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+
+    result = result_of(run(cache, "nanogpt", "batch=20000", limit=little_memory))
+    assert result.status is Status.OOM, result.reason
+    assert "A batch of 20000 does not fit" in result.reason
+    assert result.case.axes == {"batch": "20000"}
+
+
+def test_a_wrong_data_root_says_what_to_give(cache: Path, tmp_path: Path) -> None:
+    result = result_of(run(cache, "resnet50", "--data-root", str(tmp_path / "nowhere")))
+    assert result.status is Status.RUNTIME_ERROR
+    assert "nowhere" in result.reason

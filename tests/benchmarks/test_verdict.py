@@ -1,0 +1,66 @@
+"""The verdict follows the evidence, and says when there is none."""
+
+import pytest
+from builders.measured import a_pass, a_replicate
+
+from benchmarks.contracts import Bottleneck, Pass, Verdict
+from benchmarks.measure.verdict import input_stall, judge
+
+
+def verdict(full: Pass, synth: Pass) -> Verdict:
+    return judge((a_replicate(full, synth),))
+
+
+def test_a_device_that_waits_for_its_loader_is_input_bound() -> None:
+    told = verdict(a_pass(0.0629, stall_s=0.026), a_pass(0.0371))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.INPUT, "high")
+    assert told.bounds["without_input_stall"] == pytest.approx(0.0629 / 0.0371, rel=1e-3)
+    assert "the loader does not deliver batches in time" in told.sentence
+    assert "x1.70" in told.sentence
+
+
+def test_a_long_copy_is_named_as_the_cause() -> None:
+    told = verdict(a_pass(0.060, stall_s=0.002, copy_s=0.018), a_pass(0.040))
+    assert told.bottleneck is Bottleneck.INPUT
+    assert "copying batches" in told.sentence
+
+
+def test_a_small_stall_is_said_with_low_confidence() -> None:
+    told = verdict(a_pass(0.1075, stall_s=0.0075), a_pass(0.100))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.INPUT, "low")
+
+
+def test_a_loader_that_steals_the_processor_is_told_from_one_that_is_late() -> None:
+    told = verdict(a_pass(0.150, stall_s=0.001), a_pass(0.100))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.INPUT, "low")
+    assert "compete" in told.sentence
+
+
+def test_a_busy_device_is_the_limit() -> None:
+    told = verdict(a_pass(0.1002), a_pass(0.100))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.DEVICE, "high")
+
+
+def test_a_device_that_runs_dry_while_the_host_queues_is_overhead() -> None:
+    busy_host = a_pass(0.006, enqueue_s=0.0058, drained=0.97)
+    assert verdict(busy_host, busy_host).bottleneck is Bottleneck.OVERHEAD
+
+
+def test_a_host_that_merely_waits_in_a_full_launch_queue_is_not_overhead() -> None:
+    waiting = a_pass(0.100, enqueue_s=0.098, drained=0.0)
+    assert verdict(waiting, waiting).bottleneck is Bottleneck.DEVICE
+
+
+def test_a_cpu_is_never_called_overhead() -> None:
+    on_cpu = a_pass(0.100, enqueue_s=0.1, drained=None)
+    assert verdict(on_cpu, on_cpu).bottleneck is Bottleneck.DEVICE
+
+
+def test_noise_larger_than_the_difference_gives_no_verdict() -> None:
+    told = verdict(a_pass(0.130, stall_s=0.02, noise=0.3), a_pass(0.100, noise=0.02))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.UNKNOWN, "low")
+    assert "quieter machine" in told.sentence
+
+
+def test_the_input_stall_is_the_share_of_the_step_that_the_loader_costs() -> None:
+    assert input_stall(full_rate=4_071.0, synth_rate=6_901.0) == pytest.approx(0.410, abs=1e-3)
