@@ -8,14 +8,11 @@ import torch
 
 from benchmarks.catalog import Refused
 from benchmarks.contracts import Status
+from benchmarks.data import UnusableData
 
 _HOST_OOM = re.compile(r"DefaultCPUAllocator|can't allocate memory|Cannot allocate memory")
 _SHARED_MEMORY = re.compile(r"Bus error|shared memory|No space left on device: '/dev/shm")
 _NO_COMPILER = re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler")
-
-
-class BadData(ValueError):
-    """The user's data cannot be read; the message says what to give instead."""
 
 
 def classify(error: BaseException, batch: int) -> tuple[Status, str]:
@@ -40,6 +37,8 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
             "A loader process died for lack of shared memory: enlarge /dev/shm "
             "(in a container: --shm-size or ipc: host) or use fewer workers."
         )
+    if isinstance(error, UnusableData):
+        return Status.RUNTIME_ERROR, _last_line(text)
     return Status.RUNTIME_ERROR, f"{type(error).__name__}: {_first_line(text)}"
 
 
@@ -66,6 +65,15 @@ def _compile_sentence(text: str) -> str:
 
 
 def _first_line(text: str) -> str:
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    printable = re.sub(r"[\x00-\x1f\x7f]", " ", lines[0] if lines else "no message")
-    return printable[:400]
+    return _lines(text)[0]
+
+
+def _last_line(text: str) -> str:
+    """The sentence alone: torch puts a loader process's traceback before it."""
+    return _lines(text)[-1].rpartition(f"{UnusableData.__name__}: ")[2]
+
+
+def _lines(text: str) -> list[str]:
+    """Printable, not blank, and bounded; one line at least."""
+    printable = (re.sub(r"[\x00-\x1f\x7f]", " ", line).strip() for line in text.splitlines())
+    return [line[:400] for line in printable if line] or ["no message"]

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
-from benchmarks.measure.failures import BadData
+from benchmarks.data import UnusableData
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -38,11 +38,13 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
     """The real `DataLoader` of ``recipe``: whole batches only, in an order fixed by ``seed``.
 
     Raises:
-        BadData: the data set is empty.
+        UnusableData: the data set is empty.
     """
     size = len(cast(Sized, recipe.dataset))
     if size == 0:
-        raise BadData("The data set is empty: give a --data-root with at least one sample in it.")
+        raise UnusableData(
+            "The data set is empty: give a --data-root with at least one sample in it."
+        )
     options = dict(recipe.loader_options)
     if options.get("num_workers", 0) > 0:
         options.setdefault("prefetch_factor", PREFETCH)

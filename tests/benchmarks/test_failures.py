@@ -5,6 +5,7 @@ import torch
 
 from benchmarks.catalog import Refused
 from benchmarks.contracts import Status
+from benchmarks.data import UnusableData
 from benchmarks.measure.failures import classify
 
 
@@ -47,3 +48,17 @@ def test_any_other_error_is_one_printable_line() -> None:
     status, sentence = classify(ValueError("first\x00 line\nsecond line"), 1)
     assert status is Status.RUNTIME_ERROR
     assert sentence == "ValueError: first  line"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The folder /photos holds no images.",
+        "Caught UnusableData in DataLoader worker process 0.\nOriginal Traceback (most recent call "
+        "last):\n  ...\nbenchmarks.data.UnusableData: The folder /photos holds no images.\n",
+    ],
+    ids=["in this process", "in a loader process"],
+)
+def test_data_that_cannot_be_used_are_told_in_their_own_sentence(text: str) -> None:
+    status, sentence = classify(UnusableData(text), 1)
+    assert (status, sentence) == (Status.RUNTIME_ERROR, "The folder /photos holds no images.")
