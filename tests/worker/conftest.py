@@ -1,0 +1,121 @@
+"""Real parts for the worker's tests: a scripted child, a service over HTTP, processes to watch."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.contracts import JobSpec, Progress
+from tests.worker.miniature import Miniature, serving
+from worker.heartbeat import Cause
+from worker.settings import Settings
+
+CHILD = Path(__file__).parent / "scripted_child.py"
+
+
+class Onlooker:
+    """A watch with nothing to object, unless told so."""
+
+    def __init__(self) -> None:
+        self.why: Cause | None = None
+        self.told: list[Progress] = []
+
+    def cause(self) -> Cause | None:
+        return self.why
+
+    def left_s(self) -> float:
+        return 1.0
+
+    def tell(self, progress: Progress) -> None:
+        self.told.append(progress)
+
+
+@pytest.fixture
+def onlooker() -> Onlooker:
+    return Onlooker()
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    """Where children write down their process ids."""
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def settings(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    for name in [name for name in os.environ if name.startswith("THROUGHLINE_")]:
+        monkeypatch.delenv(name)
+    temporary = tmp_path / "tmp"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    return Settings(
+        state_dir=tmp_path / "state",
+        worker_name="w1",
+        device="cpu",
+        child_command=(sys.executable, "-S", str(CHILD)),
+        data_root=notes,
+        cache_dir=tmp_path / "cache",
+        claim_wait_s=0.05,
+        request_timeout_s=2.0,
+        backoff_first_s=0.05,
+        backoff_limit_s=0.1,
+        silence_s=20.0,
+        tick_s=0.02,
+        kill_grace_s=0.3,
+        drain_delivery_s=0.2,
+        cool_limit_s=0.0,
+        output_limit_b=20 * 2**20,
+    )
+
+
+@pytest.fixture
+def service() -> Iterator[Miniature]:
+    with serving(Miniature()) as running:
+        yield running
+
+
+@pytest.fixture
+def job() -> Callable[..., JobSpec]:
+    def make(workload: str, replicates: int = 1, **more: object) -> JobSpec:
+        axes = more.pop("axes", {})
+        return JobSpec.model_validate(
+            {
+                "case": {"workload": workload, "axes": axes},
+                "revision": "abc",
+                "protocol": {"replicates": replicates},
+                **more,
+            }
+        )
+
+    return make
+
+
+@pytest.fixture
+def pids(notes: Path) -> Callable[[], list[int]]:
+    return lambda: [int(path.name.removeprefix("pid-")) for path in notes.glob("pid-*")]
+
+
+@pytest.fixture
+def living(pids: Callable[[], list[int]]) -> Callable[[], list[int]]:
+    """Which of the processes that children noted still run."""
+
+    def running(pid: int) -> bool:
+        try:
+            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return False
+
+    return lambda: [pid for pid in pids() if running(pid)]
+
+
+@pytest.fixture
+def acting() -> Callable[[str], tuple[str, ...]]:
+    """A child that plays one part whatever workload it is asked for."""
+    return lambda part: (sys.executable, "-S", str(CHILD), "--part", part)

@@ -1,0 +1,240 @@
+"""Stands in for ``python -m benchmarks``: a real process whose workload's name says what it does.
+
+It builds its Result by hand, without pydantic, so that it starts in milliseconds and so that the
+worker reads what another program wrote.
+"""
+
+# ruff: noqa: T201 - printing is what a child does
+
+import base64
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import zlib
+from array import array
+from pathlib import Path
+
+FOREVER_S = 600
+
+
+def trace(values):
+    raw = array("f", values).tobytes()
+    return {"n": len(values), "data": base64.b64encode(zlib.compress(raw)).decode()}
+
+
+def timed_pass(start_s, end_s, rate):
+    zeros = dict.fromkeys(("stall_s", "copy_s", "work_s", "enqueue_s"), 0.0)
+    steps = dict.fromkeys(("p50_s", "p90_s", "p99_s", "max_s"), 0.1)
+    traces = {f"{name}_trace": trace([0.1] * 4) for name in ("step", "stall", "copy", "work")}
+    return {
+        "window": {"start_s": start_s, "end_s": end_s},
+        "steps": 4,
+        "block_steps": 2,
+        "rate": rate,
+        "half_width": None,
+        "lag1": None,
+        "n_eff": None,
+        "stop": "precise",
+        "wall_s": end_s - start_s,
+        **zeros,
+        **steps,
+        **traces,
+    }
+
+
+def result(asked, status="ok", **more):
+    seed, now = asked["seed"], time.monotonic()
+    rate = 100.0 + seed
+    return {
+        "case": {"workload": asked["workload"], "preset": "tiny", "axes": asked["axes"]},
+        "status": status,
+        "measured_at": "2026-11-20T10:00:00Z",
+        "protocol": asked["protocol"],
+        "environment": {"facts": {"sw.data": "scripted"}},
+        "samples": [
+            {"metric": "throughput", "unit": "img/s", "direction": "higher", "values": [rate]}
+        ],
+        "replicates": [
+            {
+                "seed": seed,
+                "import_s": 0.1,
+                "build_s": 0.1,
+                "warmup": {"steps": 10, "s": 1.0, "reason": "steady", "first_step_s": 0.5},
+                "full": timed_pass(now - 0.4, now - 0.2, rate),
+                "synth": timed_pass(now - 0.2, now, rate),
+                "peak_memory_b": 1000,
+            }
+        ],
+        **more,
+    }
+
+
+def event(asked, phase, step=0):
+    line = {"at_s": time.monotonic(), "progress": {"phase": phase, "step": step}}
+    os.write(asked["events"], json.dumps(line).encode() + b"\n")
+
+
+def succeed(asked, **more):
+    event(asked, "full", 3)
+    print(json.dumps(result(asked, **more)))
+
+
+def beat_for(asked, seconds):
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        event(asked, "warmup")
+        time.sleep(0.02)
+
+
+def note(asked, *pids):
+    """Tell the test which processes there are, in the folder that it gave as --data-root."""
+    for pid in pids:
+        (asked["folder"] / f"pid-{pid}").touch()
+
+
+def grandchild(new_session):
+    sleep = "import signal, time; signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(600)"
+    return subprocess.Popen(
+        [sys.executable, "-S", "-c", sleep],
+        start_new_session=new_session,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    ).pid
+
+
+def ok(asked):
+    succeed(asked)
+
+
+def slow(asked):
+    beat_for(asked, 0.6)
+    succeed(asked)
+
+
+def slowonce(asked):
+    """Runs until it is stopped the first time, and well the second time."""
+    if any(asked["folder"].glob("pid-*")):
+        succeed(asked)
+    else:
+        note(asked, os.getpid(), grandchild(new_session=True))
+        beat_for(asked, FOREVER_S)
+
+
+def endless(asked):
+    note(asked, os.getpid(), grandchild(new_session=True))
+    beat_for(asked, FOREVER_S)
+
+
+def hang(asked):
+    event(asked, "warmup", 7)
+    print("about to hang", file=sys.stderr, flush=True)
+    note(asked, os.getpid())
+    time.sleep(FOREVER_S)
+
+
+def stubborn(asked):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    note(asked, os.getpid(), grandchild(new_session=False), grandchild(new_session=True))
+    event(asked, "warmup")
+    time.sleep(FOREVER_S)
+
+
+def litter(asked):
+    note(asked, grandchild(new_session=False), grandchild(new_session=True))
+    succeed(asked)
+
+
+def die(asked):
+    print("last words", file=sys.stderr, flush=True)
+    os.kill(os.getpid(), int(asked["axes"]["signal"]))
+    time.sleep(FOREVER_S)
+
+
+def garbage(asked):
+    print("this is no result")
+
+
+def nothing(asked):
+    pass
+
+
+def chatty(asked):
+    for _ in range(160):
+        print("x" * 65_535)
+    succeed(asked)
+
+
+def flood(asked):
+    while True:
+        print("x" * 65_535, flush=True)
+
+
+def refuse(asked):
+    print("There is no workload 'refuse'; choose one of: ok.", file=sys.stderr)
+    sys.exit(2)
+
+
+def fail(asked):
+    raise RuntimeError("the sentence at the end")
+
+
+def dirty(asked):
+    sys.stderr.buffer.write(b"first \xff\x00 line\n" + "é".encode() * 30_000 + b"\x00\nend\n")
+    sys.stderr.flush()
+    sys.exit(3)
+
+
+def failsecond(asked):
+    if asked["seed"] == 0:
+        succeed(asked)
+    else:
+        os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def oom(asked):
+    print("CUDA out of memory, said the log", file=sys.stderr)
+    print(json.dumps(result(asked, status="oom", reason="It does not fit.", samples=[])))
+
+
+def environment(asked):
+    names = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
+    told = {name: os.environ.get(name) for name in (*names, "CUDA_DEVICE_ORDER")}
+    stamp = Path(told["TRITON_CACHE_DIR"]) / "kernel"
+    told["warm"] = stamp.exists()
+    stamp.touch()
+    told["arguments"] = sys.argv[1:]
+    (asked["folder"] / f"environment-{asked['seed']}.json").write_text(json.dumps(told))
+    succeed(asked)
+
+
+def parse(arguments):
+    asked = {"axes": {}, "workload": arguments[0]}
+    rest = iter(arguments[1:])
+    for word in rest:
+        if word.startswith("--"):
+            asked[word[2:]] = next(rest)
+        else:
+            axis, _, value = word.partition("=")
+            asked["axes"][axis] = value
+    asked["seed"] = int(asked["seed"])
+    asked["protocol"] = json.loads(asked["protocol"])
+    asked["events"] = int(asked["events-fd"])
+    asked["folder"] = Path(asked["data-root"])
+    return asked
+
+
+def main():
+    arguments = sys.argv[1:]
+    part = None
+    if arguments[0] == "--part":
+        _, part, *arguments = arguments
+    asked = parse(arguments)
+    event(asked, "build")
+    globals()[part or asked["workload"]](asked)
+
+
+if __name__ == "__main__":
+    main()

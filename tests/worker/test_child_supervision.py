@@ -1,0 +1,194 @@
+"""A child may do anything; the job gets one result with one sentence, and no process is left."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from benchmarks.contracts import Result, Status
+from tests.worker.miniature import eventually
+from worker.heartbeat import Cause
+from worker.runner import Interrupted, Runner
+
+
+@pytest.fixture
+def run(settings, job, onlooker):
+    def measure(workload: str, replicates: int = 1, change: dict | None = None, **more) -> Result:
+        chosen = settings.model_copy(update=change or {})
+        result = Runner(chosen).run(job(workload, replicates, **more), onlooker)
+        # Whatever came of it, it has to pass the contract on its way to the service.
+        return Result.model_validate_json(result.model_dump_json())
+
+    return measure
+
+
+def test_replicates_run_one_after_another_and_are_merged(run, onlooker):
+    result = run("ok", replicates=3)
+    assert result.status is Status.OK
+    assert [sample.values for sample in result.samples if sample.metric == "throughput"] == [
+        (100.0, 101.0, 102.0)
+    ]
+    assert [replicate.seed for replicate in result.replicates] == [0, 1, 2]
+    assert {(told.replicate, told.replicates) for told in onlooker.told} >= {(1, 3), (3, 3)}
+
+
+def test_the_first_replicate_that_fails_is_the_jobs_result(run):
+    result = run("failsecond", replicates=3)
+    assert result.status is Status.CRASHED
+    assert "SIGSEGV" in result.reason
+    assert result.case.preset == "tiny"
+    assert result.environment.facts == {"sw.data": "scripted"}
+
+
+def test_a_silent_child_times_out_and_leaves_no_process(run, living, pids):
+    result = run("hang", change={"silence_s": 0.5})
+    assert result.status is Status.TIMEOUT
+    assert "no sign of life for 0.5 s" in result.reason
+    assert "phase warmup, step 7" in result.reason
+    assert result.log_tail == "about to hang"
+    assert pids()
+    assert not living()
+
+
+def test_a_job_past_its_limit_is_stopped(run, living):
+    result = run("endless", timeout_s=0.6)
+    assert result.status is Status.TIMEOUT
+    assert "past its limit of 0.6 s" in result.reason
+    assert not living()
+
+
+def test_grandchildren_that_ignore_sigterm_or_leave_the_session_are_killed(run, living, pids):
+    assert run("stubborn", change={"silence_s": 0.5}).status is Status.TIMEOUT
+    assert len(pids()) == 3
+    assert not living()
+
+
+def test_a_child_that_ends_well_leaves_nothing_behind_either(run, living, pids):
+    assert run("litter").status is Status.OK
+    assert len(pids()) == 2
+    assert not living()
+
+
+def test_a_crash_names_its_signal(run):
+    result = run("die", axes={"signal": str(int(signal.SIGSEGV))})
+    assert result.status is Status.CRASHED
+    assert result.reason == "The child died by SIGSEGV; see the end of its log."
+    assert result.log_tail == "last words"
+
+
+def test_sigkill_is_explained_by_the_out_of_memory_killer(run):
+    result = run("die", axes={"signal": str(int(signal.SIGKILL))})
+    assert result.status is Status.CRASHED
+    assert "out-of-memory killer" in result.reason
+
+
+@pytest.mark.parametrize("workload", ["garbage", "nothing"])
+def test_a_last_line_that_is_no_result_is_garbage(run, workload):
+    result = run(workload)
+    assert result.status is Status.GARBAGE
+    assert "no Result" in result.reason
+    assert ("this is no result" in result.log_tail) == (workload == "garbage")
+
+
+def test_ten_megabytes_before_the_result_do_no_harm(run):
+    assert run("chatty").status is Status.OK
+
+
+def test_a_child_that_never_stops_printing_is_stopped(run):
+    result = run("flood", change={"output_limit_b": 2**20})
+    assert result.status is Status.GARBAGE
+    assert "more than 1 MiB" in result.reason
+
+
+def test_exit_two_tells_what_was_wrong_with_the_case(run):
+    result = run("refuse")
+    assert result.status is Status.UNSUPPORTED
+    assert "There is no workload 'refuse'" in result.reason
+
+
+def test_another_exit_code_is_explained_by_the_last_line_of_the_log(run):
+    result = run("fail")
+    assert result.status is Status.RUNTIME_ERROR
+    assert result.reason.endswith("exit code 1: RuntimeError: the sentence at the end")
+    assert "Traceback" in result.log_tail
+
+
+def test_a_childs_own_failure_is_kept_with_the_log(run):
+    result = run("oom")
+    assert (result.status, result.reason) == (Status.OOM, "It does not fit.")
+    assert "said the log" in result.log_tail
+
+
+def test_a_log_with_nul_and_broken_utf8_is_stored_as_text(run):
+    result = run("dirty", change={"log_tail_b": 1000})
+    assert result.status is Status.RUNTIME_ERROR
+    assert result.log_tail.endswith("éé\nend")
+    assert "\ufffd" not in result.log_tail
+    whole = run("dirty", change={"log_tail_b": 60_000})
+    assert "\0" not in whole.log_tail
+
+
+def test_a_child_that_cannot_be_started_is_no_fault_of_the_case(run):
+    result = run("ok", change={"child_command": ("/nowhere/python",)})
+    assert result.status is Status.INFRA_ERROR
+    assert "/nowhere/python" in result.reason
+
+
+def test_a_full_disk_is_no_fault_of_the_case(run, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", "/nowhere")
+    result = run("ok")
+    assert result.status is Status.INFRA_ERROR
+    assert "/nowhere" in result.reason
+
+
+def test_compiler_caches_are_shared_by_the_replicates_of_one_job_only(run, notes, tmp_path):
+    run("environment", replicates=2)
+    first, second = (read(notes, seed) for seed in (0, 1))
+    assert (first["warm"], second["warm"]) == (False, True)
+    assert first["TRITON_CACHE_DIR"] == second["TRITON_CACHE_DIR"]
+    assert not Path(first["TMPDIR"]).exists()
+    run("environment")
+    assert read(notes, 0)["warm"] is False
+    assert not list((tmp_path / "tmp").iterdir())
+
+
+def test_thread_counts_are_fixed_unless_someone_chose_them(run, notes, monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    run("environment")
+    assert int(read(notes, 0)["OMP_NUM_THREADS"]) <= len(os.sched_getaffinity(0))
+    monkeypatch.setenv("OMP_NUM_THREADS", "7")
+    run("environment")
+    assert read(notes, 0)["OMP_NUM_THREADS"] == "7"
+
+
+def test_the_child_is_told_the_whole_case(run, notes):
+    run("environment", axes={"b": "2", "a": "1"})
+    arguments = read(notes, 0)["arguments"]
+    assert arguments[:3] == ["environment", "a=1", "b=2"]
+    assert arguments[arguments.index("--device") + 1] == "cpu"
+    assert json.loads(arguments[arguments.index("--protocol") + 1])["replicates"] == 1
+
+
+def test_an_interrupted_child_is_gone_at_once(settings, job, onlooker, living, pids):
+    def cancel() -> None:
+        eventually(lambda: len(pids()) == 2)
+        onlooker.why = Cause.CANCELLED
+
+    thread = threading.Thread(target=cancel)
+    thread.start()
+    began = time.monotonic()
+    with pytest.raises(Interrupted):
+        Runner(settings).run(job("endless"), onlooker)
+    thread.join()
+    assert not living()
+    assert time.monotonic() - began < 10
+
+
+def read(notes: Path, seed: int) -> dict:
+    return json.loads((notes / f"environment-{seed}.json").read_text())

@@ -1,0 +1,98 @@
+"""A worker keeps its lease while it can, and stops before the service may give the job away."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from benchmarks.contracts import Lease, Progress
+from tests.worker.miniature import SECRET, Miniature, eventually
+from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
+from worker.heartbeat import Cause, Heartbeat, now_s
+
+
+@pytest.fixture
+def client(service):
+    with ServiceClient(service.url, 2.0) as client:
+        yield client
+
+
+@pytest.fixture
+def lease(job):
+    def make(lease_s: float = 60.0, heartbeat_s: float = 0.05) -> Lease:
+        return Lease(
+            job_id="job1",
+            attempt=1,
+            secret=SECRET,
+            spec=job("ok"),
+            lease_s=lease_s,
+            heartbeat_s=heartbeat_s,
+        )
+
+    return make
+
+
+def test_the_lease_is_renewed_with_the_latest_progress(client, service: Miniature, lease):
+    with Heartbeat(client, lease(), now_s(), 0.75) as heart:
+        heart.tell(Progress(phase="full", step=42))
+        eventually(lambda: any(b.progress and b.progress.step == 42 for b in service.beats))
+        assert heart.cause() is None
+
+
+def test_renewals_keep_a_short_lease_alive(client, service: Miniature, lease):
+    service.lease_s = 0.8
+    with Heartbeat(client, lease(0.8), now_s(), 0.75) as heart:
+        eventually(lambda: len(service.beats) > 25)
+        assert heart.cause() is None
+
+
+@pytest.mark.parametrize("trouble", ["away", "stuck"])
+def test_a_worker_that_cannot_renew_stops_before_its_lease_ends(client, service, lease, trouble):
+    setattr(service, trouble, True)
+    began = time.monotonic()
+    with Heartbeat(client, lease(1.0), now_s(), 0.75) as heart:
+        eventually(lambda: heart.cause() is Cause.ISOLATED)
+        assert 0.7 < time.monotonic() - began < 1.0
+        assert 0 < heart.left_s() <= 0.25
+        # Once given up, an answer that comes late changes nothing.
+        setattr(service, trouble, False)
+    assert heart.cause() is Cause.ISOLATED
+
+
+def test_the_lease_counts_from_when_the_request_was_sent(client, lease):
+    with Heartbeat(client, lease(60.0, 30.0), now_s() - 50.0, 0.75) as heart:
+        assert heart.cause() is Cause.ISOLATED
+
+
+def test_a_fenced_worker_learns_it_at_the_next_heartbeat(client, service, lease):
+    service.fenced = True
+    with Heartbeat(client, lease(), now_s(), 0.75) as heart:
+        eventually(lambda: heart.cause() is Cause.FENCED)
+
+
+def test_a_cancelled_job_is_heard_of_at_the_next_heartbeat(client, service, lease):
+    service.cancel = True
+    with Heartbeat(client, lease(), now_s(), 0.75) as heart:
+        eventually(lambda: heart.cause() is Cause.CANCELLED)
+
+
+def test_answers_become_errors_that_say_what_to_do(client, service):
+    ticket = Ticket("job1", 1, SECRET)
+    service.fenced = True
+    with pytest.raises(Fenced, match="not yours any more"):
+        client.start(ticket)
+    service.fenced = False
+    service.refuse = "{}"
+    with pytest.raises(Refused, match="no valid Result"):
+        client.post_result(ticket, b"{}")
+    service.away = True
+    with pytest.raises(ServiceAway, match="does not answer"):
+        client.start(ticket)
+    assert SECRET not in str(ticket)
+
+
+@pytest.mark.parametrize("url", ["", "localhost:8765", "ftp://host", "http://host:port"])
+def test_an_address_that_cannot_be_right_is_said_so(url):
+    with pytest.raises(Refused, match="address"), ServiceClient(url, 1.0) as client:
+        client.start(Ticket("job1", 1, SECRET))

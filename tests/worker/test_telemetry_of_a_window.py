@@ -1,0 +1,251 @@
+"""What NVML said during a pass, and only then; every channel that a device lacks is left out."""
+
+from __future__ import annotations
+
+import os
+import time
+from types import SimpleNamespace
+
+import pynvml
+import pytest
+
+from benchmarks.contracts import Result, Window
+from tests.worker import scripted_child
+from tests.worker.miniature import eventually
+from worker import nvml
+from worker.nvml import Gpu, NvmlGauge, find
+from worker.runner import Runner
+from worker.telemetry import Reading, Sampler, attach, cut, strangers
+
+
+class ScriptedGauge:
+    """A device whose clock falls and whose power rises with each reading."""
+
+    def __init__(self, others: frozenset[int] = frozenset()) -> None:
+        self.count = 0
+        self._others = others
+
+    def channels(self) -> dict[str, float]:
+        self.count += 1
+        return {"sm_clock_hz": 1.98e9, "power_w": 100.0 + self.count, "temperature_c": 40.0}
+
+    def reasons(self) -> int | None:
+        return 0x4
+
+    def energy_j(self) -> float | None:
+        return 500.0 * time.monotonic()
+
+    def processes(self) -> frozenset[int]:
+        return self._others
+
+
+def reading(at_s: float, **more: object) -> Reading:
+    told = {
+        "channels": {"power_w": 10 * at_s},
+        "reasons": 0,
+        "energy_j": 300 * at_s,
+        "others": 0,
+    }
+    return Reading(at_s, **(told | more))
+
+
+def curve(start: float, end: float, **more: object) -> list[Reading]:
+    return [reading(start + 0.1 * i, **more) for i in range(round((end - start) * 10) + 1)]
+
+
+def measured(start_s: float, end_s: float, rate: float = 50.0) -> Result:
+    asked = {"seed": 0, "workload": "ok", "axes": {}, "protocol": {}}
+    document = scripted_child.result(asked)
+    timed = scripted_child.timed_pass(start_s, end_s, rate)
+    document["replicates"][0] |= {"full": timed, "synth": timed}
+    return Result.model_validate(document)
+
+
+def test_readings_outside_the_window_do_not_count():
+    told = cut(curve(0, 20), Window(start_s=5.05, end_s=10.05))
+    assert told is not None
+    assert told.t_s.n == 50
+    assert told.t_s.values()[0] == pytest.approx(0.05)
+    assert told.channels["power_w"].values()[0] == pytest.approx(51)
+    assert told.channels["power_w"].values()[-1] == pytest.approx(100)
+    assert told.hz == pytest.approx(10)
+
+
+def test_energy_is_interpolated_at_the_ends_of_the_window():
+    told = cut(curve(0, 20), Window(start_s=5.03, end_s=12.07))
+    assert told is not None
+    assert told.energy_j == pytest.approx(300 * 7.04)
+
+
+@pytest.mark.parametrize(
+    ("window", "readings"),
+    [
+        (Window(start_s=5, end_s=9.9), curve(0, 20)),
+        (Window(start_s=5, end_s=12), curve(5.5, 20)),
+        (Window(start_s=5, end_s=12), curve(0, 20, energy_j=None)),
+    ],
+    ids=["a window under 5 s", "readings that start too late", "no energy counter"],
+)
+def test_energy_that_cannot_be_known_is_not_guessed(window, readings):
+    told = cut(readings, window)
+    assert told is not None
+    assert told.energy_j is None
+
+
+def test_reasons_are_shares_of_the_readings():
+    readings = curve(0, 0.9, reasons=0x4) + curve(1, 1.9, reasons=0x4 | 0x40)
+    told = cut(readings, Window(start_s=0, end_s=2))
+    assert told is not None
+    assert told.reasons["sw_power_cap"] == 1
+    assert told.reasons["hw_thermal"] == 0.5
+    assert told.reasons["gpu_idle"] == 0
+
+
+def test_a_channel_that_was_missing_once_is_left_out():
+    readings = [*curve(0, 1), reading(1.1, channels={"temperature_c": 50.0})]
+    told = cut(readings, Window(start_s=0, end_s=2))
+    assert told is not None
+    assert told.channels == {}
+
+
+def test_a_window_without_readings_has_no_telemetry():
+    assert cut(curve(0, 1), Window(start_s=5, end_s=10)) is None
+    assert attach(measured(5, 10), []).replicates[0].telemetry == {}
+
+
+def test_power_clock_and_energy_become_samples():
+    readings = curve(0, 20, channels={"power_w": 300.0, "sm_clock_hz": 1.5e9})
+    result = attach(measured(5, 15, rate=60.0), readings)
+    values = {sample.metric: sample.values for sample in result.samples}
+    assert values["power"] == (300.0,)
+    assert values["sm_clock"] == (1.5e9,)
+    assert values["energy_per_item"] == (pytest.approx(300 / 60),)
+    assert set(result.replicates[0].telemetry) == {"full", "synth"}
+    Result.model_validate_json(result.model_dump_json())
+
+
+def test_a_throttled_shared_or_unsteady_device_is_flagged_and_kept():
+    readings = [
+        reading(0.1 * i, reasons=0x40, others=1, channels={"sm_clock_hz": 1e9 * (1 + i % 2)})
+        for i in range(200)
+    ]
+    result = attach(measured(5, 15), readings)
+    assert result.replicates[0].flags == ("throttled", "clock_unstable", "other_processes")
+
+
+def test_a_short_window_has_power_but_no_energy():
+    metrics = {sample.metric for sample in attach(measured(5, 8), curve(0, 20)).samples}
+    assert metrics == {"throughput", "power"}
+
+
+def test_our_own_processes_are_no_strangers():
+    ours, other = os.getpid(), 2**22 + 1
+    session = os.getsid(0)
+    assert strangers(frozenset({ours, other}), frozenset(), session) == 1
+    assert strangers(frozenset({ours}), frozenset(), session) == 0
+
+
+def test_in_a_container_the_newcomer_is_taken_to_be_ours():
+    before, child = frozenset({2**22 + 1}), 2**22 + 2
+    assert strangers(before | {child}, before, 1) == 1
+    assert strangers(frozenset({child}), frozenset(), 1) == 0
+    assert strangers(before, before, 1) == 1
+
+
+def test_the_sampler_reads_at_its_pace_and_ends():
+    gauge = ScriptedGauge()
+    with Sampler(gauge, 100.0) as sampler:
+        sampler.start(os.getpid())
+        eventually(lambda: len(sampler.readings()) >= 10)
+    count = gauge.count
+    readings = sampler.readings()
+    assert [r.at_s for r in readings] == sorted(r.at_s for r in readings)
+    time.sleep(0.05)
+    assert gauge.count == count
+
+
+def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker):
+    chosen = settings.model_copy(update={"telemetry_hz": 50.0})
+    result = Runner(chosen, ScriptedGauge()).run(job("slow", 2), onlooker)
+    assert len(result.replicates) == 2
+    for replicate in result.replicates:
+        full, synth = replicate.telemetry["full"], replicate.telemetry["synth"]
+        assert max(full.t_s.values()) <= 0.2
+        assert full.channels["power_w"].values()[-1] < synth.channels["power_w"].values()[0]
+        assert full.reasons["sw_power_cap"] == 1
+    power = next(sample for sample in result.samples if sample.metric == "power")
+    assert len(power.values) == 2
+
+
+def test_without_a_device_nothing_is_missed(settings, job, onlooker):
+    result = Runner(settings).run(job("ok"), onlooker)
+    assert result.replicates[0].telemetry == {}
+    assert {sample.metric for sample in result.samples} == {"throughput"}
+
+
+GPUS = [Gpu(0, "GPU-aaa", "H200"), Gpu(1, "GPU-abb", "H200"), Gpu(2, "GPU-ccc", "A100")]
+
+
+@pytest.mark.parametrize(
+    ("device", "visible", "index"),
+    [
+        ("cuda", None, 0),
+        ("cuda:2", None, 2),
+        ("cuda:7", None, None),
+        ("cuda:1", "2,0", 0),
+        ("cuda:0", "GPU-ab", 1),
+        ("cuda:0", "MIG-aaa", None),
+        ("cuda:0", "", None),
+        ("cpu", None, None),
+    ],
+)
+def test_the_gpu_that_is_watched_is_the_one_that_is_measured(device, visible, index):
+    found = find(device, visible, GPUS)
+    assert (found.index if found else None) == index
+
+
+def test_one_reading_that_fails_leaves_only_its_channel_out(monkeypatch):
+    def broken(*args: object) -> int:
+        raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
+
+    working = {
+        "nvmlInit": lambda: None,
+        "nvmlShutdown": lambda: None,
+        "nvmlDeviceGetHandleByUUID": lambda uuid: uuid,
+        "nvmlDeviceGetClockInfo": lambda handle, kind: 1980,
+        "nvmlDeviceGetPowerUsage": broken,
+        "nvmlDeviceGetTemperature": lambda handle, kind: 50,
+        "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=97),
+        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=1024),
+        "nvmlDeviceGetTotalEnergyConsumption": broken,
+        "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 4,
+        "nvmlDeviceGetComputeRunningProcesses": lambda handle: [SimpleNamespace(pid=7)],
+    }
+    for name, call in working.items():
+        monkeypatch.setattr(nvml.pynvml, name, call)
+    gauge = NvmlGauge("GPU-aaa")
+    assert gauge.channels() == {
+        "sm_clock_hz": 1.98e9,
+        "memory_clock_hz": 1.98e9,
+        "temperature_c": 50.0,
+        "utilization": 0.97,
+        "memory_used_b": 1024.0,
+    }
+    assert (gauge.reasons(), gauge.energy_j(), gauge.processes()) == (4, None, frozenset({7}))
+    gauge.close()
+
+
+@pytest.mark.gpu
+def test_a_real_gpu_tells_clock_power_and_energy():
+    gpus = nvml.devices()
+    if not gpus:
+        pytest.skip("no NVIDIA GPU on this machine")
+    gauge = NvmlGauge(gpus[0].uuid)
+    try:
+        told = gauge.channels()
+        assert {"sm_clock_hz", "power_w", "temperature_c"} <= set(told)
+        assert 1e8 < told["sm_clock_hz"] < 5e9
+        assert 1 < told["power_w"] < 5_000
+        assert (gauge.energy_j() or 0) > 0
+    finally:
+        gauge.close()

@@ -1,0 +1,123 @@
+"""Worker and service together, over a real socket and a real database."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+import uvicorn
+
+from service.app import create_app
+from service.migration import upgrade
+from service.settings import Settings as ServiceSettings
+from tests.worker.miniature import eventually
+from worker.loop import run
+from worker.stop import Stop
+
+
+@contextmanager
+def serving(settings, listener: socket.socket):
+    config = uvicorn.Config(create_app(settings), log_config=None, log_level="warning")
+    server = uvicorn.Server(config)
+    thread = threading.Thread(target=server.run, args=([listener],))
+    thread.start()
+    try:
+        eventually(lambda: server.started)
+        yield
+    finally:
+        server.should_exit = True
+        thread.join(20)
+
+
+@pytest.fixture
+def real(tmp_path, settings):
+    """A migrated SQLite database, the service over it, and a client."""
+    chosen = ServiceSettings(state_dir=tmp_path / "db", lease_s=20.0, heartbeat_s=0.2)
+    upgrade(chosen.url)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port = listener.getsockname()[1]
+        with (
+            serving(chosen, listener),
+            httpx2.Client(base_url=f"http://127.0.0.1:{port}/api/v1", timeout=20) as client,
+        ):
+            yield client
+
+
+@pytest.fixture
+def worker(settings, real):
+    @contextmanager
+    def running(**change):
+        url = str(real.base_url).removesuffix("/api/v1/")
+        chosen = settings.model_copy(update={"url": url, **change})
+        stop = Stop()
+        thread = threading.Thread(target=run, args=(chosen, stop))
+        thread.start()
+        try:
+            yield stop
+        finally:
+            stop.ask()
+            thread.join(30)
+
+    return running
+
+
+@pytest.fixture
+def submit(real):
+    """Submit a real case whose child is the script: the catalog checks the name."""
+
+    def post(**more) -> str:
+        case = {"workload": "resnet50", "preset": "tiny"}
+        answer = real.post("/jobs", json={"case": case, "revision": "abc", **more})
+        assert answer.status_code == 201, answer.text
+        return answer.json()["id"]
+
+    return post
+
+
+def state_of(real, job: str) -> str:
+    return real.get(f"/jobs/{job}").json()["state"]
+
+
+def test_a_job_is_stored_and_counted_once(real, worker, submit, acting):
+    job = submit(protocol={"replicates": 2})
+    with worker(child_command=acting("ok")):
+        eventually(lambda: state_of(real, job) == "succeeded")
+    (result,) = real.get("/results").json()["items"]
+    assert result["job_id"] == job
+    assert result["counted"]
+
+
+def test_a_crash_is_stored_with_its_reason(real, worker, submit, acting):
+    job = submit(protocol={"replicates": 2})
+    with worker(child_command=acting("failsecond")):
+        eventually(lambda: state_of(real, job) == "failed")
+    (failed,) = real.get("/results", params={"status": "crashed"}).json()["items"]
+    assert "SIGSEGV" in failed["reason"]
+
+
+def test_a_running_job_can_be_cancelled(real, worker, submit, acting, living, pids):
+    job = submit()
+    with worker(child_command=acting("endless")):
+        eventually(lambda: len(pids()) == 2)
+        assert real.post(f"/jobs/{job}/cancel").status_code == 200
+        eventually(lambda: state_of(real, job) == "cancelled")
+        eventually(lambda: not living())
+
+
+def test_an_aborted_job_is_queued_again(real, worker, submit, acting, pids):
+    job = submit()
+    with worker(child_command=acting("endless")) as stop:
+        eventually(lambda: len(pids()) == 2)
+        stop.ask()
+    assert state_of(real, job) == "queued"
+
+
+def test_a_job_for_another_device_is_left_alone(real, worker, submit, acting):
+    other = submit(requires={"device": "cuda"})
+    mine = submit(requires={"device": "cpu"})
+    with worker(child_command=acting("ok")):
+        eventually(lambda: state_of(real, mine) == "succeeded")
+    assert state_of(real, other) == "queued"

@@ -1,0 +1,38 @@
+"""``python -m worker``: one worker for one device."""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import sys
+
+from pydantic import ValidationError
+
+from worker.loop import CANNOT, run
+from worker.settings import Settings
+
+
+def main() -> int:
+    """Read the command line over the environment, then work."""
+    parser = argparse.ArgumentParser(prog="python -m worker", description=__doc__)
+    parser.add_argument("--url", help="address of the service")
+    parser.add_argument("--name", dest="worker_name", help="name of this worker")
+    parser.add_argument("--device", help="cpu, cuda, cuda:N or auto")
+    parser.add_argument("--once", action="store_true", default=None, help="end when idle")
+    told = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    logging.getLogger("httpx2").setLevel(logging.WARNING)
+    try:
+        settings = Settings(**told)
+    except ValidationError as error:
+        for problem in error.errors(include_url=False):
+            field = ".".join(str(part) for part in problem["loc"])
+            logging.error("The setting %s is wrong: %s.", field, problem["msg"])
+        return CANNOT
+    return run(settings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

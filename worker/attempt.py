@@ -1,0 +1,79 @@
+"""One attempt at one job: the lease kept alive, the child run, and what came of both."""
+
+from __future__ import annotations
+
+import logging
+
+from benchmarks.contracts import Lease, Progress, Result, Status
+from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
+from worker.delivery import Delivery
+from worker.heartbeat import Cause, Heartbeat
+from worker.outcome import without_numbers
+from worker.patience import Patience
+from worker.runner import Interrupted, Runner
+from worker.stop import Stop
+
+log = logging.getLogger(__name__)
+
+
+class Attempt:
+    """What the runner watches: the lease, and the people at this worker."""
+
+    def __init__(self, lease: Lease, heart: Heartbeat, stop: Stop) -> None:
+        self._lease = lease
+        self._ticket = Ticket.of(lease)
+        self._heart = heart
+        self._stop = stop
+        self.isolated = False
+        """Whether the job was given up only because the service could not be reached."""
+
+    def cause(self) -> Cause | None:
+        """Why to stop, if there is a reason."""
+        return Cause.ABORTED if self._stop.aborted else self._heart.cause()
+
+    def left_s(self) -> float:
+        """Time until the service may hand the job on, in s."""
+        return self._heart.left_s()
+
+    def tell(self, progress: Progress) -> None:
+        """Let the next heartbeat carry ``progress``."""
+        self._heart.tell(progress)
+
+    def run(
+        self, client: ServiceClient, runner: Runner, patience: Patience, delivery: Delivery
+    ) -> Result | None:
+        """The job's result; None if the attempt is over without one."""
+        try:
+            patience.persist(lambda: client.start(self._ticket), lambda: self.cause() is None)
+            return runner.run(self._lease.spec, self)
+        except Interrupted as interrupted:
+            return self._given_up(interrupted.cause, delivery)
+        except ServiceAway:
+            return self._given_up(self.cause() or Cause.ISOLATED, delivery)
+        except ClientError as error:
+            log.warning("%s is not this worker's: %s", self._ticket, error)
+            return None
+
+    def _given_up(self, cause: Cause, delivery: Delivery) -> Result | None:
+        match cause:
+            case Cause.CANCELLED:
+                sentence = "Cancelled on request while it ran."
+                return without_numbers(self._lease.spec, Status.CANCELLED, sentence)
+            case Cause.ABORTED:
+                delivery.release(self._ticket, "The worker was told to stop at once.")
+            case Cause.FENCED:
+                log.warning("The service gave %s up: its child was stopped.", self._ticket)
+            case Cause.ISOLATED:
+                log.warning("%s: the service was away too long; stopped the child.", self._ticket)
+                self.isolated = True
+        return None
+
+
+def summary(result: Result) -> str:
+    """One line for the log."""
+    if result.status is not Status.OK:
+        return f"{result.status}: {result.reason}"
+    for sample in result.samples:
+        if sample.metric == "throughput":
+            return f"ok, {sum(sample.values) / len(sample.values):,.1f} {sample.unit}"
+    return "ok"

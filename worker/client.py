@@ -1,0 +1,176 @@
+"""What a worker asks of the service: typed calls, and errors that say what may be done next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+from pydantic import TypeAdapter, ValidationError
+
+from benchmarks.contracts import Claim, Heartbeat, Lease, Renewal, Worker
+
+T = TypeVar("T")
+
+_AWAY = frozenset({401, 403, 408, 425, 429})
+"""Client errors that time or an operator mends: nothing that is to be delivered is given up."""
+_MAY_BE_JSON = TypeAdapter(dict[str, Any])
+
+
+class ClientError(Exception):
+    """A call did not do what it was meant to do."""
+
+
+class ServiceAway(ClientError):
+    """There was no usable answer: try again later."""
+
+
+class Fenced(ClientError):
+    """The attempt is no longer this worker's: stop, its result will not count."""
+
+
+class Refused(ClientError):
+    """The service understood and said no: trying again would not help."""
+
+    def __init__(self, status: int, sentence: str) -> None:
+        super().__init__(sentence)
+        self.status = status
+
+
+@dataclass(frozen=True)
+class Ticket:
+    """What a worker holds: one attempt at one job, and the secret that proves it."""
+
+    job_id: str
+    attempt: int
+    secret: str
+
+    @classmethod
+    def of(cls, lease: Lease) -> Ticket:
+        """The ticket that came with ``lease``."""
+        return cls(lease.job_id, lease.attempt, lease.secret)
+
+    def __str__(self) -> str:
+        """Without the secret, as a person needs it in a log."""
+        return f"job {self.job_id} (attempt {self.attempt})"
+
+
+class ServiceClient:
+    """One worker's line to the service; may be used from several threads.
+
+    Every call raises `ServiceAway`, `Fenced` or `Refused` when it has no good answer.
+    """
+
+    def __init__(self, url: str, timeout_s: float) -> None:
+        self.url = url.rstrip("/")
+        self._timeout_s = timeout_s
+        try:
+            self._http = httpx2.Client(base_url=f"{self.url}/api/v1", timeout=timeout_s)
+        except httpx2.InvalidURL as error:
+            raise Refused(0, f"{self.url} is no usable service address: {error}.") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def register(self, worker: Worker) -> None:
+        """Introduce this worker, or renew what the service knows of it."""
+        self._send("PUT", f"/workers/{worker.name}", worker.model_dump_json())
+
+    def claim(self, claim: Claim) -> Lease | None:
+        """Ask for a job; None when there is none for this worker."""
+        answer = self._send(
+            "POST", "/leases", claim.model_dump_json(), patience_s=claim.wait_s + self._timeout_s
+        )
+        return None if answer.status_code == 204 else self._read(answer, Lease)
+
+    def start(self, ticket: Ticket) -> None:
+        """Say that the job is being run."""
+        self._for(ticket, "start", None)
+
+    def heartbeat(self, ticket: Ticket, beat: Heartbeat, timeout_s: float) -> Renewal:
+        """Renew the lease."""
+        answer = self._for(ticket, "heartbeat", beat.model_dump_json(), timeout_s)
+        return self._read(answer, Renewal)
+
+    def post_result(self, ticket: Ticket, body: bytes) -> None:
+        """Deliver a result; returns once the service has it for good."""
+        self._for(ticket, "result", body)
+
+    def release(self, ticket: Ticket, reason: str) -> None:
+        """Give the job back unharmed, so that another worker may have it at once."""
+        self._for(ticket, "release", TypeAdapter(dict[str, str]).dump_json({"reason": reason}))
+
+    def _for(
+        self, ticket: Ticket, verb: str, body: str | bytes | None, patience_s: float | None = None
+    ) -> httpx2.Response:
+        path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/{verb}"
+        return self._send("POST", path, body, ticket.secret, patience_s)
+
+    def _send(
+        self,
+        method: str,
+        path: str,
+        body: str | bytes | None,
+        secret: str | None = None,
+        patience_s: float | None = None,
+    ) -> httpx2.Response:
+        headers = {"Content-Type": "application/json"} if body is not None else {}
+        if secret is not None:
+            headers["Lease-Secret"] = secret
+        try:
+            answer = self._http.request(
+                method,
+                path,
+                content=body,
+                headers=headers,
+                timeout=patience_s or self._timeout_s,
+            )
+        except httpx2.UnsupportedProtocol as error:
+            sentence = f"{self.url} is no service address: it must begin with http:// or https://."
+            raise Refused(0, sentence) from error
+        except (httpx2.HTTPError, OSError) as error:
+            raise ServiceAway(self._why(error)) from error
+        return self._judged(answer)
+
+    def _judged(self, answer: httpx2.Response) -> httpx2.Response:
+        if answer.is_success:
+            return answer
+        sentence = _sentence(answer)
+        if answer.status_code >= 500 or answer.status_code in _AWAY:
+            raise ServiceAway(f"{self.url} answers {answer.status_code}: {sentence}")
+        if answer.status_code == 409:
+            raise Fenced(sentence)
+        raise Refused(answer.status_code, sentence)
+
+    def _read(self, answer: httpx2.Response, kind: type[T]) -> T:
+        try:
+            return TypeAdapter(kind).validate_json(answer.content)
+        except ValidationError as error:
+            raise Refused(
+                answer.status_code,
+                f"{self.url} answered with something that is no {kind.__name__}: check the "
+                "address, and that worker and service are of the same version.",
+            ) from error
+
+    def _why(self, error: Exception) -> str:
+        detail = str(error) or type(error).__name__
+        return f"The service at {self.url} does not answer ({detail})."
+
+
+def _sentence(answer: httpx2.Response) -> str:
+    """The problem's own sentence, or what can be said without one."""
+    try:
+        problem = _MAY_BE_JSON.validate_json(answer.content)
+    except ValidationError:
+        problem = {}
+    told = problem.get("detail") or problem.get("title") or answer.reason_phrase
+    return str(told)[:500] or f"status {answer.status_code}"

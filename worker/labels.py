@@ -1,0 +1,47 @@
+"""What a worker says of itself, so that jobs may require it."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+import sys
+from importlib import metadata
+
+from benchmarks.contracts import Worker
+from worker.nvml import Gpu, driver_version
+from worker.outcome import line
+from worker.settings import Settings
+
+
+def introduce(settings: Settings, gpu: Gpu | None) -> Worker:
+    """This worker as the service will know it; settings' own labels win."""
+    labels = {
+        "device": settings.device.partition(":")[0],
+        "host": platform.node(),
+        "os": platform.system().lower(),
+        "python": _python_version(settings.python),
+        "arch": platform.machine(),
+    }
+    if gpu is not None:
+        labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": driver_version() or ""}
+    labels |= settings.labels
+    told = {name: line(value) for name, value in labels.items() if value}
+    return Worker(name=settings.name, labels=told, version=_version())
+
+
+def _version() -> str:
+    try:
+        return metadata.version("throughline")
+    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
+        return ""
+
+
+def _python_version(python: str) -> str:
+    if python == sys.executable:
+        return platform.python_version()
+    ask = (python, "-c", "import platform; print(platform.python_version())")
+    try:
+        told = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return told.stdout.strip()

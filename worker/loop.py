@@ -1,0 +1,233 @@
+"""The worker: asks for a job, has it run, delivers what came of it, and asks again."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from benchmarks.contracts import Claim, Lease, Result, Status, Worker
+from worker import nvml, processes
+from worker.attempt import Attempt, summary
+from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
+from worker.delivery import Delivery
+from worker.folder import Journal, Occupied, Pending, locked
+from worker.heartbeat import Heartbeat, now_s
+from worker.labels import introduce
+from worker.outcome import without_numbers
+from worker.patience import Patience
+from worker.runner import FOLDER_PREFIX, Runner
+from worker.settings import Settings, visible_devices
+from worker.spool import Answer, Spool
+from worker.stop import Aborted, Stop
+
+log = logging.getLogger(__name__)
+
+DONE, CANNOT, ABORTED = 0, 1, 130
+"""Exit codes: drained; refused or wrongly set up; ended by a second signal."""
+MOST_RUNS = 2
+"""A job that took the worker down so often is left to the service, which counts it as lost."""
+
+
+def run(settings: Settings, stop: Stop | None = None) -> int:
+    """Be a worker until asked to stop; returns the exit code.
+
+    SIGINT and SIGTERM ask when this runs in the main thread; elsewhere ``stop`` does.
+    """
+    stop = stop or Stop()
+    gpus = nvml.devices()
+    if settings.device == "auto":
+        settings = settings.model_copy(update={"device": "cuda:0" if gpus else "cpu"})
+    gpu = nvml.find(settings.device, visible_devices(), gpus)
+    if gpu is None and settings.device != "cpu":
+        log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)
+    gauge = nvml.open_gauge(gpu)
+    try:
+        with (
+            stop.on_signals(),
+            locked(settings.folder, settings.name) as folder,
+            ServiceClient(settings.url, settings.request_timeout_s) as client,
+        ):
+            runner = Runner(settings, gauge, Journal(folder).started)
+            return Loop(settings, introduce(settings, gpu), client, runner, folder, stop).run()
+    except (Occupied, ClientError) as error:
+        log.error("%s", error)
+        return CANNOT
+    except ValidationError as error:
+        log.error("This worker's name or labels are not acceptable: %s", error)
+        return CANNOT
+    except Aborted:
+        return ABORTED
+    finally:
+        if gauge is not None:
+            gauge.close()
+
+
+class Loop:
+    """One worker's life, from its introduction to its last result."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        me: Worker,
+        client: ServiceClient,
+        runner: Runner,
+        folder: Path,
+        stop: Stop,
+    ) -> None:
+        self._settings = settings
+        self._me = me
+        self._client = client
+        self._runner = runner
+        self._stop = stop
+        self._journal = Journal(folder)
+        self._spool = Spool(folder / "spool")
+        self._patience = Patience(stop, settings.backoff_first_s, settings.backoff_limit_s)
+        self._delivery = Delivery(client, self._spool, self._patience, settings.drain_delivery_s)
+        self._isolated: Ticket | None = None
+
+    def run(self) -> int:
+        """Work until asked to stop, or, with ``once``, until the queue is empty."""
+        self._end_leftover()
+        self._settle_spooled()
+        with suppress(ServiceAway):  # it was asked to stop meanwhile
+            self._patience.insist(lambda: self._client.register(self._me), self._working)
+            log.info("Worker %s is at %s.", self._me.name, self._client.url)
+            self._delivery.everything()
+            while self._working() and self._turn():
+                pass
+        log.info("Worker %s has stopped.", self._me.name)
+        return ABORTED if self._stop.aborted else DONE
+
+    def _turn(self) -> bool:
+        """One job, or one answer that there is none; say whether to go on."""
+        self._hand_back_isolated()
+        if not self._alone():
+            return False
+        pending = self._pending()
+        try:
+            lease, sent_at_s = self._patience.insist(
+                lambda: self._claim(pending.claim_id), self._working
+            )
+        except Fenced:  # this claim's attempt ended while nobody was there
+            self._journal.settle()
+            return True
+        if lease is None:
+            return not self._settings.once
+        self._journal.claim(
+            Pending(pending.claim_id, pending.runs + 1, lease.lease_s, lease.job_id, lease.attempt)
+        )
+        self._work(lease, sent_at_s)
+        self._journal.settle()
+        return True
+
+    def _pending(self) -> Pending:
+        """The claim to make: written down first, so that a lease that is granted is never lost."""
+        pending = self._journal.pending()
+        if pending is not None and pending.runs >= MOST_RUNS:
+            self._sit_out(pending)
+            pending = None
+        if pending is None:
+            pending = Pending(uuid.uuid4().hex)
+            self._journal.claim(pending)
+        return pending
+
+    def _claim(self, claim_id: str) -> tuple[Lease | None, float]:
+        """Ask for a job; also say when the request was sent that got it."""
+        wait_s = 0.0 if self._settings.once else self._settings.claim_wait_s
+        claim = Claim(worker=self._me.name, claim_id=claim_id, wait_s=wait_s)
+        sent_at_s = now_s()
+        try:
+            return self._client.claim(claim), sent_at_s
+        except Refused as refused:
+            if refused.status != 404:
+                raise
+        # A service with a new database has never heard of this worker.
+        self._client.register(self._me)
+        sent_at_s = now_s()
+        return self._client.claim(claim), sent_at_s
+
+    def _work(self, lease: Lease, sent_at_s: float) -> None:
+        """Run one leased job and deliver its result, or give the job back."""
+        ticket = Ticket.of(lease)
+        if self._stop.draining:
+            self._delivery.release(ticket, "The worker is stopping.")
+            return
+        log.info("Running %s: %s at %s.", ticket, lease.spec.case.key, lease.spec.revision)
+        with Heartbeat(self._client, lease, sent_at_s, self._settings.fence_share) as heart:
+            attempt = Attempt(lease, heart, self._stop)
+            result = attempt.run(self._client, self._runner, self._patience, self._delivery)
+            if not self._runner.survivors:
+                self._journal.ended()
+            if attempt.isolated:
+                self._isolated = ticket
+            if result is not None and self._send(ticket, result) is Answer.REJECTED:
+                sentence = (
+                    "The service refused this job's result; the worker keeps it in its folder "
+                    f"{self._settings.folder / 'spool' / 'rejected'}."
+                )
+                self._send(ticket, without_numbers(lease.spec, Status.INFRA_ERROR, sentence))
+
+    def _send(self, ticket: Ticket, result: Result) -> Answer | None:
+        entry = self._spool.put(ticket, result.model_dump_json().encode())
+        self._journal.settle()
+        log.info("%s is finished: %s", ticket, summary(result))
+        return self._delivery.deliver(entry)
+
+    def _hand_back_isolated(self) -> None:
+        """Once the service is back, let it have the job that this worker had to give up."""
+        if self._isolated is None:
+            return
+        ticket = self._isolated
+        reason = "The worker lost contact with the service and stopped the job."
+        with suppress(Fenced, Refused):  # the service has moved on by itself
+            self._patience.insist(lambda: self._client.release(ticket, reason), self._working)
+        self._isolated = None
+
+    def _alone(self) -> bool:
+        """Wait until no process of the last job is left; say whether to go on."""
+        left = {(process.pid, process.started) for process in self._runner.survivors}
+        while processes.alive(left):
+            if not self._stop.pause(1.0, self._working):
+                return False
+        if left:
+            self._journal.ended()
+        self._runner.survivors = ()
+        return True
+
+    def _sit_out(self, pending: Pending) -> None:
+        log.error(
+            "This worker died %d times with the same job: it leaves the job to the service and "
+            "waits %g s for the lease to end.",
+            pending.runs,
+            pending.lease_s,
+        )
+        self._stop.pause(pending.lease_s, self._working)
+        self._journal.settle()
+
+    def _end_leftover(self) -> None:
+        """Kill what a worker that died may have left on the device."""
+        leftover = self._journal.leftover()
+        if leftover is None:
+            return
+        found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
+        self._runner.survivors = tuple(found)
+        folder = Path(leftover.folder)
+        if folder.name.startswith(FOLDER_PREFIX):
+            shutil.rmtree(folder, ignore_errors=True)
+        if not found:
+            self._journal.ended()
+
+    def _settle_spooled(self) -> None:
+        """A worker that died after it spooled a result has nothing more to run under its claim."""
+        pending = self._journal.pending()
+        spooled = {(e.ticket.job_id, e.ticket.attempt) for e in self._spool.entries()}
+        if pending is not None and (pending.job_id, pending.attempt) in spooled:
+            self._journal.settle()
+
+    def _working(self) -> bool:
+        return not self._stop.draining

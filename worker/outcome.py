@@ -1,0 +1,158 @@
+"""Turns what a child left behind into a Result: the child's own, or one that says what went wrong.
+
+Pure apart from reading the two output files. Every failure has one sentence and the log's end.
+"""
+
+from __future__ import annotations
+
+import re
+import signal
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status
+from worker.child import Ending, Exit, Limits
+from worker.launch import CANNOT_START
+
+STDOUT_TAIL_B = 2_048
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which replicate of which job this was."""
+
+    spec: JobSpec
+    replicate: int
+    earlier: Result | None
+    """The replicate before it, which knows the resolved case and the environment."""
+    at: datetime
+    tail_b: int
+
+
+def judge(run: Run, ending: Ending, left: Exit, limits: Limits, last: Progress | None) -> Result:
+    """The result of one child; never raises, whatever the child did."""
+    tail = tail_of(left.stderr, run.tail_b)
+    if ending is not Ending.EXITED:
+        status, sentence = _stopped(run, ending, limits, last)
+        return failure(run, status, sentence, tail)
+    if left.code == 0:
+        return _printed(run, left, tail)
+    status, sentence = _exited(left.code, _last_line(tail))
+    return failure(run, status, sentence, tail)
+
+
+def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
+    """A result without numbers that says why."""
+    told = {
+        "status": status,
+        "reason": line(sentence),
+        "log_tail": tail,
+        "measured_at": run.at,
+    }
+    if run.earlier is not None:
+        nothing = {"samples": (), "replicates": (), "verdict": None, "flags": ()}
+        return run.earlier.model_copy(update=told | nothing)
+    return Result(
+        case=run.spec.case,
+        status=status,
+        reason=line(sentence),
+        log_tail=tail,
+        measured_at=run.at,
+        protocol=run.spec.protocol,
+        environment=Environment(facts={}),
+    )
+
+
+def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
+    """The result of a job that ended for a reason outside of its child."""
+    return failure(Run(spec, 1, None, datetime.now(UTC), 0), status, sentence)
+
+
+def line(text: str) -> str:
+    """``text`` as one printable line of at most 500 characters."""
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
+
+
+def tail_of(path: Path, limit_b: int) -> str:
+    """The last ``limit_b`` bytes of a file as text that every database keeps; "" if it has gone."""
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            file.seek(max(0, size - limit_b))
+            raw = file.read(limit_b)
+    except OSError:
+        return ""
+    if size > limit_b:  # the cut may have gone through the middle of a character
+        raw = raw.lstrip(bytes(range(0x80, 0xC0)))
+    return raw.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
+
+
+def _stopped(run: Run, ending: Ending, limits: Limits, last: Progress | None) -> tuple[Status, str]:
+    where = f"replicate {run.replicate} of {run.spec.protocol.replicates}"
+    if last is not None:
+        where += f", phase {last.phase}, step {last.step}"
+    if ending is Ending.SILENT:
+        return Status.TIMEOUT, (
+            f"The child gave no sign of life for {limits.silence_s:g} s ({where}) and was killed: "
+            "it hangs; see the end of its log."
+        )
+    if ending is Ending.OVERTIME:
+        return Status.TIMEOUT, (
+            f"The job ran past its limit of {run.spec.timeout_s:g} s ({where}) and was killed: "
+            "raise timeout_s, or ask for fewer replicates."
+        )
+    return Status.GARBAGE, (
+        f"The child wrote more than {limits.output_b / 2**20:g} MiB of output ({where}) and was "
+        "stopped: make the workload print less."
+    )
+
+
+def _exited(code: int | None, said: str) -> tuple[Status, str]:
+    """Status and sentence for an exit other than 0."""
+    if code is None:
+        return Status.CRASHED, "The child cannot be killed: the device or its driver is stuck."
+    if code < 0:
+        return Status.CRASHED, _killed(-code)
+    said = said or "it said nothing"
+    if code == 2:
+        return Status.UNSUPPORTED, f"The child refused the case: {said}"
+    if code == CANNOT_START:
+        return Status.INFRA_ERROR, f"The child could not be started: {said}"
+    return Status.RUNTIME_ERROR, f"The child ended with exit code {code}: {said}"
+
+
+def _killed(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name
+        name = f"signal {number}"
+    if number == signal.SIGKILL:
+        return (
+            f"The child was killed by {name}, most likely by the kernel's out-of-memory killer: "
+            "use fewer loader workers or a machine with more memory."
+        )
+    return f"The child died by {name}; see the end of its log."
+
+
+def _printed(run: Run, left: Exit, tail: str) -> Result:
+    raw = left.stdout.read_bytes().rstrip()
+    try:
+        result = Result.model_validate_json(raw[raw.rfind(b"\n") + 1 :])
+    except ValidationError:
+        printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
+        sentence = "The child ended well, but the last line that it printed is no Result."
+        log = f"{tail}\n--- end of standard output ---\n{printed}".strip()
+        return failure(run, Status.GARBAGE, sentence, log)
+    if run.earlier is not None and result.case.key != run.earlier.case.key:
+        sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
+        return failure(run, Status.GARBAGE, sentence, tail)
+    if result.status is Status.OK or result.log_tail:
+        return result
+    return result.model_copy(update={"log_tail": tail})
+
+
+def _last_line(text: str) -> str:
+    return text.rpartition("\n")[2]

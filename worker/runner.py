@@ -1,0 +1,185 @@
+"""Runs one job: its replicates one after another, each in a fresh process, merged into a Result."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.contracts import JobSpec, Progress, Result, Status
+from benchmarks.measure.merge import merge
+from worker.child import Child, Ending, Exit, Limits
+from worker.heartbeat import Cause
+from worker.nvml import Gauge
+from worker.outcome import Run, failure, judge
+from worker.processes import Process, Tree
+from worker.settings import Settings, child_environment
+from worker.telemetry import Sampler, attach
+
+log = logging.getLogger(__name__)
+
+COOL_LOOK_S = 0.25
+FOLDER_PREFIX = "tl-"
+"""Short, so that socket paths below it stay under 108 bytes."""
+
+
+class Interrupted(Exception):
+    """The child was ended before its time; there is no result."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.value)
+        self.cause = cause
+
+
+class Watch(Protocol):
+    """What the runner asks and tells while a child runs."""
+
+    def cause(self) -> Cause | None:
+        """Why to stop, if there is a reason."""
+
+    def left_s(self) -> float:
+        """Time within which every process must be gone, in s."""
+
+    def tell(self, progress: Progress) -> None:
+        """Take note of where the child is."""
+
+
+class Runner:
+    """Starts and supervises children on one device."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        gauge: Gauge | None = None,
+        started: Callable[[Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
+    ) -> None:
+        """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
+        self._settings = settings
+        self._gauge = gauge
+        self._started = started
+        self.survivors: tuple[Process, ...] = ()
+        """Processes of the last child that did not die; the next job has to wait for them."""
+
+    def run(self, spec: JobSpec, watch: Watch) -> Result:
+        """Measure ``spec``; no process of any child is left when this returns or raises.
+
+        Raises:
+            Interrupted: ``watch`` gave a cause.
+        """
+        until_s = time.monotonic() + spec.timeout_s
+        results: list[Result] = []
+        first_c = self._temperature_c()
+        try:
+            with _private_folder() as folder:
+                while len(results) < spec.protocol.replicates:
+                    if results:
+                        self._cool(first_c, watch)
+                    if cause := watch.cause():
+                        raise Interrupted(cause)
+                    results.append(self._replicate(spec, results, folder, until_s, watch))
+                    if results[-1].status is not Status.OK:
+                        break
+        except OSError as error:
+            sentence = f"This worker could not run the job: {error}. Check its disk and settings."
+            run = self._run_of(spec, results)
+            results.append(failure(run, Status.INFRA_ERROR, sentence))
+        return merge(results)
+
+    def _replicate(
+        self, spec: JobSpec, results: list[Result], folder: Path, until_s: float, watch: Watch
+    ) -> Result:
+        run = self._run_of(spec, results)
+        limits = self._limits(until_s)
+        mark = uuid.uuid4().hex
+        command = self._command(spec, run.replicate)
+        sampler = Sampler(self._gauge, self._settings.telemetry_hz) if self._gauge else None
+        environment = self._environment(folder)
+        with sampler or nullcontext(), Child(command, environment, folder, mark) as child:
+            self._started(child.tree, folder)
+            if sampler is not None:
+                sampler.start(child.tree.leader)
+            ending = child.watch(limits, watch.cause, _numbered(watch.tell, run))
+            left = self._end(child, ending, watch)
+        if isinstance(ending, Cause):
+            raise Interrupted(ending)
+        result = judge(run, ending, left, limits, child.last)
+        return attach(result, sampler.readings()) if sampler is not None else result
+
+    def _end(self, child: Child, ending: Ending | Cause, watch: Watch) -> Exit:
+        """Leave no process behind, in time for the next holder of the job."""
+        grace_s = self._settings.kill_grace_s
+        if ending is Ending.EXITED:
+            grace_s = 0.0
+        elif ending in (Cause.ISOLATED, Cause.FENCED):
+            grace_s = min(grace_s, watch.left_s() / 2)
+        left = child.end(grace_s, self._settings.kill_patience_s)
+        self.survivors = left.survivors
+        if left.survivors:
+            pids = ", ".join(str(process.pid) for process in left.survivors)
+            log.error("Processes %s do not die: the device or its driver is stuck.", pids)
+        return left
+
+    def _run_of(self, spec: JobSpec, results: list[Result]) -> Run:
+        earlier = results[-1] if results else None
+        at = datetime.now(UTC)
+        return Run(spec, len(results) + 1, earlier, at, self._settings.log_tail_b)
+
+    def _limits(self, until_s: float) -> Limits:
+        chosen = self._settings
+        return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s)
+
+    def _command(self, spec: JobSpec, replicate: int) -> list[str]:
+        """The same replicate of every case has the same seed, so that cases stay comparable."""
+        case = spec.case
+        command = [*self._settings.command, case.workload]
+        command += [f"{axis}={value}" for axis, value in sorted(case.axes.items())]
+        if case.preset != "auto":
+            command += ["--preset", case.preset]
+        command += ["--device", self._settings.device]
+        command += ["--protocol", spec.protocol.model_dump_json()]
+        command += ["--seed", str(replicate - 1)]
+        if self._settings.data_root is not None:
+            command += ["--data-root", str(self._settings.data_root.expanduser())]
+        return command
+
+    def _environment(self, folder: Path) -> dict[str, str]:
+        """Compiler caches are the job's own: the first replicate compiles, the others reuse."""
+        private = {"TMPDIR": "tmp", "TORCHINDUCTOR_CACHE_DIR": "ind", "TRITON_CACHE_DIR": "tri"}
+        for name in private.values():
+            (folder / name).mkdir(exist_ok=True)
+        own = {variable: str(folder / name) for variable, name in private.items()}
+        return child_environment(self._settings) | own
+
+    def _temperature_c(self) -> float | None:
+        return self._gauge.channels().get("temperature_c") if self._gauge else None
+
+    def _cool(self, first_c: float | None, watch: Watch) -> None:
+        """Wait until the device is about as cool as it was before the first replicate."""
+        give_up_at_s = time.monotonic() + self._settings.cool_limit_s
+        while first_c is not None and time.monotonic() < give_up_at_s and watch.cause() is None:
+            now_c = self._temperature_c()
+            if now_c is None or now_c <= first_c + self._settings.cool_margin_c:
+                return
+            time.sleep(COOL_LOOK_S)
+
+
+def _numbered(tell: Callable[[Progress], None], run: Run) -> Callable[[Progress], None]:
+    """A child knows of one replicate; the job has several."""
+    place = {"replicate": run.replicate, "replicates": run.spec.protocol.replicates}
+    return lambda progress: tell(progress.model_copy(update=place))
+
+
+@contextmanager
+def _private_folder() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)

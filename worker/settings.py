@@ -1,0 +1,110 @@
+"""A worker's settings; the only place in this package that reads the process environment."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import sys
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Positive = Annotated[float, Field(gt=0)]
+
+
+class Settings(BaseSettings):
+    """Every field may be set as ``THROUGHLINE_<FIELD>``; times are in seconds."""
+
+    model_config = SettingsConfigDict(env_prefix="THROUGHLINE_", frozen=True, extra="ignore")
+
+    url: str = "http://127.0.0.1:8765"
+    """Address of the service."""
+    state_dir: Path = Path(".throughline")
+    """Where a worker keeps what must survive its death: spooled results, claim, child."""
+    worker_name: str = ""
+    """Unique among workers; empty: made from the host and the device."""
+    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    """``auto`` is the first NVIDIA GPU, or the CPU without one."""
+    labels: dict[str, str] = Field(default_factory=dict)
+    """Further labels that jobs may require; as JSON in the environment."""
+    data_root: Path | None = None
+    cache_dir: Path = Path("~/.cache/throughline")
+    python: str = sys.executable
+    """Interpreter of the child process; it needs torch, the worker does not."""
+    child_command: tuple[str, ...] = ()
+    """Replaces ``python -m benchmarks``."""
+    once: bool = False
+    """End when the queue has no work."""
+
+    claim_wait_s: Annotated[float, Field(ge=0, le=30)] = 5.0
+    """How long the service may hold a request for work; also how long an idle worker needs to
+    stop, because an open request may still be answered with a job."""
+    request_timeout_s: Positive = 10.0
+    backoff_first_s: Positive = 0.5
+    backoff_limit_s: Positive = 30.0
+    fence_share: Annotated[float, Field(gt=0, lt=1)] = 0.75
+    """Share of the lease after which a worker that cannot renew it stops by itself."""
+    silence_s: Positive = 60.0
+    """A child that shows no sign of life for this long hangs."""
+    tick_s: Positive = 0.25
+    kill_grace_s: Annotated[float, Field(ge=0)] = 5.0
+    """Between SIGTERM and SIGKILL."""
+    kill_patience_s: Positive = 10.0
+    """After SIGKILL, before the worker says that a process does not die."""
+    output_limit_b: Annotated[int, Field(gt=0)] = 64 * 2**20
+    """What a child may write to standard output or standard error before it is stopped."""
+    log_tail_b: Annotated[int, Field(gt=0, le=60_000)] = 16 * 2**10
+    telemetry_hz: Positive = 10.0
+    cool_limit_s: Annotated[float, Field(ge=0)] = 10.0
+    """Longest wait between two replicates for the device to cool to its first temperature."""
+    cool_margin_c: float = 5.0
+    drain_delivery_s: Annotated[float, Field(ge=0)] = 30.0
+    """How long a draining worker tries to deliver its last result; it stays spooled after that."""
+
+    @property
+    def name(self) -> str:
+        """The worker's name, in the form that the service accepts."""
+        told = self.worker_name or f"{platform.node() or 'host'}-{self.device}"
+        name = re.sub(r"[^a-z0-9_.-]+", "", told.lower().replace(" ", "-"))
+        return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
+
+    @property
+    def command(self) -> tuple[str, ...]:
+        """What starts a child, before its arguments."""
+        return self.child_command or (self.python, "-m", "benchmarks")
+
+    @property
+    def folder(self) -> Path:
+        """This worker's own folder within the state folder."""
+        return self.state_dir.expanduser().absolute() / "workers" / self.name
+
+
+def child_environment(settings: Settings) -> dict[str, str]:
+    """The environment that every child inherits, with what makes runs repeatable fixed.
+
+    OMP_NUM_THREADS is left alone if someone set it. CUDA numbers GPUs by speed unless it is told
+    to number them as NVML does; telemetry of another GPU than the measured one would be a lie.
+    """
+    inherited = dict(os.environ)
+    inherited.setdefault("OMP_NUM_THREADS", str(usable_cpus()))
+    inherited.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
+    inherited["THROUGHLINE_CACHE_DIR"] = str(settings.cache_dir.expanduser())
+    return inherited
+
+
+def visible_devices() -> str | None:
+    """CUDA_VISIBLE_DEVICES as this process got it."""
+    return os.environ.get("CUDA_VISIBLE_DEVICES")
+
+
+def usable_cpus() -> int:
+    """CPUs that this process may use, by affinity and by its cgroup's quota."""
+    allowed = len(os.sched_getaffinity(0))
+    try:
+        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
+        return max(1, min(allowed, int(quota) // int(period)))
+    except (OSError, ValueError):  # no cgroup v2 here, or its quota is "max"
+        return allowed
