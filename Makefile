@@ -1,0 +1,39 @@
+# The commands that people and CI share. `make` alone lists them.
+#   PYTHON=python3.12       which Python makes .venv (3.11 or newer)
+#   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
+.DEFAULT_GOAL := help
+.PHONY: help up test lint gpu containers lock install-dev
+
+ONCE ?=
+# Two processes: the tests start real servers, databases and browsers, which take cores of their own.
+PYTEST_JOBS ?= 2
+PYTEST_ARGS ?=
+BIN := .venv/bin
+
+help: ## List these commands
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+
+up: ## Install, start the service and a worker, measure the smoke suite, serve (ONCE=1: then stop)
+	@scripts/install service,worker
+	@$(BIN)/throughline up $(if $(filter-out 0,$(ONCE)),--once)
+
+test: install-dev ## Install what tests need, then check style, types and contracts and run all tests
+	@scripts/chromium
+	@scripts/lint
+	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m "not gpu" $(PYTEST_ARGS)
+
+lint: install-dev ## Check style, types, import contracts, container files and workflows
+	@scripts/lint
+
+gpu: install-dev ## Run the tests that need a real NVIDIA GPU
+	$(BIN)/python -m pytest -m gpu $(PYTEST_ARGS)
+
+containers: ## Build the images and run the compose file for real with the engine at hand
+	@containers/try.sh
+
+lock: ## Write constraints.txt from what is installed in .venv
+	@scripts/install dev
+	@scripts/lock
+
+install-dev:
+	@scripts/install dev

@@ -1,0 +1,166 @@
+"""The service's answers as the command line reads them; what it does not need it ignores."""
+
+from __future__ import annotations
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict
+
+from benchmarks.contracts import Case, JobState, Progress
+
+
+class Answer(BaseModel):
+    """A frozen value out of JSON; a newer service may say more than is read here."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Problem(Answer):
+    """Why a request was refused (RFC 9457)."""
+
+    detail: str
+    status: int
+
+
+class AttemptView(Answer):
+    """One worker's try at a job."""
+
+    number: int
+    worker: str
+    state: str
+    reason: str = ""
+    progress: Progress | None = None
+
+
+class JobView(Answer):
+    """A job and where it stands."""
+
+    id: str
+    case: Case
+    revision: str
+    state: JobState
+    reason: str = ""
+    created_at: AwareDatetime
+    attempts: tuple[AttemptView, ...] = ()
+
+    @property
+    def progress(self) -> Progress | None:
+        """Where the last attempt is."""
+        return self.attempts[-1].progress if self.attempts else None
+
+
+class JobPage(Answer):
+    """Some jobs, and where to go on."""
+
+    items: tuple[JobView, ...]
+    next_cursor: str | None = None
+
+
+class SubmissionSummary(Answer):
+    """What a list says of a submission."""
+
+    id: str
+    suite: str | None = None
+    revision: str
+    created_at: AwareDatetime
+    finished: bool
+    counts: dict[str, int]
+
+
+class SubmissionView(SubmissionSummary):
+    """Jobs that were submitted together."""
+
+    jobs: tuple[JobView, ...]
+
+
+class SubmissionPage(Answer):
+    """Some submissions, and where to go on."""
+
+    items: tuple[SubmissionSummary, ...]
+    next_cursor: str | None = None
+
+
+class Estimate(Answer):
+    """A mean with its 95 % interval; a `value` of a summary, or a point of a series."""
+
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+
+
+class Ratio(Answer):
+    """Contender over baseline."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+class RowView(Answer):
+    """One case of a report."""
+
+    job_id: str
+    result_id: str | None
+    case: Case
+    state: JobState
+    status: str | None
+    reason: str
+    throughput: Estimate | None
+    unit: str
+    speedup: Ratio | None
+    """Over the fp32 eager case of the same workload; None for that case itself."""
+    bottleneck: str | None
+    verdict: str
+    peak_memory_b: float | None
+
+
+class ChangeView(Answer):
+    """What became of one case from one revision to another."""
+
+    case: Case
+    unit: str
+    baseline: Estimate | None
+    contender: Estimate | None
+    change: float | None
+    change_low: float | None
+    change_high: float | None
+    verdict: str
+    """``faster``, ``slower``, ``unclear`` or ``missing``."""
+    note: str
+
+
+class ReportView(Answer):
+    """The results of a submission, and what changed against another revision."""
+
+    submission_id: str
+    revision: str
+    finished: bool
+    rows: tuple[RowView, ...]
+    against: str | None
+    changes: tuple[ChangeView, ...]
+
+
+class ComparisonView(Answer):
+    """Two revisions, case by case."""
+
+    baseline: str
+    contender: str
+    changes: tuple[ChangeView, ...]
+
+
+class ScheduleView(Answer):
+    """A cron expression that submits a suite."""
+
+    name: str
+    cron: str
+    timezone: str
+    suite: str
+    revision_rule: str
+    requires: dict[str, str] = {}
+    enabled: bool = True
+    next_due_at: AwareDatetime | None = None
+
+
+class ScheduleList(Answer):
+    """Every schedule."""
+
+    items: tuple[ScheduleView, ...]

@@ -1,0 +1,117 @@
+"""Runs a benchmark as a child process, as a worker would, and shows its Result."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.panel import Panel
+from rich.table import Table
+
+from benchmarks.contracts import Result, Sample, Status
+from benchmarks.measure.merge import merge
+from cli.exits import Exit, Stop
+from service.dashboard import formats
+from service.summary import summarise
+from worker.settings import Settings, child_environment
+
+
+def measure(arguments: Sequence[str], replicates: int) -> Result:
+    """Measure one case in ``replicates`` fresh processes; the children draw their own progress.
+
+    Raises:
+        Stop: a child did not print a Result.
+    """
+    results: list[Result] = []
+    for _ in range(replicates):
+        results.append(_one(arguments))
+        if results[-1].status is not Status.OK:
+            break
+    return merge(results)
+
+
+def _one(arguments: Sequence[str]) -> Result:
+    settings = Settings()  # the child that a worker would start, in the same environment
+    child = subprocess.run(
+        [*settings.command, *arguments],
+        env=child_environment(settings),
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    if child.returncode == Exit.USAGE:
+        raise Stop("Nothing was measured.")  # the child has said why
+    if child.returncode != 0:
+        raise Stop(_ending(child.returncode), Exit.FAILED)
+    lines = child.stdout.strip().splitlines()
+    try:
+        return Result.model_validate_json(lines[-1] if lines else "")
+    except ValueError as error:
+        raise Stop(
+            "The benchmark ended well, but its last line on stdout is no Result.", Exit.FAILED
+        ) from error
+
+
+def _ending(returncode: int) -> str:
+    if returncode < 0:
+        return f"The benchmark was killed by signal {-returncode}; if it was 9, memory ran out."
+    return f"The benchmark ended with exit code {returncode}; its last lines above say why."
+
+
+def exit_code(result: Result) -> Exit:
+    """Zero only for a case that was measured."""
+    return Exit.OK if result.status is Status.OK else Exit.FAILED
+
+
+def show(result: Result, console: Console | None = None) -> None:
+    """Print a Result for a person."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column()
+    for name, text in _facts(result):
+        grid.add_row(name, text)
+    good = result.status is Status.OK
+    panel = Panel(grid, title=result.case.key, border_style="green" if good else "red")
+    (console or Console()).print(panel)
+
+
+_METRICS = {
+    "throughput": "throughput",
+    "throughput_synth": "without the loader",
+    "step_time": "step time",
+    "input_stall": "input stall",
+    "first_step_time": "first step",
+    "peak_memory": "peak memory",
+}
+
+
+def _facts(result: Result) -> list[tuple[str, str]]:
+    """Name and text of each line, in the order in which they are read."""
+    facts = []
+    if result.status is not Status.OK:
+        facts.append((result.status.value, result.reason))
+    samples = {sample.metric: sample for sample in result.samples}
+    facts += [
+        (label, _quantity(samples[metric]))
+        for metric, label in _METRICS.items()
+        if metric in samples
+    ]
+    if result.verdict is not None:
+        facts.append(("limited by", f"{result.verdict.bottleneck}: {result.verdict.sentence}"))
+    if result.flags:
+        facts.append(("note", ", ".join(result.flags)))
+    device = formats.hardware(result.environment.comparability())
+    facts.append(("measured on", device))
+    if result.repro:
+        facts.append(("again with", result.repro))
+    return facts
+
+
+def _quantity(sample: Sample) -> str:
+    """A metric's mean over replicates with its interval, and what that rests on."""
+    told = summarise(sample)
+    spread = formats.half_width(told.value, told.low, told.high, sample.unit)
+    basis = {"replicates": f"over {told.replicates} processes", "within_run": "within this run"}
+    note = f" {spread}  (95 %, {basis[told.interval]})" if told.interval in basis else ""
+    return formats.quantity(told.value, sample.unit) + note

@@ -1,0 +1,1 @@
+"""One file per subcommand: it says what may be typed, and calls."""

@@ -1,0 +1,51 @@
+"""`throughline bench`: measure one case here and now, without a service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import Json
+
+
+def bench(
+    workload: Annotated[str, typer.Argument(help="What to train, such as resnet50.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[AXIS=VALUE]...", help="Such as precision=bf16.")
+    ] = None,
+    *,
+    preset: Annotated[
+        str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="How to time, as JSON, such as '{\"window_max_s\": 5}'.")
+    ] = None,
+    replicates: Annotated[
+        int, typer.Option(min=1, max=50, help="Fresh processes to measure in, one after another.")
+    ] = 1,
+    seed: Annotated[int | None, typer.Option(help="Seed of weights and data order.")] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Measure one case on this machine, without a service, and print what limits it."""
+    from cli import bench as measuring
+
+    given = {
+        "--preset": preset,
+        "--device": device,
+        "--protocol": protocol,
+        "--seed": seed,
+        "--data-root": data_root,
+    }
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    result = measuring.measure([workload, *(settings or []), *options], replicates)
+    if as_json:
+        print(result.model_dump_json())
+    else:
+        measuring.show(result)
+    raise typer.Exit(measuring.exit_code(result))

@@ -1,0 +1,15 @@
+"""`throughline migrate`."""
+
+from __future__ import annotations
+
+from cli.options import DEFAULT_STATE_DIR, StateDir
+
+
+def migrate(*, state_dir: StateDir = DEFAULT_STATE_DIR) -> None:
+    """Bring the database up to date: THROUGHLINE_DATABASE_URL, or SQLite in the state folder.
+
+    It can be run again at any time, and by several replicas at once.
+    """
+    from cli import migration
+
+    print(f"The {migration.migrate(state_dir)} database is up to date.")

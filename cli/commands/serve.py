@@ -1,0 +1,40 @@
+"""`throughline serve`: the service alone."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from cli.options import DEFAULT_STATE_DIR, StateDir
+
+
+def serve(
+    *,
+    host: Annotated[
+        str, typer.Option(envvar="THROUGHLINE_HOST", help="Address to listen on.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        typer.Option(envvar="THROUGHLINE_PORT", min=1, max=65_535, help="Port to listen on."),
+    ] = 8765,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+) -> None:
+    """Run the service alone: workers and people reach it over HTTP.
+
+    The database is THROUGHLINE_DATABASE_URL, or SQLite in the state folder. It must be migrated:
+    see `throughline migrate`.
+    """
+    from cli import ports
+    from cli.settings import child_environment
+
+    ports.choose(host, port)
+    given = {
+        "THROUGHLINE_HOST": host,
+        "THROUGHLINE_PORT": str(port),
+        "THROUGHLINE_STATE_DIR": str(state_dir),
+    }
+    # The service becomes this process: signals reach it without a middleman.
+    os.execve(sys.executable, [sys.executable, "-m", "service"], child_environment(given))  # noqa: S606

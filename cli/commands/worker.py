@@ -1,0 +1,46 @@
+"""`throughline worker`: measure what a service wants measured."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import Annotated
+
+import typer
+
+from cli.options import DEFAULT_STATE_DIR, DEFAULT_URL, StateDir, Url
+
+
+def worker(
+    *,
+    url: Url = DEFAULT_URL,
+    device: Annotated[
+        str,
+        typer.Option(envvar="THROUGHLINE_DEVICE", help="auto, cpu, cuda or cuda:N."),
+    ] = "auto",
+    name: Annotated[
+        str,
+        typer.Option(
+            envvar="THROUGHLINE_WORKER_NAME",
+            help="Unique among workers; by default host and device.",
+        ),
+    ] = "",
+    once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+) -> None:
+    """Take jobs from a service, measure them on this machine, send the results back.
+
+    Ctrl-C lets it give back its job first; a second one ends it at once.
+    """
+    from cli.settings import child_environment
+
+    given = {
+        "THROUGHLINE_URL": url,
+        "THROUGHLINE_DEVICE": device,
+        "THROUGHLINE_WORKER_NAME": name,
+        "THROUGHLINE_ONCE": "true" if once else "",
+        "THROUGHLINE_STATE_DIR": str(state_dir),
+    }
+    # The worker becomes this process: signals reach it without a middleman.
+    environment = child_environment({key: value for key, value in given.items() if value})
+    os.execve(sys.executable, [sys.executable, "-m", "worker"], environment)  # noqa: S606

@@ -1,0 +1,73 @@
+"""Shows two revisions side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cli.answers import ChangeView, ComparisonView, Estimate
+from cli.exits import Exit
+from cli.form import Form
+from cli.service_client import ServiceClient, read
+from service.dashboard import formats
+
+_COLOUR = {"faster": "green", "slower": "red"}
+
+
+def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Form) -> Exit:
+    """Print the comparison; a case that got slower is a failure."""
+    with ServiceClient(url) as client:
+        text = client.comparison(baseline, contender, suite)
+        found = read(ComparisonView, text)
+        if shown_as is Form.MARKDOWN:
+            text = client.comparison(baseline, contender, suite, "markdown")
+    if shown_as is Form.TABLE:
+        show(found.changes, baseline, contender, Console())
+    else:
+        print(text.rstrip("\n"))
+    return outcome(found.changes)
+
+
+def outcome(changes: Sequence[ChangeView]) -> Exit:
+    """Whether a case got slower."""
+    return Exit.FAILED if any(change.verdict == "slower" for change in changes) else Exit.OK
+
+
+def show(changes: Sequence[ChangeView], baseline: str, contender: str, console: Console) -> None:
+    """Print one line a case."""
+    if not changes:
+        console.print("Nothing to compare: neither revision has a result.")
+        return
+    before, after = formats.revision(baseline), formats.revision(contender)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("case", before, after, "change", "95 % interval", "verdict"):
+        table.add_column(heading, justify="left" if heading in {"case", "verdict"} else "right")
+    for change in changes:
+        table.add_row(*_cells(change))
+    console.print(table)
+
+
+def _cells(change: ChangeView) -> tuple[str | Text, ...]:
+    interval = ""
+    if change.change_low is not None and change.change_high is not None:
+        interval = f"{formats.change(change.change_low)} to {formats.change(change.change_high)}"
+    note = f" ({change.note})" if change.note else ""
+    return (
+        change.case.key,
+        _measured(change.baseline, change.unit),
+        _measured(change.contender, change.unit),
+        formats.DASH if change.change is None else formats.change(change.change),
+        interval,
+        Text(f"{change.verdict}{note}", style=_COLOUR.get(change.verdict, "")),
+    )
+
+
+def _measured(estimate: Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return formats.DASH
+    spread = formats.half_width(estimate.value, estimate.low, estimate.high, unit)
+    return f"{formats.quantity(estimate.value, unit)} {spread}".strip()

@@ -1,0 +1,66 @@
+"""Shows and cancels jobs."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from cli.answers import JobView
+from cli.service_client import ServiceClient
+from service.dashboard import formats
+
+
+def show_list(
+    url: str, state: str | None, revision: str | None, limit: int, *, as_json: bool
+) -> None:
+    """Print one page of jobs."""
+    with ServiceClient(url) as client:
+        page = client.jobs(state=state, revision=revision, limit=limit)
+    if as_json:
+        print(page.model_dump_json())
+        return
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("job", "case", "revision", "state", "submitted", "reason"):
+        table.add_column(heading, no_wrap=heading in {"job", "state"})
+    now = datetime.now(UTC)
+    for job in page.items:
+        name, age = formats.revision(job.revision), formats.ago(job.created_at, now)
+        table.add_row(job.id, job.case.key, name, job.state.value, age, job.reason)
+    Console().print(table if page.items else "There are no such jobs.")
+
+
+def show_one(url: str, job_id: str, *, as_json: bool) -> None:
+    """Print one job."""
+    with ServiceClient(url) as client:
+        _print(client.job(job_id), as_json=as_json)
+
+
+def cancel(url: str, job_id: str, *, as_json: bool) -> None:
+    """Cancel one job and print what it is now."""
+    with ServiceClient(url) as client:
+        _print(client.cancel(job_id), as_json=as_json)
+
+
+def _print(job: JobView, *, as_json: bool) -> None:
+    if as_json:
+        print(job.model_dump_json())
+        return
+    console = Console(highlight=False)
+    facts = [
+        ("job", job.id),
+        ("case", job.case.key),
+        ("revision", job.revision),
+        ("state", job.state.value),
+        ("submitted", formats.moment(job.created_at)),
+        ("reason", job.reason),
+    ]
+    for name, text in facts:
+        if text:
+            console.print(f"{name:<10} {text}", markup=False, soft_wrap=True)
+    for attempt in job.attempts:
+        reason = f": {attempt.reason}" if attempt.reason else ""
+        line = f"attempt {attempt.number}  {attempt.state} on {attempt.worker}{reason}"
+        console.print(line, markup=False, soft_wrap=True)

@@ -1,0 +1,44 @@
+"""`throughline`: the subcommands put together, and every ending turned into an exit code.
+
+A subcommand is one file in `cli/commands/`, which imports what is heavy only once it is called:
+`throughline --help` must not wait for a database or for torch.
+"""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from cli.commands import bench, compare, jobs, migrate, report, schedule, serve, submit, up, version
+from cli.commands import worker as worker_command
+from cli.exits import EXIT_CODES, Stop
+
+app = typer.Typer(
+    name="throughline",
+    help="Measures how fast PyTorch trains on your own GPUs, keeps the history, says what changed.",
+    epilog=EXIT_CODES,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("up")(up.up)
+app.command("serve")(serve.serve)
+app.command("worker")(worker_command.worker)
+app.command("bench")(bench.bench)
+app.command("submit")(submit.submit)
+app.command("report")(report.report)
+app.command("compare")(compare.compare)
+app.add_typer(jobs.app, name="jobs")
+app.add_typer(schedule.app, name="schedule")
+app.command("migrate")(migrate.migrate)
+app.command("version")(version.version)
+
+
+def main() -> None:
+    """Run the command line; an expected error is one sentence on stderr and its exit code."""
+    try:
+        app(prog_name="throughline")
+    except Stop as stop:
+        print(stop.sentence, file=sys.stderr)
+        sys.exit(stop.code)

@@ -1,0 +1,55 @@
+"""Shows what came of a submission."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+from rich.console import Console
+
+from benchmarks.contracts import FINAL_STATES, JobState
+from cli import compare, progress, table, watch
+from cli.answers import ReportView, SubmissionView
+from cli.exits import Exit
+from cli.form import Form
+from cli.service_client import ServiceClient, read
+
+
+def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_s: float) -> Exit:
+    """Print the report, after waiting for ``wait_s`` at most.
+
+    Raises:
+        Stop: there is no such submission, or the wait ran out of time.
+    """
+    with ServiceClient(url) as client:
+        submission = client.submission(submission_id)
+        if wait_s > 0:
+            view = progress.view(Console(stderr=True))
+            limit_s = None if math.isinf(wait_s) else wait_s
+            submission = watch.follow(client, submission, view, timeout_s=limit_s)
+        form_asked = "markdown" if shown_as is Form.MARKDOWN else "json"
+        told = client.report(submission_id, against, form_asked)
+    if shown_as is Form.TABLE:
+        show(read(ReportView, told), Console())
+    else:
+        print(told.rstrip("\n"))
+    return outcome(submission)
+
+
+def show(report: ReportView, console: Console) -> None:
+    """Print the table, and below it what changed if that was asked for."""
+    table.show(report.rows, console)
+    if report.against is not None:
+        compare.show(report.changes, report.against, report.revision, console)
+
+
+def outcome(submission: SubmissionView) -> Exit:
+    """A failed case is a failure at any time; a missing one is not yet a success."""
+    states = [job.state for job in submission.jobs]
+    if any(state in FINAL_STATES and state is not JobState.SUCCEEDED for state in states):
+        return Exit.FAILED
+    if not submission.finished:
+        left = sum(state not in FINAL_STATES for state in states)
+        print(f"Not finished: {left} of {len(states)} cases are missing.", file=sys.stderr)
+        return Exit.TIMEOUT
+    return Exit.OK

@@ -1,0 +1,90 @@
+"""Shows and changes schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from cli import wanted
+from cli.answers import ScheduleView
+from cli.service_client import ServiceClient
+from service.dashboard import formats
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A schedule as it was typed."""
+
+    cron: str
+    timezone: str
+    suite: str
+    revision_rule: str
+    requires: tuple[str, ...]
+    enabled: bool
+
+
+def show_list(url: str, *, as_json: bool) -> None:
+    """Print every schedule."""
+    with ServiceClient(url) as client:
+        found = client.schedules()
+    if as_json:
+        print(found.model_dump_json())
+    else:
+        _print(found.items)
+
+
+def put(url: str, name: str, schedule: Wanted, *, as_json: bool) -> None:
+    """Make or replace a schedule and print it."""
+    body = {
+        "cron": schedule.cron,
+        "timezone": schedule.timezone,
+        "suite": schedule.suite,
+        "revision_rule": schedule.revision_rule,
+        "requires": wanted.labels(schedule.requires),
+        "enabled": schedule.enabled,
+    }
+    with ServiceClient(url) as client:
+        made = client.set_schedule(name, body)
+    if as_json:
+        print(made.model_dump_json())
+    else:
+        _print([made])
+
+
+def delete(url: str, name: str) -> None:
+    """Forget a schedule."""
+    with ServiceClient(url) as client:
+        client.delete_schedule(name)
+    print(f"The schedule {name} is gone; what it has submitted stays.")
+
+
+def fire(url: str, name: str, *, as_json: bool) -> None:
+    """Submit a schedule's suite now and print the submission."""
+    with ServiceClient(url) as client:
+        submission = client.fire(name)
+    if as_json:
+        print(submission.model_dump_json())
+        return
+    print(f"Submission {submission.id} at revision {submission.revision}.")
+
+
+def _print(schedules: Sequence[ScheduleView]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    for heading in ("schedule", "cron", "time zone", "suite", "revision", "requires", "next"):
+        table.add_column(heading)
+    for schedule in schedules:
+        due = schedule.next_due_at
+        table.add_row(
+            schedule.name,
+            schedule.cron,
+            schedule.timezone,
+            schedule.suite,
+            schedule.revision_rule,
+            " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
+            formats.moment(due) if due and schedule.enabled else "disabled",
+        )
+    Console().print(table if schedules else "There are no schedules.")

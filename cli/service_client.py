@@ -1,0 +1,178 @@
+"""Speaks with the service: every call of its HTTP API that the command line needs, typed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+import httpx2
+
+from cli.answers import (
+    Answer,
+    JobPage,
+    JobView,
+    Problem,
+    ScheduleList,
+    ScheduleView,
+    SubmissionPage,
+    SubmissionView,
+)
+from cli.exits import Exit, Stop
+
+_CONNECT_S = 5.0
+_READ_S = 60.0
+T = TypeVar("T", bound=Answer)
+Parameters = Mapping[str, str | int | float | None]
+
+
+class ServiceClient:
+    """A connection to one service; a context manager."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url.rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+        try:
+            self._http = httpx2.Client(
+                base_url=f"{self.url}/api/v1/",
+                timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
+                headers={"Accept": "application/json"},
+            )
+        except httpx2.InvalidURL as error:
+            raise Stop(f"{url!r} is no address of a service: {error}") from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._http.close()
+
+    def answers(self) -> bool:
+        """Say whether a service that can work answers now."""
+        try:
+            return self._http.get("health").status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    def submit(self, request: Mapping[str, Any], key: str | None = None) -> SubmissionView:
+        """Submit a suite or cases; the same ``key`` with the same request submits once."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        answer = self._send("POST", "submissions", json=request, headers=headers)
+        return _read(SubmissionView, answer)
+
+    def submission(self, submission_id: str, wait_s: float = 0.0) -> SubmissionView:
+        """A submission with its jobs, at once or when it has finished within ``wait_s``."""
+        answer = self._get(f"submissions/{submission_id}", {"wait_s": wait_s or None})
+        return _read(SubmissionView, answer)
+
+    def submissions(self, **filters: str | int | None) -> SubmissionPage:
+        """Submissions, the newest first."""
+        return _read(SubmissionPage, self._get("submissions", filters))
+
+    def jobs(self, **filters: str | int | None) -> JobPage:
+        """One page of jobs."""
+        return _read(JobPage, self._get("jobs", filters))
+
+    def job(self, job_id: str) -> JobView:
+        """A job with its attempts."""
+        return _read(JobView, self._get(f"jobs/{job_id}"))
+
+    def cancel(self, job_id: str) -> JobView:
+        """Cancel a job; one that is running stops at its worker's next heartbeat."""
+        return _read(JobView, self._send("POST", f"jobs/{job_id}/cancel"))
+
+    def report(self, submission_id: str, against: str | None = None, form: str = "json") -> str:
+        """A submission's results, and the comparison with another revision, as text."""
+        parameters = {"against": against, "format": form}
+        return self._get(f"submissions/{submission_id}/report", parameters).text
+
+    def comparison(
+        self, baseline: str, contender: str, suite: str | None, form: str = "json"
+    ) -> str:
+        """Two revisions, case by case, as text."""
+        parameters = {
+            "baseline": baseline,
+            "contender": contender,
+            "suite": suite,
+            "format": form,
+        }
+        return self._get("comparisons", parameters).text
+
+    def schedules(self) -> ScheduleList:
+        """Every schedule."""
+        return _read(ScheduleList, self._get("schedules"))
+
+    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> ScheduleView:
+        """Make a schedule, or replace it."""
+        return _read(ScheduleView, self._send("PUT", f"schedules/{name}", json=schedule))
+
+    def delete_schedule(self, name: str) -> None:
+        """Forget a schedule; what it has submitted stays."""
+        self._send("DELETE", f"schedules/{name}")
+
+    def fire(self, name: str) -> SubmissionView:
+        """Submit a schedule's suite now."""
+        return _read(SubmissionView, self._send("POST", f"schedules/{name}/fire"))
+
+    def _get(self, path: str, parameters: Parameters | None = None) -> httpx2.Response:
+        given = {name: value for name, value in (parameters or {}).items() if value is not None}
+        return self._send("GET", path, params=given)
+
+    def _send(self, method: str, path: str, **what: Any) -> httpx2.Response:
+        """Send a request; whatever is no success ends the command with one sentence."""
+        try:
+            answer = self._http.request(method, path, **what)
+        except httpx2.ConnectError as error:
+            raise Stop(
+                f"No Throughline service answers at {self.url}. "
+                "Start one with `throughline serve`, or set THROUGHLINE_URL.",
+                Exit.AWAY,
+            ) from error
+        except httpx2.HTTPError as error:
+            raise Stop(
+                f"The service at {self.url} broke off ({type(error).__name__}): "
+                "see its log, and try again.",
+                Exit.AWAY,
+            ) from error
+        if not answer.is_success:
+            raise _refusal(self.url, answer)
+        return answer
+
+
+def _read(model: type[T], answer: httpx2.Response) -> T:
+    return read(model, answer.text)
+
+
+def read(model: type[T], text: str) -> T:
+    """Read an answer.
+
+    Raises:
+        Stop: it is not what this version expects.
+    """
+    try:
+        return model.model_validate_json(text)
+    except ValueError as error:
+        raise Stop(
+            "What the service answers is not what this version of throughline expects: "
+            "update the command line or the service, so that both have one version.",
+            Exit.AWAY,
+        ) from error
+
+
+def _refusal(url: str, answer: httpx2.Response) -> Stop:
+    """The sentence of a problem document; another answer comes from no Throughline service."""
+    code = Exit.USAGE if answer.status_code < 500 else Exit.AWAY
+    try:
+        return Stop(Problem.model_validate_json(answer.content).detail, code)
+    except ValueError:
+        return Stop(
+            f"{url} answered {answer.status_code}, but not as a Throughline service does: "
+            "check THROUGHLINE_URL.",
+            Exit.AWAY,
+        )

@@ -1,0 +1,143 @@
+"""`throughline up`: everything on this machine, from an empty folder to a table of results."""
+
+from __future__ import annotations
+
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from types import FrameType
+
+from rich.console import Console
+
+from cli import machine, migration, ports, progress, report, revision, watch
+from cli.answers import ReportView, SubmissionView
+from cli.ensemble import Ensemble
+from cli.exits import Exit
+from cli.revision import Version
+from cli.service_client import ServiceClient, read
+from cli.state import StateFolder
+from service.dashboard import formats
+
+_LOOK_S = 1.0
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for on the command line."""
+
+    state: StateFolder
+    host: str
+    port: int | None
+    suite: str
+    revision: str | None
+    once: bool
+
+
+def run(plan: Plan) -> Exit:
+    """Migrate, start, measure, show; then serve until interrupted, unless it is for once.
+
+    Raises:
+        Stop: it cannot start, or one of its processes has ended by itself.
+        KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP; every process has ended by then.
+    """
+    _interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    say = _speaker(Console(stderr=True))
+    claim = plan.state.claim()
+    ensemble = Ensemble(plan.state, plan.host, ports.choose(plan.host, plan.port))
+    claim.tell(ensemble.url)
+    at_once = True  # whatever goes wrong; only an orderly end lets the worker finish its case
+    try:
+        with ServiceClient(ensemble.url) as client:
+            _start(ensemble, client, plan, say)
+            code = _measure(ensemble, client, plan, say)
+            say(f"Dashboard: {ensemble.url}/")
+            if not plan.once:
+                _serve(ensemble, say)
+        at_once = False
+        return code
+    except KeyboardInterrupt:
+        at_once = False
+        raise
+    finally:
+        ensemble.stop(say, at_once=at_once)
+        claim.release()
+
+
+def _start(
+    ensemble: Ensemble, client: ServiceClient, plan: Plan, say: Callable[[str], None]
+) -> None:
+    """Database, service, workers."""
+    migration.migrate(ensemble.state.path)
+    ensemble.start_service(client)
+    here = machine.look()
+    say(here.notice)
+    ensemble.start_workers(here.devices)
+    say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
+
+
+def _measure(
+    ensemble: Ensemble, client: ServiceClient, plan: Plan, say: Callable[[str], None]
+) -> Exit:
+    """Have the suite measured and print its table."""
+    under_test = _version(plan.revision)
+    submission = _submission(client, plan.suite, under_test, say)
+    started_s = time.monotonic()
+    view = progress.view(Console(stderr=True))
+    submission = watch.follow(client, submission, view, check=ensemble.check)
+    say(f"Measured in {formats.duration(time.monotonic() - started_s)}.")
+    report.show(read(ReportView, client.report(submission.id)), Console())
+    return report.outcome(submission)
+
+
+def _version(given: str | None) -> Version:
+    """What the user named, else the commit checked out here, else today."""
+    if given is not None:
+        return Version(given)
+    return revision.checked_out(Path.cwd()) or revision.of_today(datetime.now(UTC))
+
+
+def _submission(
+    client: ServiceClient, suite: str, under_test: Version, say: Callable[[str], None]
+) -> SubmissionView:
+    """Go on with what an earlier run left unfinished at this revision, or submit anew."""
+    name = formats.revision(under_test.revision)
+    for earlier in client.submissions(revision=under_test.revision, suite=suite, limit=1).items:
+        if not earlier.finished:
+            say(f"Going on with the suite {suite} at {name}, which was interrupted.")
+            return client.submission(earlier.id)
+    say(f"Measuring the suite {suite} at revision {name}.")
+    request = {"suite": suite, "revision": under_test.revision, "source": "up"}
+    if under_test.revision_at is not None:
+        request["revision_at"] = under_test.revision_at.isoformat()
+    return client.submit(request)
+
+
+def _serve(ensemble: Ensemble, say: Callable[[str], None]) -> None:
+    """Stay until interrupted, which is how a server ends well."""
+    say("Serving, and the worker takes more jobs; Ctrl-C stops everything.")
+    try:
+        while True:
+            time.sleep(_LOOK_S)
+            ensemble.check()
+    except KeyboardInterrupt:
+        return
+
+
+def _speaker(console: Console) -> Callable[[str], None]:
+    def say(sentence: str) -> None:
+        console.print(sentence, markup=False, highlight=False, soft_wrap=True)
+
+    return say
+
+
+def _interrupt_on(*signals: signal.Signals) -> None:
+    """Treat a request to terminate like Ctrl-C, so that there is one way to end."""
+
+    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
+        raise KeyboardInterrupt
+
+    for one in signals:
+        signal.signal(one, interrupt)

@@ -1,0 +1,77 @@
+"""Reads what is to be measured from the command line: a suite, or a workload with its axes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from benchmarks import catalog, suites
+from benchmarks.contracts import Case
+from cli.exits import Stop
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """Either a suite's name or one case."""
+
+    suite: str | None = None
+    case: Case | None = None
+
+
+def read(name: str, settings: Sequence[str], preset: str | None) -> Wanted:
+    """Read ``smoke``, or ``resnet50 precision=bf16 layout=channels_last``.
+
+    Raises:
+        Stop: a name or a value that does not exist, or a combination that cannot run.
+    """
+    known = suites.suites()
+    if name in known:
+        if settings or preset:
+            raise Stop(f"{name} is a suite: it takes no axis=value and no --preset.")
+        return Wanted(suite=name)
+    if name in catalog.workloads():
+        return Wanted(case=case(name, settings, preset))
+    raise Stop(
+        f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, "
+        f"the workloads {', '.join(catalog.workloads())}."
+    )
+
+
+def case(workload: str, settings: Sequence[str], preset: str | None) -> Case:
+    """Build a case from ``axis=value`` words and check every name in it.
+
+    Raises:
+        Stop: a word without ``=``, an axis given twice, or what the catalog refuses.
+    """
+    chosen: dict[str, str] = {}
+    for word in settings:
+        axis, equals, value = word.partition("=")
+        if not equals:
+            raise Stop(f"{word!r} is no axis=value, such as precision=bf16.")
+        if axis in chosen:
+            raise Stop(f"The axis {axis!r} is given twice.")
+        chosen[axis] = value
+    try:
+        return catalog.normalise(Case(workload=workload, preset=preset or "auto", axes=chosen))
+    except ValueError as error:
+        raise Stop(_sentence(error)) from error
+
+
+def labels(words: Sequence[str]) -> dict[str, str]:
+    """Read what a worker must be from words such as ``device=cuda``.
+
+    Raises:
+        Stop: a word without ``=``.
+    """
+    pairs = [word.partition("=") for word in words]
+    for label, equals, value in pairs:
+        if not (label and equals and value):
+            raise Stop(f"{label!r} is no LABEL=VALUE, such as device=cuda.")
+    return {label: value for label, _, value in pairs}
+
+
+def _sentence(error: ValueError) -> str:
+    """Say a catalog's error as it is, and pydantic's, which has several lines, in one."""
+    if isinstance(error, catalog.UnknownName | catalog.Refused):
+        return str(error)
+    return "A workload, axis, value or preset holds a character that names cannot have."

@@ -1,0 +1,91 @@
+"""Real processes: what `throughline up` starts does not outlive it."""
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.children import Child, stop
+
+STUBBORN = (
+    "import signal, time\n"
+    "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+    "print('up', flush=True)\n"
+    "time.sleep(99)\n"
+)
+WITH_GRANDCHILD = (
+    "import subprocess, sys, time\n"
+    "grandchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'],"
+    " start_new_session=True)\n"
+    "print(grandchild.pid, flush=True)\n"
+    "time.sleep(99)\n"
+)
+
+
+def eventually(is_so: Callable[[], bool], limit_s: float = 15.0) -> None:
+    deadline = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < deadline, "it never became so"
+        time.sleep(0.02)
+
+
+def is_alive(pid: int) -> bool:
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def start(code: str, folder: Path) -> Child:
+    return Child("child", [sys.executable, "-c", code], folder / "child.log", os.environ)
+
+
+def test_a_child_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
+    child = start(STUBBORN, tmp_path)
+    eventually(lambda: child.last_lines() == ["up"])
+    stop([child], 0.2)
+    assert child.returncode == -9
+
+
+def test_a_grandchild_in_its_own_session_is_killed_too(tmp_path: Path) -> None:
+    child = start(WITH_GRANDCHILD, tmp_path)
+    eventually(lambda: bool(child.last_lines()))
+    grandchild = int(child.last_lines()[0])
+    stop([child], 5.0)
+    eventually(lambda: not is_alive(grandchild))
+
+
+def test_the_last_lines_are_those_of_this_start(tmp_path: Path) -> None:
+    for word in ("first", "second"):
+        child = start(f"print({word!r})", tmp_path)
+        assert child.wait(15.0)
+    assert child.last_lines() == ["second"]
+
+
+def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+    code = (
+        "import os, sys, time; from pathlib import Path; from cli.children import Child\n"
+        f"child = Child('c', ['sleep', '99'], Path({str(tmp_path)!r}) / 'c.log', os.environ)\n"
+        "print(child.pid, flush=True); time.sleep(99)\n"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    assert parent.stdout is not None
+    with parent.stdout:
+        pid = int(parent.stdout.readline())
+    assert is_alive(pid)
+    parent.kill()
+    parent.wait()
+    eventually(lambda: not is_alive(pid))
+
+
+@pytest.mark.parametrize("patience_s", [0.0, 5.0])
+def test_stopping_what_has_ended_already_is_no_error(tmp_path: Path, patience_s: float) -> None:
+    child = start("pass", tmp_path)
+    assert child.wait(15.0)
+    stop([child], patience_s)
+    assert child.returncode == 0

@@ -1,0 +1,171 @@
+"""What may be typed, what it costs to ask for help, and how a wrong command ends."""
+
+import json
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from cli import ports
+from cli.exits import Exit, Stop
+from cli.main import app
+from cli.state import StateFolder
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+HEAVY = {"torch", "sqlalchemy", "fastapi", "numpy", "scipy", "pydantic", "httpx2", "alembic"}
+DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from cli.main import app\n"
+        "try:\n    app(['--help'])\nexcept SystemExit:\n    pass\n"
+        "print(sorted(name for name in sys.modules if '.' not in name), file=sys.stderr)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stderr.strip("[]\n").replace("'", "").split(", "))
+    assert "typer" in loaded
+    assert not loaded & HEAVY
+
+
+def test_help_names_every_subcommand_and_the_exit_codes(throughline: Run) -> None:
+    done = throughline("--help")
+    assert done.returncode == Exit.OK
+    for command in ("up", "serve", "worker", "bench", "submit", "jobs", "compare", "schedule"):
+        assert f" {command} " in done.stdout
+    assert "130 interrupted" in done.stdout
+
+
+def test_every_subcommand_is_documented() -> None:
+    text = DOCUMENT.read_text(encoding="utf-8")
+    names = [command.name for command in app.registered_commands]
+    names += [group.name for group in app.registered_groups]
+    assert not [name for name in names if f"`throughline {name}" not in text]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["submit", "smoke", "-r", "v1"],
+        ["jobs", "list"],
+        ["jobs", "show", "x"],
+        ["jobs", "cancel", "x"],
+        ["report", "x"],
+        ["compare", "a", "b"],
+        ["schedule", "list"],
+        ["schedule", "fire", "nightly"],
+        ["schedule", "delete", "nightly"],
+        ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smoke"],
+    ],
+    ids=" ".join,
+)
+def test_without_a_service_each_command_says_how_to_start_one(
+    throughline: Run, arguments: list[str]
+) -> None:
+    done = throughline(*arguments)
+    assert done.returncode == Exit.AWAY
+    assert done.stdout == ""
+    assert done.stderr == (
+        "No Throughline service answers at http://127.0.0.1:9. "
+        "Start one with `throughline serve`, or set THROUGHLINE_URL.\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["submit", "smokey", "-r", "v1"], "no suite or workload 'smokey'"),
+        (["submit", "resnet50", "precision", "-r", "v1"], "no axis=value"),
+        (["submit", "resnet50", "precision=bf17", "-r", "v1"], "no value 'bf17'"),
+        (["submit", "resnet50", "colour=red", "-r", "v1"], "no axis 'colour'"),
+        (["submit", "resnet50", "layout=?", "-r", "v1"], "character"),
+        (["submit", "smoke", "precision=bf16", "-r", "v1"], "smoke is a suite"),
+        (["submit", "smoke", "-r", "v1", "--require", "gpu"], "LABEL=VALUE"),
+        (["submit", "smoke"], "name the version under test with --revision"),
+        (["submit", "smoke", "-r", "v1", "--url", "nowhere"], "no address of a service"),
+    ],
+)
+def test_a_wrong_order_is_one_sentence(
+    throughline: Run, arguments: list[str], sentence: str
+) -> None:
+    done = throughline(*arguments, GIT_DIR="/nowhere")
+    assert done.returncode == Exit.USAGE
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_an_unknown_option_is_wrong_usage(throughline: Run) -> None:
+    assert throughline("jobs", "list", "--colour").returncode == Exit.USAGE
+
+
+def test_the_version_is_printed(throughline: Run) -> None:
+    assert throughline("version").stdout.count(".") == 2
+
+
+def test_a_port_in_use_is_passed_over_unless_it_was_asked_for() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        number = taken.getsockname()[1]
+        with pytest.raises(Stop, match=f"Port {number} is in use"):
+            ports.choose("127.0.0.1", number)
+        assert ports.choose("127.0.0.1", None) != number
+
+
+def test_an_address_of_another_machine_cannot_be_listened_on() -> None:
+    with pytest.raises(Stop, match="cannot listen"):
+        ports.choose("192.0.2.1", 8765)
+
+
+def test_a_state_folder_has_one_user_at_a_time(tmp_path: Path) -> None:
+    folder = StateFolder(tmp_path / "state")
+    claim = folder.claim()
+    claim.tell("http://127.0.0.1:8765")
+    with pytest.raises(Stop, match=r"already running at http://127\.0\.0\.1:8765"):
+        folder.claim()
+    claim.release()
+    folder.claim().release()
+
+
+def test_a_state_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(Stop, match="--state-dir"):
+        StateFolder(tmp_path / "file" / "state").claim()
+
+
+def test_a_benchmark_here_and_now_prints_its_result(throughline: Run) -> None:
+    done = throughline("bench", "resnet50", "precision=bf16")
+    assert done.returncode == Exit.OK
+    for part in (
+        "resnet50:tiny precision=bf16",
+        "240 img/s",
+        "±",
+        "3 GiB",
+        "works without waiting",
+    ):
+        assert part in done.stdout.replace("\u00a0", " ")
+
+
+def test_a_benchmark_as_json_is_a_result_and_nothing_else(throughline: Run) -> None:
+    done = throughline("bench", "unet", "--replicates", "2", "--json")
+    result = json.loads(done.stdout)
+    assert result["status"] == "ok"
+    assert result["samples"][0]["values"] == [60.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    ("script", "sentence"),
+    [("oom", "does not fit"), ("crash", "killed by signal 9"), ("garbage", "is no Result")],
+)
+def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence: str) -> None:
+    done = throughline("bench", "resnet50", "precision=bf16", SCRIPT=script)
+    assert done.returncode == Exit.FAILED
+    assert sentence in done.stdout + done.stderr
+
+
+def test_a_wrong_benchmark_is_wrong_usage(throughline: Run) -> None:
+    done = throughline("bench", "resnet5000")
+    assert done.returncode == Exit.USAGE
+    assert "There is no workload 'resnet5000'" in done.stderr

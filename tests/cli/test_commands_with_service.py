@@ -1,0 +1,277 @@
+"""Each subcommand against a real service, and a real worker with a scripted benchmark."""
+
+import json
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+
+from benchmarks.contracts import Case
+from cli.answers import ChangeView
+from cli.compare import outcome
+from cli.exits import Exit
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+LIMIT_S = 60.0
+MINE = ("submit", "unet", "--require", "pool=mine")
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return int(probe.getsockname()[1])
+
+
+def answers(url: str) -> bool:
+    try:
+        return httpx2.get(f"{url}/api/v1/health").status_code == 200
+    except httpx2.HTTPError:
+        return False
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("service")
+
+
+@pytest.fixture(scope="module")
+def environment(folder: Path, environment_in: Callable[[Path], dict[str, str]]) -> dict[str, str]:
+    # A short poll, so that a worker that is told to end does so soon.
+    url = f"http://127.0.0.1:{free_port()}"
+    return environment_in(folder) | {"THROUGHLINE_URL": url, "THROUGHLINE_CLAIM_WAIT_S": "0.5"}
+
+
+@pytest.fixture(scope="module")
+def throughline(
+    folder: Path,
+    environment: dict[str, str],
+    throughline_in: Callable[[Path, dict[str, str]], Run],
+) -> Run:
+    return throughline_in(folder, environment)
+
+
+@contextmanager
+def running(
+    folder: Path, environment: dict[str, str], *arguments: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Run a subcommand until the block ends."""
+    with (folder / f"{arguments[0]}.log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-m", "cli", *arguments],
+            cwd=folder,
+            env=environment,
+            stdout=log,
+            stderr=subprocess.STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        process.terminate()
+        try:
+            process.wait(LIMIT_S)
+        finally:
+            process.kill()
+            process.wait()
+
+
+@pytest.fixture(scope="module")
+def service(throughline: Run, folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """One service for the whole module: each test keeps to revisions of its own."""
+    assert throughline("migrate").stdout == "The sqlite database is up to date.\n"
+    url = environment["THROUGHLINE_URL"]
+    with running(folder, environment, "serve", "--port", url.rpartition(":")[2]) as process:
+        deadline = time.monotonic() + LIMIT_S
+        while not answers(url):
+            assert process.poll() is None, (folder / "serve.log").read_text()
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+        yield url
+
+
+@pytest.fixture
+def worker(
+    service: str, folder: Path, environment: dict[str, str]
+) -> Iterator[subprocess.Popen[bytes]]:
+    """A worker in whose hands every bf16 case runs out of memory."""
+    settings = environment | {
+        "SCRIPT": "oom",
+        "THROUGHLINE_LABELS": '{"pool": "mine"}',
+        "THROUGHLINE_WORKER_NAME": "here",
+    }
+    with running(folder, settings, "worker", "--device", "cpu") as process:
+        yield process
+
+
+def told(done: subprocess.CompletedProcess[str], code: Exit = Exit.OK) -> Any:
+    """The JSON on stdout, which holds nothing else."""
+    assert done.returncode == code, done.stderr
+    assert "\u00a0" not in done.stdout
+    return json.loads(done.stdout)
+
+
+def test_a_case_is_submitted_listed_shown_and_cancelled(service: str, throughline: Run) -> None:
+    order = ["submit", "unet", "precision=bf16", "--preset", "tiny", "-r", "listed"]
+    submitted = told(throughline(*order, "--require", "pool=none", "--json"))
+    job = submitted["jobs"][0]
+    assert job["case"] == {"workload": "unet", "preset": "tiny", "axes": {"precision": "bf16"}}
+    of_it = ["-r", "listed"]
+    assert told(throughline("jobs", "list", *of_it, "--json"))["items"][0]["id"] == job["id"]
+    assert "unet:tiny precision=bf16" in throughline("jobs", "list", *of_it).stdout
+    assert "queued" in throughline("jobs", "show", job["id"]).stdout
+    assert told(throughline("jobs", "cancel", job["id"], "--json"))["state"] == "cancelled"
+    queued = throughline("jobs", "list", *of_it, "--state", "queued")
+    assert queued.stdout == "There are no such jobs.\n"
+    report = throughline("report", submitted["id"])
+    assert report.returncode == Exit.FAILED
+    assert "cancelled" in report.stdout
+
+
+def test_a_suite_with_the_same_key_is_submitted_once(service: str, throughline: Run) -> None:
+    order = ["submit", "smoke", "--require", "pool=none", "--idempotency-key", "ci-1", "--json"]
+    first = told(throughline(*order, "-r", "keyed"))
+    assert told(throughline(*order, "-r", "keyed"))["id"] == first["id"]
+    refused = throughline(*order, "-r", "other")
+    assert refused.returncode == Exit.USAGE
+    assert "Idempotency-Key" in refused.stderr
+    assert refused.stdout == ""
+
+
+def test_waiting_ends_in_time_and_says_how_to_go_on(service: str, throughline: Run) -> None:
+    order = ["submit", "smoke", "-r", "waited", "--require", "pool=none"]
+    done = throughline(*order, "--timeout", "1")
+    assert done.returncode == Exit.TIMEOUT
+    assert "not finished after 1 s" in done.stderr
+    submission = done.stderr.split("`throughline report ")[1].split("`")[0]
+    report = throughline("report", submission)
+    assert report.returncode == Exit.TIMEOUT
+    assert "6 of 6 cases are missing" in report.stderr
+
+
+@pytest.mark.usefixtures("worker")
+def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
+    first = told(throughline(*MINE, "-r", "v1", "--wait", "--json"))
+    assert first["rows"][0]["status"] == "ok"
+    assert first["rows"][0]["throughput"]["value"] == 60.0
+    second = throughline(*MINE, "-r", "v2", "--wait")
+    assert second.returncode == Exit.OK
+    assert "unet:tiny" in second.stdout
+    table = throughline("compare", "v1", "v2")
+    assert table.returncode == Exit.OK
+    assert "unclear" in table.stdout
+    changes = told(throughline("compare", "v1", "v2", "--json"))["changes"]
+    assert changes[0]["change"] == 0.0
+    markdown = throughline("report", first["submission_id"], "--against", "v2", "--markdown")
+    assert markdown.stdout.startswith("## ")
+    assert throughline("compare", "v1", "v2", "--markdown").stdout.startswith("### v2 against v1")
+    both = throughline("report", first["submission_id"], "--json", "--markdown")
+    assert both.returncode == Exit.USAGE
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_case_that_fails_is_exit_code_1_with_its_reason(throughline: Run) -> None:
+    done = throughline(*MINE, "precision=bf16", "-r", "failed", "--wait")
+    assert done.returncode == Exit.FAILED
+    assert "does not fit" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        (["faster", "unclear", "missing"], Exit.OK),
+        (["faster", "slower"], Exit.FAILED),
+        ([], Exit.OK),
+    ],
+)
+def test_a_comparison_fails_when_a_case_got_slower(verdicts: list[str], code: Exit) -> None:
+    changes = [
+        ChangeView(
+            case=Case(workload="unet"),
+            unit="img/s",
+            baseline=None,
+            contender=None,
+            change=None,
+            change_low=None,
+            change_high=None,
+            verdict=verdict,
+            note="",
+        )
+        for verdict in verdicts
+    ]
+    assert outcome(changes) is code
+
+
+def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline: Run) -> None:
+    made = told(
+        throughline(
+            *["schedule", "set", "early", "--cron", "30 5 * * 1-5", "--suite", "smoke"],
+            *["--timezone", "Europe/Zurich", "--require", "device=cpu", "--json"],
+        )
+    )
+    assert made["next_due_at"] is not None
+    names = [item["name"] for item in told(throughline("schedule", "list", "--json"))["items"]]
+    assert names == ["early", "nightly"]
+    assert "30 5 * * 1-5" in throughline("schedule", "list").stdout
+    assert len(told(throughline("schedule", "fire", "early", "--json"))["jobs"]) == 6
+    assert throughline("schedule", "delete", "early").returncode == Exit.OK
+    again = throughline("schedule", "delete", "early")
+    assert again.returncode == Exit.USAGE
+    assert again.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["jobs", "show", "0" * 32],
+        ["jobs", "list", "--state", "sleeping"],
+        ["report", "0" * 32],
+        ["schedule", "set", "n", "--cron", "0 2 31 2 *", "--suite", "smoke"],
+        ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smokey"],
+        ["compare", "v 1", "v2"],
+    ],
+    ids=" ".join,
+)
+def test_what_the_service_refuses_is_one_sentence(
+    service: str, throughline: Run, arguments: list[str]
+) -> None:
+    done = throughline(*arguments)
+    assert done.returncode == Exit.USAGE
+    assert done.stdout == ""
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_port_in_use_is_said(service: str, throughline: Run) -> None:
+    done = throughline("serve", "--port", service.rpartition(":")[2])
+    assert done.returncode == Exit.USAGE
+    assert "is in use" in done.stderr
+
+
+def test_a_service_without_tables_says_to_migrate(throughline: Run, tmp_path: Path) -> None:
+    empty = str(tmp_path / "empty")
+    done = throughline("serve", "--port", str(free_port()), THROUGHLINE_STATE_DIR=empty)
+    assert done.returncode == Exit.AWAY
+    assert "throughline migrate" in done.stderr
+
+
+def test_another_server_is_no_throughline_service(throughline: Run, tmp_path: Path) -> None:
+    port = free_port()
+    other = subprocess.Popen(
+        [sys.executable, "-m", "http.server", str(port), "--bind", "127.0.0.1"],
+        cwd=tmp_path,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        deadline = time.monotonic() + LIMIT_S
+        done = throughline("jobs", "list", "--url", f"http://127.0.0.1:{port}")
+        while "No Throughline service answers" in done.stderr and time.monotonic() < deadline:
+            done = throughline("jobs", "list", "--url", f"http://127.0.0.1:{port}")
+    finally:
+        other.terminate()
+        other.wait()
+    assert done.returncode == Exit.AWAY
+    assert "check THROUGHLINE_URL" in done.stderr

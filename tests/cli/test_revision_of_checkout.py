@@ -1,0 +1,67 @@
+import subprocess
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from cli.exits import Exit, Stop
+from cli.revision import checked_out, given_or_checked_out, of_today
+
+
+def git(folder: Path, *arguments: str) -> str:
+    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org"]
+    done = subprocess.run(
+        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    git(tmp_path, "init", "-q")
+    (tmp_path / "train.py").write_text("print()\n")
+    git(tmp_path, "add", ".")
+    git(tmp_path, "commit", "-q", "-m", "first", "--date", "2026-01-02T03:04:05+01:00")
+    return tmp_path
+
+
+def test_the_revision_is_the_commit_with_its_time(checkout: Path) -> None:
+    version = checked_out(checkout)
+    assert version is not None
+    assert version.revision == git(checkout, "rev-parse", "HEAD")
+    assert version.revision_at is not None
+    assert version.revision_at.tzinfo is UTC
+
+
+def test_changed_tracked_files_make_the_revision_dirty(checkout: Path) -> None:
+    (checkout / "train.py").write_text("print(1)\n")
+    version = checked_out(checkout)
+    assert version is not None
+    assert version.revision.endswith("+dirty")
+
+
+def test_untracked_files_do_not_make_it_dirty(checkout: Path) -> None:
+    (checkout / "notes.txt").write_text("x")
+    version = checked_out(checkout)
+    assert version is not None
+    assert not version.revision.endswith("+dirty")
+
+
+def test_a_folder_without_commit_has_no_revision(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    assert checked_out(tmp_path) is None
+
+
+def test_without_checkout_the_user_must_name_the_revision(tmp_path: Path) -> None:
+    git(tmp_path, "init", "-q")
+    with pytest.raises(Stop, match="--revision") as stopped:
+        given_or_checked_out(None, tmp_path)
+    assert stopped.value.code is Exit.USAGE
+
+
+def test_a_named_revision_needs_no_checkout(tmp_path: Path) -> None:
+    assert given_or_checked_out("v1.2", tmp_path).revision == "v1.2"
+
+
+def test_the_day_names_the_revision_where_there_is_no_commit() -> None:
+    assert of_today(datetime(2026, 11, 20, tzinfo=UTC)).revision == "local-2026-11-20"

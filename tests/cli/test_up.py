@@ -1,0 +1,185 @@
+"""`throughline up` with a real service, a real worker and a scripted benchmark."""
+
+import json
+import os
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from cli.exits import Exit
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+Start = Callable[..., subprocess.Popen[str]]
+LIMIT_S = 60.0
+
+
+def eventually(is_so: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+    deadline = time.monotonic() + limit_s
+    while not is_so():
+        assert time.monotonic() < deadline, "it never became so"
+        time.sleep(0.05)
+
+
+def is_alive(process: psutil.Process) -> bool:
+    try:
+        return process.status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def running_below(pid: int, module: str) -> list[psutil.Process]:
+    """Descendants of ``pid`` that run a certain module or file."""
+    found = []
+    for process in psutil.Process(pid).children(recursive=True):
+        try:
+            if any(module in part for part in process.cmdline()):
+                found.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return found
+
+
+@pytest.fixture
+def up(tmp_path: Path, environment: dict[str, str]) -> Iterator[Start]:
+    """Start `throughline up` and let it run."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
+        with (tmp_path / "up.log").open("w") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "cli", "up", "-r", "v1", *arguments],
+                cwd=tmp_path,
+                env=environment | more,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.terminate()
+            process.terminate()
+            process.wait(LIMIT_S)
+
+
+def said(tmp_path: Path) -> str:
+    return (tmp_path / "up.log").read_text()
+
+
+def test_up_once_measures_the_suite_and_prints_its_table(throughline: Run) -> None:
+    done = throughline("up", "--once", "-r", "v1")
+    assert done.returncode == Exit.OK, done.stderr
+    assert "No NVIDIA GPU found: measuring on the CPU with the `tiny` presets" in done.stderr
+    table = done.stdout.replace("\u00a0", " ")
+    for workload in ("resnet50:tiny", "nanogpt:tiny", "unet:tiny"):
+        assert table.count(workload) == 2
+    assert table.count("2.00\u00d7") == 3
+    assert "4,000 img/s" in table
+    assert "± 1.0 % within the run" in table
+    assert "3 GiB" in table
+    assert re.search(r"Dashboard: http://127\.0\.0\.1:\d+/", done.stderr)
+
+
+def test_run_again_it_continues_the_same_history(
+    throughline: Run, environment: dict[str, str]
+) -> None:
+    for revision in ("v1", "v2"):
+        assert throughline("up", "--once", "-r", revision).returncode == Exit.OK
+    path = Path(environment["THROUGHLINE_STATE_DIR"]) / "throughline.sqlite3"
+    with sqlite3.connect(path) as database:
+        counts = database.execute("select count(*) from points group by series_id").fetchall()
+    database.close()
+    assert counts
+    assert set(counts) == {(2,)}
+
+
+def test_a_failed_case_is_told_with_its_reason_and_the_exit_code(throughline: Run) -> None:
+    done = throughline("up", "--once", "-r", "v1", SCRIPT="oom")
+    assert done.returncode == Exit.FAILED
+    assert "does not fit" in done.stdout
+    assert "oom" in done.stdout
+
+
+def test_ctrl_c_stops_every_process(up: Start, tmp_path: Path) -> None:
+    process = up(SCRIPT="slow")
+    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
+    family = psutil.Process(process.pid).children(recursive=True)
+    assert len(family) >= 3  # service, worker, benchmark
+    process.send_signal(signal.SIGINT)
+    eventually(lambda: "Ctrl-C: gives" in said(tmp_path))
+    process.send_signal(signal.SIGINT)
+    assert process.wait(LIMIT_S) == Exit.INTERRUPTED
+    assert not [one for one in family if is_alive(one)]
+
+
+def test_what_was_interrupted_is_gone_on_with(
+    up: Start, throughline: Run, tmp_path: Path, environment: dict[str, str]
+) -> None:
+    process = up(SCRIPT="slow")
+    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
+    process.terminate()
+    eventually(lambda: "Ctrl-C: gives" in said(tmp_path))
+    process.terminate()
+    process.wait(LIMIT_S)
+    done = throughline("up", "--once", "-r", "v1")
+    assert done.returncode == Exit.OK, done.stderr
+    assert "Going on with the suite smoke at v1" in done.stderr
+    path = Path(environment["THROUGHLINE_STATE_DIR"]) / "throughline.sqlite3"
+    with sqlite3.connect(path) as database:
+        submissions = database.execute("select count(*) from submissions").fetchone()
+    database.close()
+    assert submissions == (1,)
+
+
+@pytest.mark.parametrize("module", ["service", "worker"])
+def test_a_process_that_dies_ends_everything_with_its_last_lines(
+    up: Start, tmp_path: Path, module: str
+) -> None:
+    process = up(SCRIPT="slow")
+    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
+    family = psutil.Process(process.pid).children(recursive=True)
+    victims = [one for one in family if one.cmdline()[1:3] == ["-m", module]]
+    os.kill(victims[0].pid, signal.SIGKILL)
+    assert process.wait(LIMIT_S) == Exit.AWAY
+    eventually(lambda: not [one for one in family if is_alive(one)])
+    assert f"The {module}" in said(tmp_path)
+    assert "was killed by signal 9; the last lines of" in said(tmp_path)
+
+
+def test_when_up_itself_is_killed_nothing_is_left(up: Start) -> None:
+    process = up(SCRIPT="slow")
+    eventually(lambda: bool(running_below(process.pid, "scripted_benchmark")))
+    family = psutil.Process(process.pid).children(recursive=True)
+    process.kill()
+    process.wait(LIMIT_S)
+    eventually(lambda: not [one for one in family if is_alive(one)])
+
+
+def test_a_second_up_on_the_same_folder_says_where_the_first_is(
+    up: Start, throughline: Run, environment: dict[str, str]
+) -> None:
+    up(SCRIPT="slow")
+    note = Path(environment["THROUGHLINE_STATE_DIR"]) / "up.json"
+    eventually(lambda: note.exists() and note.read_text().endswith("}"))
+    done = throughline("up", "--once")
+    assert done.returncode == Exit.USAGE
+    assert f"already running at {json.loads(note.read_text())['url']}" in done.stderr
+
+
+def test_a_database_that_cannot_be_used_is_one_sentence(throughline: Run) -> None:
+    done = throughline("up", "--once", THROUGHLINE_DATABASE_URL="oracle://there")
+    assert done.returncode == Exit.AWAY
+    assert "THROUGHLINE_DATABASE_URL" in done.stderr
+    assert "Traceback" not in done.stderr
