@@ -66,6 +66,9 @@ def _case(options: argparse.Namespace) -> Case:
 
 def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> str:
     """The Result as one line of JSON; torch is imported here, when the names are known good."""
+    # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
+    # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from_s = time.perf_counter()
     import torch  # noqa: PLC0415 - seconds that a mistyped name need not wait for
 

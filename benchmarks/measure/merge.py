@@ -66,10 +66,8 @@ def merge(results: Sequence[Result]) -> Result:
         "flags": tuple(dict.fromkeys(flag for result in results for flag in result.flags)),
     }
     if failed is None:
-        update |= {
-            "samples": _merged_samples(results),
-            "verdict": judge(replicates),
-        }
+        update["samples"] = _merged_samples(results)
+        update["verdict"] = judge(replicates) if replicates else last.verdict
     return last.model_copy(update=update)
 
 

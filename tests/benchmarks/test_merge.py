@@ -48,6 +48,11 @@ def test_one_result_merges_to_itself() -> None:
     assert merge([result]) == result
 
 
+def test_a_result_without_raw_replicates_keeps_its_samples_and_its_verdict() -> None:
+    bare = three_replicates()[0].model_copy(update={"replicates": ()})
+    assert merge([bare]) == bare
+
+
 def test_results_of_different_cases_are_not_mixed() -> None:
     other = a_result(a_replicate(a_pass(0.1), a_pass(0.1)), workload="unet")
     with pytest.raises(ValueError, match="different cases"):
