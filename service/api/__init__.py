@@ -1,1 +1,1 @@
-"""REST under /api/v1, one file per noun."""
+"""The HTTP API under ``/api/v1``: one file per noun."""

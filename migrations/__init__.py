@@ -1,0 +1,1 @@
+"""Alembic migrations, run the same on SQLite and PostgreSQL."""

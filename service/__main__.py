@@ -1,0 +1,95 @@
+"""``python -m service``: one replica of the service on one address.
+
+Exit codes: 0 stopped as asked, 2 a wrong setting, 3 the database cannot be used, 4 the address
+cannot be listened on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import signal
+import socket
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from types import FrameType
+from typing import NoReturn
+
+import uvicorn
+from fastapi import FastAPI
+from pydantic import ValidationError
+
+from service.app import create_app
+from service.condition import check
+from service.errors import ServiceError
+from service.settings import Settings
+
+_GRACE_S = 5
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Serve until SIGINT or SIGTERM; return the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    try:
+        settings = _settings(arguments)
+        app = create_app(settings)
+        check(app.state.database)
+        listener = _listen(settings.host, settings.port)
+    except ValidationError as error:
+        fault = error.errors(include_input=False)[0]
+        name = "_".join(["THROUGHLINE", *map(str, fault["loc"])]).upper()
+        return _say(2, f"The setting {name} is wrong: {fault['msg']}.")
+    except ServiceError as error:
+        return _say(3, error.detail)
+    except OSError as error:
+        return _say(
+            4,
+            f"Cannot listen on {settings.host}:{settings.port} ({error.strerror or error}); "
+            "stop what uses it, or choose another port with --port.",
+        )
+    host, port = listener.getsockname()[:2]
+    logging.getLogger(__name__).info("serving on http://%s:%s", host, port)
+    _serve(app, listener)
+    return 0
+
+
+def _settings(arguments: Sequence[str] | None) -> Settings:
+    parser = argparse.ArgumentParser(prog="python -m service", description="Serve Throughline.")
+    parser.add_argument("--host", help="address to listen on; default THROUGHLINE_HOST or loopback")
+    parser.add_argument("--port", help="port to listen on; default THROUGHLINE_PORT or 8765")
+    given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
+    return Settings(**given)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2_048)
+
+
+def _serve(app: FastAPI, listener: socket.socket) -> None:
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+    # uvicorn stops in order and then raises the signal again, for whoever was there before.
+    signal.signal(signal.SIGTERM, _end)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(config).run(sockets=[listener])
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)
+
+
+def _say(code: int, sentence: str) -> int:
+    sys.stderr.write(f"{sentence}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main())

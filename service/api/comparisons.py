@@ -1,0 +1,56 @@
+"""Two revisions side by side."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+
+from benchmarks import catalog, suites
+from benchmarks.contracts import Name, Revision
+from service import markdown, report
+from service.api.dependencies import DatabaseSession
+from service.comparison import Change
+from service.errors import UnknownChoice
+
+router = APIRouter(prefix="/comparisons", tags=["comparisons"])
+
+
+class Comparison(BaseModel):
+    """What became of each case from one revision to another."""
+
+    baseline: str
+    contender: str
+    suite: str | None
+    metric: str
+    changes: list[Change]
+
+
+@router.get("", response_model=Comparison, responses={200: {"content": {"text/markdown": {}}}})
+def compare(
+    session: DatabaseSession,
+    baseline: Revision,
+    contender: Revision,
+    suite: Name | None = None,
+    metric: Name = report.METRIC,
+    format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
+) -> Comparison | Response:
+    """Compare two revisions case by case; with `suite`, every case of it has a row at least.
+
+    A verdict needs intervals over two replicates or more, and missing data is `missing`.
+    """
+    try:
+        wanted = None
+        if suite is not None:
+            wanted = [catalog.normalise(case) for case in suites.suite(suite).cases]
+    except catalog.UnknownName as error:
+        raise UnknownChoice(str(error)) from error
+    changes = report.changes_between(session, baseline, contender, metric, wanted)
+    if format == "markdown":
+        text = markdown.changes(changes, baseline, contender)
+        return PlainTextResponse(f"{text}\n", media_type="text/markdown")
+    return Comparison(
+        baseline=baseline, contender=contender, suite=suite, metric=metric, changes=changes
+    )

@@ -1,0 +1,55 @@
+"""What endpoints ask for: the session, the time, the terms, and well-formed parameters."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Generic, TypeVar
+
+from fastapi import Depends, Header, Path, Query, Request
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from service.database import get_now, get_session
+from service.paging import Page
+from service.queue import Holder, Terms
+
+T = TypeVar("T")
+
+DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
+Now = Annotated[datetime, Depends(get_now, scope="function")]
+Id = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+AttemptNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
+LeaseSecret = Annotated[str, Header(alias="Lease-Secret", pattern=r"^[0-9a-f]{64}$")]
+IdempotencyKey = Annotated[
+    str | None, Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,200}$")
+]
+Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of a page.")]
+Limit = Annotated[int, Query(ge=1, le=500)]
+
+
+class Listing(BaseModel, Generic[T]):
+    """Some items, and the cursor that gives the next ones; null at the end."""
+
+    items: list[T]
+    next_cursor: str | None
+
+    @classmethod
+    def of(cls, page: Page[T]) -> Listing[T]:
+        """Show a page."""
+        return cls(items=list(page.items), next_cursor=page.next_cursor)
+
+
+async def get_terms(request: Request) -> Terms:
+    """For how long this service leases."""
+    terms = request.app.state.terms
+    assert isinstance(terms, Terms)
+    return terms
+
+
+async def get_holder(job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret) -> Holder:
+    """Who writes to an attempt."""
+    return Holder(job_id, number, lease_secret)
+
+
+LeaseTerms = Annotated[Terms, Depends(get_terms)]
+AttemptHolder = Annotated[Holder, Depends(get_holder)]

@@ -1,0 +1,24 @@
+"""Hardware and software that results were measured on."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from service import results
+from service.api.dependencies import DatabaseSession, Id
+
+router = APIRouter(prefix="/environments", tags=["environments"])
+
+
+class EnvironmentView(BaseModel):
+    """A fingerprint: flat facts under `hw.`, `sw.` and `flag.`."""
+
+    digest: str
+    facts: dict[str, str]
+
+
+@router.get("/{digest}")
+def read_environment(digest: Id, session: DatabaseSession) -> EnvironmentView:
+    """Read the facts of an environment."""
+    return EnvironmentView(digest=digest, facts=results.load_environment(session, digest))

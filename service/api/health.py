@@ -1,0 +1,34 @@
+"""Whether the service can work."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import anyio.to_thread
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+
+from service.condition import check
+from service.database import get_database
+from service.version import installed
+
+router = APIRouter(tags=["health"])
+
+
+class Health(BaseModel):
+    """The service works."""
+
+    status: Literal["ok"] = "ok"
+    version: str
+    database: str
+    """``sqlite`` or ``postgresql``."""
+    migrated: bool = True
+
+
+@router.get("/health")
+async def read_health(request: Request) -> Health:
+    """Say whether the database can be read and written; 503 with one sentence if not."""
+    database = get_database(request)
+    async with database.turn(write=True):
+        await anyio.to_thread.run_sync(check, database)
+    return Health(version=installed(), database=database.kind)

@@ -1,0 +1,70 @@
+"""Cases to be measured."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Response
+
+from benchmarks.contracts import JobSpec, JobState, Revision
+from service import jobs, queue, submissions
+from service.api.dependencies import (
+    Cursor,
+    DatabaseSession,
+    Id,
+    IdempotencyKey,
+    Limit,
+    Listing,
+    Now,
+)
+from service.jobs import JobView
+from service.models import Job
+
+router = APIRouter(prefix="/jobs", tags=["jobs"])
+
+
+@router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
+def submit(
+    spec: JobSpec,
+    response: Response,
+    session: DatabaseSession,
+    now: Now,
+    idempotency_key: IdempotencyKey = None,
+) -> JobView:
+    """Queue one case; a submission of one job."""
+    request = submissions.request_of(spec)
+    accepted = submissions.submit(session, request, now, idempotency_key)
+    if accepted.replayed:
+        response.status_code = 200
+    return jobs.jobs_of(session, accepted.submission_id)[0]
+
+
+@router.get("")
+def list_jobs(
+    session: DatabaseSession,
+    state: JobState | None = None,
+    revision: Revision | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Listing[JobView]:
+    """List jobs, the newest first."""
+    wanted = []
+    if state is not None:
+        wanted.append(Job.state == state)
+    if revision is not None:
+        wanted.append(Job.revision == revision)
+    return Listing.of(jobs.list_jobs(session, *wanted, after=cursor, limit=limit))
+
+
+@router.get("/{job_id}")
+def read_job(job_id: Id, session: DatabaseSession) -> JobView:
+    """Read a job with its attempts."""
+    return jobs.load_job(session, job_id)
+
+
+@router.post("/{job_id}/cancel")
+def cancel(job_id: Id, session: DatabaseSession, now: Now) -> JobView:
+    """Cancel a job: at once while it is queued, else through its worker's next heartbeat.
+
+    A job that has ended stays as it is.
+    """
+    queue.cancel(session, job_id, now)
+    return jobs.load_job(session, job_id)

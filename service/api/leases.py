@@ -1,0 +1,107 @@
+"""What workers call: claim a job, start it, renew the lease, post the result, give it back."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from fastapi import APIRouter, Request, Response
+from pydantic import BaseModel
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
+from service import queue
+from service.api.dependencies import AttemptHolder, DatabaseSession, LeaseTerms, Now
+from service.api.waiting import pauses
+from service.database import get_database, now_of
+from service.errors import Fenced, Problem, answer
+from service.queue import Terms
+
+router = APIRouter(tags=["leases"])
+
+_ATTEMPT = "/jobs/{job_id}/attempts/{number}"
+_FENCED = {
+    "description": "The attempt is over or was never the caller's: stop.",
+    "content": {"application/problem+json": {}},
+    "model": Problem,
+}
+
+
+class Release(Contract):
+    """Why a worker gives a job back."""
+
+    reason: Line = ""
+
+
+class Posted(BaseModel):
+    """A result that is stored and counts."""
+
+    id: str
+    counted: bool
+
+
+@router.post("/leases", response_model=Lease, responses={204: {"description": "No work."}})
+async def claim_job(claim: Claim, request: Request, terms: LeaseTerms) -> Lease | Response:
+    """Ask for a job that needs no label which the worker lacks; waits up to `wait_s` for one.
+
+    The same `claim_id` always gets the same lease back, so a claim may be sent again.
+    """
+    database = get_database(request)
+    lease = await database.run(partial(_lease, claim, terms), write=True)
+    if lease is None:
+        async for _ in pauses(request, claim.wait_s):
+            if await database.run(partial(_has_work, claim.worker), write=False):
+                lease = await database.run(partial(_lease, claim, terms), write=True)
+            if lease is not None:
+                break
+    return lease or Response(status_code=204)
+
+
+@router.post(f"{_ATTEMPT}/start", status_code=204, responses={409: _FENCED})
+def start(holder: AttemptHolder, session: DatabaseSession, terms: LeaseTerms, now: Now) -> None:
+    """Say that the measurement begins; repeating it changes nothing."""
+    queue.start(session, holder, terms, now)
+
+
+@router.post(f"{_ATTEMPT}/heartbeat", responses={409: _FENCED})
+def heartbeat(
+    beat: Heartbeat, holder: AttemptHolder, session: DatabaseSession, terms: LeaseTerms, now: Now
+) -> Renewal:
+    """Renew the lease and report progress; the answer says whether the job was cancelled."""
+    return queue.heartbeat(session, holder, beat.progress, terms, now)
+
+
+@router.post(
+    f"{_ATTEMPT}/result",
+    status_code=201,
+    response_model=Posted,
+    responses={200: {"description": "Posted before.", "model": Posted}, 409: _FENCED},
+)
+def post_result(
+    result: Result, holder: AttemptHolder, response: Response, session: DatabaseSession, now: Now
+) -> Posted | Response:
+    """Deliver a result: 201 the first time, 200 for the same result again.
+
+    409 for an attempt that is over (the result is kept and shown, and never counted) and for
+    another result of an attempt that has one.
+    """
+    completion = queue.complete(session, holder, result, now)
+    if not completion.counted:
+        # Answered and not raised: an error would undo the keeping of the late result.
+        return answer(Fenced("The attempt was over; the result is kept and does not count."))
+    if not completion.created:
+        response.status_code = 200
+    return Posted(id=completion.result_id, counted=True)
+
+
+@router.post(f"{_ATTEMPT}/release", status_code=204, responses={409: _FENCED})
+def release(body: Release, holder: AttemptHolder, session: DatabaseSession, now: Now) -> None:
+    """Give a job back unharmed: it is queued again, and nothing counts as lost."""
+    queue.release(session, holder, body.reason, now)
+
+
+def _lease(claim: Claim, terms: Terms, session: Session) -> Lease | None:
+    return queue.lease(session, claim, terms, now_of(session))
+
+
+def _has_work(worker: str, session: Session) -> bool:
+    return queue.has_work(session, worker)

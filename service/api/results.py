@@ -1,0 +1,60 @@
+"""What was measured."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from fastapi import APIRouter
+from pydantic import BaseModel
+
+from benchmarks.contracts import Line, Name, Result, Revision, Status
+from service import results
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.models import ResultRow
+from service.results import ResultSummary
+
+router = APIRouter(prefix="/results", tags=["results"])
+
+
+class ResultView(BaseModel):
+    """A result as it came, and where it came from."""
+
+    id: str
+    job_id: str
+    attempt: int
+    revision: str
+    worker: str
+    environment: str
+    """Digest of the environment; `GET /environments/{digest}` gives its facts."""
+    counted: bool
+    """False for a late result: kept and shown, never in a series."""
+    received_at: datetime
+    result: Result
+
+
+@router.get("")
+def list_results(
+    session: DatabaseSession,
+    revision: Revision | None = None,
+    case: Line | None = None,
+    worker: Name | None = None,
+    status: Status | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Listing[ResultSummary]:
+    """List results, the last to arrive first; `case` is a case's key."""
+    filters = {
+        ResultRow.revision: revision,
+        ResultRow.case_key: case,
+        ResultRow.worker: worker,
+        ResultRow.status: status,
+    }
+    wanted = [column == value for column, value in filters.items() if value is not None]
+    return Listing.of(results.list_results(session, *wanted, after=cursor, limit=limit))
+
+
+@router.get("/{result_id}")
+def read_result(result_id: Id, session: DatabaseSession) -> ResultView:
+    """Read a whole result: every sample, trace and fact."""
+    stored = results.load_result(session, result_id)
+    return ResultView.model_validate(stored, from_attributes=True)

@@ -1,0 +1,49 @@
+"""Suites that are submitted by the clock."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from benchmarks.contracts import Name
+from service import schedule, submissions
+from service.api.dependencies import DatabaseSession, Listing, Now
+from service.schedule import ScheduleRequest, ScheduleView
+from service.submissions import SubmissionView
+
+router = APIRouter(prefix="/schedules", tags=["schedules"])
+
+ScheduleName = Annotated[Name, Path()]
+
+
+@router.get("")
+def list_schedules(session: DatabaseSession) -> Listing[ScheduleView]:
+    """List all schedules, by name."""
+    return Listing(items=schedule.every(session), next_cursor=None)
+
+
+@router.get("/{name}")
+def read_schedule(name: ScheduleName, session: DatabaseSession) -> ScheduleView:
+    """Read a schedule."""
+    return schedule.load(session, name)
+
+
+@router.put("/{name}")
+def put_schedule(
+    name: ScheduleName, request: ScheduleRequest, session: DatabaseSession, now: Now
+) -> ScheduleView:
+    """Make or change a schedule; it fires next at the first slot after now."""
+    return schedule.put(session, name, request, now)
+
+
+@router.delete("/{name}", status_code=204)
+def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
+    """Forget a schedule; what it submitted stays."""
+    schedule.delete(session, name)
+
+
+@router.post("/{name}/fire", status_code=201)
+def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> SubmissionView:
+    """Submit a schedule's suite now, beside its slots."""
+    return submissions.load_submission(session, schedule.fire(session, name, now))

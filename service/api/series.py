@@ -1,0 +1,46 @@
+"""Histories: one metric of one case on comparable hardware."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import orjson
+from fastapi import APIRouter, Query, Response
+
+from benchmarks.contracts import Name
+from service import results
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.results import Series, SeriesPoint
+
+router = APIRouter(prefix="/series", tags=["series"])
+
+
+@router.get("")
+def list_series(
+    session: DatabaseSession,
+    metric: Name | None = None,
+    workload: Name | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[Series]:
+    """List series by case and metric, without their points."""
+    page = results.list_series(session, metric=metric, workload=workload, after=cursor, limit=limit)
+    return Listing.of(page)
+
+
+@router.get("/{series_id}")
+def read_series(series_id: Id, session: DatabaseSession) -> Series:
+    """Read a series with all its points, by revision and then by time of measurement."""
+    return results.load_series(session, series_id)
+
+
+@router.get("/{series_id}/points", response_model=Listing[SeriesPoint])
+def list_points(
+    series_id: Id,
+    session: DatabaseSession,
+    cursor: Cursor = None,
+    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+) -> Response:
+    """List the points of a series, by revision and then by time of measurement."""
+    page = results.page_of_points(session, series_id, after=cursor, limit=limit)
+    return Response(orjson.dumps(page), media_type="application/json")

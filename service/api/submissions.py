@@ -1,0 +1,109 @@
+"""Suites and cases that are measured together."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query, Request, Response
+from fastapi.responses import PlainTextResponse
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Name, Revision
+from service import markdown, models, report, submissions
+from service.api.dependencies import (
+    Cursor,
+    DatabaseSession,
+    Id,
+    IdempotencyKey,
+    Limit,
+    Listing,
+    Now,
+)
+from service.api.waiting import pauses
+from service.database import get_database
+from service.report import Report
+from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView
+
+router = APIRouter(prefix="/submissions", tags=["submissions"])
+
+
+@router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
+def submit(
+    request: SubmissionRequest,
+    response: Response,
+    session: DatabaseSession,
+    now: Now,
+    idempotency_key: IdempotencyKey = None,
+) -> SubmissionView:
+    """Queue a suite, a case or several cases at one revision.
+
+    With an `Idempotency-Key` the same request may be sent again and again: it is queued once, and
+    answered with 200 and the same submission. The key with another request is refused.
+    """
+    accepted = submissions.submit(session, request, now, idempotency_key)
+    if accepted.replayed:
+        response.status_code = 200
+    return submissions.load_submission(session, accepted.submission_id)
+
+
+@router.get("")
+def list_submissions(
+    session: DatabaseSession,
+    revision: Revision | None = None,
+    suite: Name | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Listing[SubmissionSummary]:
+    """List submissions, the newest first."""
+    wanted = []
+    if revision is not None:
+        wanted.append(models.Submission.revision == revision)
+    if suite is not None:
+        wanted.append(models.Submission.suite == suite)
+    page = submissions.list_submissions(session, *wanted, after=cursor, limit=limit)
+    return Listing.of(page)
+
+
+@router.get("/{submission_id}")
+async def read_submission(
+    submission_id: Id,
+    request: Request,
+    wait_s: Annotated[float, Query(ge=0, le=30, allow_inf_nan=False)] = 0.0,
+) -> SubmissionView:
+    """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
+    database = get_database(request)
+    load = partial(_load, submission_id)
+    found = await database.run(load, write=False)
+    if found.finished or wait_s == 0:
+        return found
+    async for _ in pauses(request, wait_s):
+        if await database.run(partial(_is_finished, submission_id), write=False):
+            break
+    return await database.run(load, write=False)
+
+
+@router.get(
+    "/{submission_id}/report",
+    response_model=Report,
+    responses={200: {"content": {"text/markdown": {}}}},
+)
+def read_report(
+    submission_id: Id,
+    session: DatabaseSession,
+    against: Revision | None = None,
+    format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
+) -> Report | Response:
+    """Read the results table of a submission, compared with another revision if one is named."""
+    told = report.load(session, submission_id, against)
+    if format == "markdown":
+        return PlainTextResponse(markdown.report(told), media_type="text/markdown")
+    return told
+
+
+def _load(submission_id: str, session: Session) -> SubmissionView:
+    return submissions.load_submission(session, submission_id)
+
+
+def _is_finished(submission_id: str, session: Session) -> bool:
+    return submissions.is_finished(session, submission_id)

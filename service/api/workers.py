@@ -1,0 +1,31 @@
+"""Who measures."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+
+from benchmarks.contracts import Name, Worker
+from service import workers
+from service.api.dependencies import DatabaseSession, Listing, Now
+from service.errors import Invalid
+from service.workers import WorkerView
+
+router = APIRouter(prefix="/workers", tags=["workers"])
+
+
+@router.put("/{name}")
+def introduce(
+    name: Annotated[Name, Path()], worker: Worker, session: DatabaseSession, now: Now
+) -> WorkerView:
+    """Introduce a worker, or tell what has changed about it; do so before the first claim."""
+    if worker.name != name:
+        raise Invalid("The name in the address and the name in the body must be the same.")
+    return workers.introduce(session, worker, now)
+
+
+@router.get("")
+def list_workers(session: DatabaseSession) -> Listing[WorkerView]:
+    """List all workers, the last seen first."""
+    return Listing(items=workers.every(session), next_cursor=None)

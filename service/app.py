@@ -1,0 +1,74 @@
+"""Puts the service together."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+
+import anyio.to_thread
+from fastapi import FastAPI
+
+from service import errors
+from service.api.routes import router
+from service.background import Background
+from service.dashboard import pages
+from service.database import Database
+from service.limits import BodyLimit
+from service.queue import Terms
+from service.settings import Settings
+from service.version import installed
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Make the application for one replica; without ``settings`` the environment's.
+
+    Raises:
+        DatabaseUnavailable: the database's address is not understood. Whether it can be reached
+            is told by ``GET /api/v1/health``.
+    """
+    settings = settings or Settings()
+    app = FastAPI(
+        title="Throughline",
+        summary="Measures how fast PyTorch trains, keeps the history, and says what changed.",
+        version=installed(),
+        lifespan=_lifespan,
+        openapi_url="/api/v1/openapi.json",
+        docs_url=None,  # its page would load from a public host
+        redoc_url=None,
+    )
+    app.state.settings = settings
+    app.state.database = Database(settings.url, settings.threads)
+    app.state.terms = terms_of(settings)
+    app.add_middleware(BodyLimit, limit_b=settings.body_limit_b)
+    errors.install(app)
+    app.include_router(router)
+    app.include_router(pages.router)
+    pages.mount(app)
+    return app
+
+
+def terms_of(settings: Settings) -> Terms:
+    """For how long this service leases, and how often an attempt may be lost."""
+    return Terms(
+        lease=timedelta(seconds=settings.lease_s),
+        heartbeat=timedelta(seconds=settings.heartbeat_s),
+        max_lost_attempts=settings.max_lost_attempts,
+    )
+
+
+@asynccontextmanager
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    settings: Settings = app.state.settings
+    # One thread for every session that may be open, and some for what needs no database.
+    tokens = 2 * settings.threads + 4
+    anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
+    background = Background(app.state.database, app.state.terms, settings.sweep_s)
+    if settings.background:
+        background.start()
+    try:
+        yield
+    finally:
+        if settings.background:
+            await anyio.to_thread.run_sync(background.stop)
+        app.state.database.close()

@@ -1,0 +1,172 @@
+"""Two revisions in the same series: how much better, how sure, and what may be called a change.
+
+Pure, and plain on purpose: an interval for the ratio and a verdict that follows from it. Missing
+data is never "same", and an interval that rests on a single process never makes a verdict: it
+covers the next run in about one case out of four.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.contracts import Case, Direction
+from service.results.values import Series, SeriesPoint
+
+
+class Verdict(StrEnum):
+    """What the intervals allow to be said."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    UNCLEAR = "unclear"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Contender over baseline, with its 95 % interval where both have one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What became of one case on one kind of hardware from one revision to another."""
+
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+    series_id: str | None
+    baseline: SeriesPoint | None
+    contender: SeriesPoint | None
+    change: float | None
+    """Ratio minus one, signed so that more than zero is better."""
+    change_low: float | None
+    change_high: float | None
+    verdict: Verdict
+    note: str
+    """Why the verdict is not clearer; empty if it is clear."""
+
+
+def ratio(contender: SeriesPoint, baseline: SeriesPoint) -> Ratio | None:
+    """The ratio of two means by the delta method on the logarithm; None if it has no meaning."""
+    if contender.value <= 0 or baseline.value <= 0:
+        return None
+    value = contender.value / baseline.value
+    spread = math.hypot(_relative(contender), _relative(baseline))
+    if not math.isfinite(value) or not spread < 50:  # unknown, or too wide to say anything
+        return Ratio(value, None, None) if math.isfinite(value) else None
+    return Ratio(value, value * math.exp(-spread), value * math.exp(spread))
+
+
+def compare(series: Series, baseline: str, contender: str) -> Change:
+    """Compare the latest measurement of each revision in ``series``."""
+    before, after = _latest(series, baseline), _latest(series, contender)
+    found = ratio(after, before) if before and after else None
+    change, low, high = _signed(found, series.direction)
+    verdict, note = _judge(before, after, low, high)
+    return Change(
+        case=series.case,
+        metric=series.metric,
+        unit=series.unit,
+        direction=series.direction,
+        comparability=series.comparability,
+        series_id=series.id,
+        baseline=before,
+        contender=after,
+        change=change,
+        change_low=low,
+        change_high=high,
+        verdict=verdict,
+        note=note,
+    )
+
+
+def compare_all(
+    histories: Iterable[Series],
+    baseline: str,
+    contender: str,
+    metric: str,
+    wanted: Sequence[Case] | None = None,
+) -> list[Change]:
+    """Compare every series, or those of the ``wanted`` cases, each of which gets a row at least."""
+    if wanted is None:
+        return [compare(series, baseline, contender) for series in histories]
+    kept = [each for each in histories if any(same_case(each.case, case) for case in wanted)]
+    changes = [compare(series, baseline, contender) for series in kept]
+    without = [case for case in wanted if not any(same_case(each.case, case) for each in kept)]
+    return changes + [_absent(case, metric) for case in without]
+
+
+def same_case(measured: Case, asked: Case) -> bool:
+    """Whether ``measured`` is what ``asked`` for; an asked preset ``auto`` may become either."""
+    presets = ("auto", measured.preset)
+    same = (measured.workload, measured.axes) == (asked.workload, asked.axes)
+    return same and asked.preset in presets
+
+
+def _latest(series: Series, revision: str) -> SeriesPoint | None:
+    points = [point for point in series.points if point.revision == revision]
+    return max(points, key=lambda point: (point.measured_at, point.result_id), default=None)
+
+
+def _relative(point: SeriesPoint) -> float:
+    """Half-width over mean; infinite if the point has no interval."""
+    if point.low is None or point.high is None:
+        return math.inf
+    return (point.high - point.low) / 2 / point.value
+
+
+def _signed(
+    found: Ratio | None, direction: Direction
+) -> tuple[float | None, float | None, float | None]:
+    if found is None:
+        return None, None, None
+    sign = 1 if direction is Direction.HIGHER else -1
+    change = sign * (found.value - 1)
+    if found.low is None or found.high is None:
+        return change, None, None
+    low, high = sorted((sign * (found.low - 1), sign * (found.high - 1)))
+    return change, low, high
+
+
+def _judge(
+    before: SeriesPoint | None, after: SeriesPoint | None, low: float | None, high: float | None
+) -> tuple[Verdict, str]:
+    if before is None or after is None:
+        sides = [name for name, side in (("baseline", before), ("contender", after)) if not side]
+        return Verdict.MISSING, f"No result of the {' and the '.join(sides)}."
+    if low is None or high is None:
+        return Verdict.UNCLEAR, "A value has no interval; measure with two replicates or more."
+    if {before.interval, after.interval} != {"replicates"}:
+        return Verdict.UNCLEAR, "Measured in one process; measure with two replicates or more."
+    if low > 0:
+        return Verdict.FASTER, ""
+    if high < 0:
+        return Verdict.SLOWER, ""
+    return Verdict.UNCLEAR, "The interval of the change holds zero."
+
+
+def _absent(case: Case, metric: str) -> Change:
+    return Change(
+        case=case,
+        metric=metric,
+        unit="",
+        direction=Direction.HIGHER,
+        comparability={},
+        series_id=None,
+        baseline=None,
+        contender=None,
+        change=None,
+        change_low=None,
+        change_high=None,
+        verdict=Verdict.MISSING,
+        note="No result of the baseline and the contender.",
+    )

@@ -1,0 +1,87 @@
+"""Whether the database can be used, and what is wrong with it in one sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from sqlalchemy import Connection
+from sqlalchemy.exc import DBAPIError
+
+from service.database import Database
+from service.errors import BUSY, DatabaseUnavailable, NotMigrated, ServiceError
+
+MIGRATE = "run: throughline migrate"
+READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
+
+
+def check(database: Database) -> None:
+    """Make sure that the database can be used.
+
+    Raises:
+        DatabaseUnavailable: it is away, locked or read-only.
+        NotMigrated: it lacks this version's tables.
+    """
+    path = database.url.database
+    if database.kind == "sqlite" and not database.url.query and not Path(path or "").exists():
+        raise NotMigrated(f"There is no database at {path}; {MIGRATE}")
+    try:
+        with database.engine.connect() as connection:
+            _check_version(connection)
+            _check_writable(connection)
+            connection.rollback()
+    except DBAPIError as error:
+        raise explain(error) or error from error
+
+
+def _check_version(connection: Connection) -> None:
+    from service.migration import heads, version_of  # noqa: PLC0415 - Alembic only when needed
+
+    found, wanted = version_of(connection), heads()
+    if found is None:
+        raise NotMigrated(f"The database has no tables yet; {MIGRATE}")
+    if found not in wanted:
+        raise NotMigrated(
+            f"The database is at version {found} and this service needs {', '.join(wanted)}; "
+            f"{MIGRATE}"
+        )
+
+
+def _check_writable(connection: Connection) -> None:
+    if connection.dialect.name == "postgresql":
+        if connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on":
+            raise DatabaseUnavailable(READ_ONLY)
+        return
+    connection.exec_driver_sql("UPDATE revisions SET dated = dated WHERE name = ''")
+
+
+_SAYINGS: Sequence[tuple[tuple[str, ...], ServiceError]] = (
+    (
+        ("no such table", "no such column", "undefinedtable"),
+        NotMigrated(f"Not migrated; {MIGRATE}"),
+    ),
+    (("readonly", "read-only"), DatabaseUnavailable(READ_ONLY)),
+    (("locked", "busy"), DatabaseUnavailable(BUSY)),
+    (
+        ("disk is full", "disk full"),
+        DatabaseUnavailable("The database's disk is full; free space."),
+    ),
+    (
+        ("deadlock", "serializ"),
+        DatabaseUnavailable("Two requests met in the database; try again in a moment."),
+    ),
+)
+
+
+def explain(error: DBAPIError) -> ServiceError | None:
+    """Say in one sentence what is wrong with the database; None if the fault is ours."""
+    said = f"{type(error.orig).__name__} {error.orig}".lower()
+    for words, meaning in _SAYINGS:
+        if any(word in said for word in words):
+            return meaning
+    if error.connection_invalidated or type(error).__name__ in (
+        "OperationalError",
+        "InterfaceError",
+    ):
+        return DatabaseUnavailable("The database cannot be reached; check that it runs.")
+    return None

@@ -1,0 +1,69 @@
+"""Static files under URLs that carry a hash of their content, so that browsers keep them for good.
+
+plotly.js is served from the installed plotly package; nothing comes from another host.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+
+from fastapi import FastAPI, Request, Response
+from fastapi.responses import PlainTextResponse, RedirectResponse
+
+_OURS = files("service.dashboard") / "static"
+_ASSETS: dict[str, tuple[Traversable, str]] = {
+    "app.css": (_OURS / "app.css", "text/css; charset=utf-8"),
+    "app.js": (_OURS / "app.js", "text/javascript; charset=utf-8"),
+    "htmx.min.js": (_OURS / "htmx.min.js", "text/javascript; charset=utf-8"),
+    "icon.svg": (_OURS / "icon.svg", "image/svg+xml"),
+    "plotly.min.js": (
+        files("plotly") / "package_data" / "plotly.min.js",
+        "text/javascript; charset=utf-8",
+    ),
+}
+
+
+@cache
+def _content(name: str) -> bytes:
+    return _ASSETS[name][0].read_bytes()
+
+
+@cache
+def _gzipped(name: str) -> bytes:
+    return gzip.compress(_content(name), 6, mtime=0)
+
+
+@cache
+def _digest(name: str) -> str:
+    return hashlib.sha256(_content(name)).hexdigest()[:16]
+
+
+def url(name: str) -> str:
+    """Give an asset's URL; it changes with the content. KeyError if there is no such asset."""
+    return f"/assets/{_digest(name)}/{name}"
+
+
+def _serve(request: Request, digest: str, name: str) -> Response:
+    if name not in _ASSETS:
+        return PlainTextResponse("There is no such file.", status_code=404)
+    if digest != _digest(name):  # a page from before an upgrade
+        return RedirectResponse(url(name), headers={"Cache-Control": "no-store"})
+    headers = {
+        "Cache-Control": "public, max-age=31536000, immutable",
+        "Vary": "Accept-Encoding",
+        "X-Content-Type-Options": "nosniff",
+    }
+    zipped = "gzip" in request.headers.get("accept-encoding", "")
+    if zipped:
+        headers["Content-Encoding"] = "gzip"
+    body = _gzipped(name) if zipped else _content(name)
+    return Response(body, media_type=_ASSETS[name][1], headers=headers)
+
+
+def mount(app: FastAPI) -> None:
+    """Serve the dashboard's static files from ``app``."""
+    app.add_api_route("/assets/{digest}/{name}", _serve, methods=["GET"], include_in_schema=False)

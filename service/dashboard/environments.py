@@ -1,0 +1,71 @@
+"""Fingerprints for people: facts in groups, and what differs between two of them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from service.dashboard.figures import environment_changes
+from service.results import SeriesPoint
+
+GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that is not the same before and after."""
+
+    fact: str
+    before: str | None
+    after: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A step in a history at which the environment changed, numbered as in the chart."""
+
+    number: int
+    before: SeriesPoint
+    after: SeriesPoint
+    differences: tuple[Difference, ...]
+
+
+def grouped(facts: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
+    """Sort facts into hardware, software and settings, each group under its heading."""
+    groups: dict[str, list[tuple[str, str]]] = {}
+    for prefix, heading in GROUPS.items():
+        own = [
+            (name.partition(".")[2], value)
+            for name, value in sorted(facts.items())
+            if name.startswith(prefix + ".")
+        ]
+        if own:
+            groups[heading] = own
+    return groups
+
+
+def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
+    """List the facts that differ, in the order of their names."""
+    return tuple(
+        Difference(fact, before.get(fact), after.get(fact))
+        for fact in sorted(before.keys() | after.keys())
+        if before.get(fact) != after.get(fact)
+    )
+
+
+def changes(
+    points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
+) -> tuple[Change, ...]:
+    """List each change of environment along a history; ``facts`` is by environment digest."""
+    return tuple(
+        Change(
+            number,
+            points[index - 1],
+            points[index],
+            differences(
+                facts.get(points[index - 1].environment, {}),
+                facts.get(points[index].environment, {}),
+            ),
+        )
+        for number, index in enumerate(environment_changes(points), start=1)
+    )

@@ -1,0 +1,44 @@
+"""Outside ``/api`` an error is a page for a person, not a problem document for a program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import cast
+
+import orjson
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.dashboard.rendering import render_error
+
+Handler = Callable[[Request, Exception], Response]
+
+
+def install(app: FastAPI) -> None:
+    """Turn the answers of the handlers that ``app`` has by now into pages, outside ``/api``."""
+    for error, handler in list(app.exception_handlers.items()):
+        app.exception_handlers[error] = _with_page(cast(Handler, handler))
+
+
+def _with_page(handler: Handler) -> Handler:
+    def answer(request: Request, error: Exception) -> Response:
+        response = handler(request, error)
+        if request.url.path.startswith("/api/") or request.url.path == "/api":
+            return response
+        page = render_error(request, response.status_code, _sentence(response))
+        for name in ("retry-after", "allow"):
+            if name in response.headers:
+                page.headers[name] = response.headers[name]
+        return page
+
+    return answer
+
+
+def _sentence(response: Response) -> str:
+    if response.status_code == 404 and b'"Not Found"' in bytes(response.body):
+        return "Nothing is kept at this address; the link may be old, or mistyped."
+    try:
+        return str(orjson.loads(response.body)["detail"])
+    except (orjson.JSONDecodeError, KeyError, TypeError):
+        return "The service could not answer; its log says why."

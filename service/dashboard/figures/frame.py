@@ -1,0 +1,113 @@
+"""What every figure shares: its frame, its safe JSON, and how many points it draws.
+
+Colours are the names of the style sheet's variables, ``var(--c1)``; the page replaces them with
+what the reader's light or dark theme says, so that one figure serves both.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import orjson
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+Figure = dict[str, object]
+Floats = NDArray[np.float64]
+
+MOST_POINTS = 2_000
+"""What a chart draws at most: twice the pixels of a wide screen."""
+FONT = "system-ui, sans-serif"
+CONFIG: Figure = {
+    "displaylogo": False,
+    "plotlyServerURL": "",
+    "responsive": True,
+    "modeBarButtonsToRemove": ["sendChartToCloud", "lasso2d", "select2d"],
+}
+
+
+def embed(figure: Figure) -> Markup:
+    """Write a figure as JSON that is safe inside ``<script type="application/json">``."""
+    text = orjson.dumps(figure, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    for sign in "<>&":
+        text = text.replace(sign, f"\\u{ord(sign):04x}")
+    return Markup(text)  # noqa: S704 - no markup is left in it
+
+
+def decimate(values: Floats, limit: int = MOST_POINTS) -> NDArray[np.intp]:
+    """Choose at most ``limit`` indexes that keep the smallest and largest of each stretch.
+
+    The first and the last value are kept, so that a line keeps its ends.
+    """
+    count = len(values)
+    if count <= limit:
+        return np.arange(count)
+    buckets = max((limit - 2) // 2, 1)
+    edges = np.linspace(0, count, buckets + 1).astype(np.intp)
+    spans = list(pairwise(edges.tolist()))
+    lowest = [low + values[low:high].argmin() for low, high in spans]
+    highest = [low + values[low:high].argmax() for low, high in spans]
+    return np.unique(np.array([0, count - 1, *lowest, *highest], dtype=np.intp))
+
+
+_AXIS: Figure = {
+    "gridcolor": "var(--grid)",
+    "linecolor": "var(--line)",
+    "zeroline": False,
+    "automargin": True,
+    "ticks": "outside",
+    "tickcolor": "var(--line)",
+    "ticklen": 4,
+}
+
+
+def axis(title: str, **more: object) -> Figure:
+    """Describe an axis with its title; ``more`` adds to plotly's settings of it."""
+    return _AXIS | {"title": {"text": title, "font": {"size": 12}}} | more
+
+
+def value_axis(title: str, **more: object) -> Figure:
+    """Describe an axis of numbers."""
+    return axis(title, tickformat=",~r", **more)
+
+
+def heading(text: str, y: float) -> Figure:
+    """Write a heading above a part of a chart, at the left and at this share of its height."""
+    return {
+        "text": text,
+        "x": 0,
+        "y": y,
+        "xref": "paper",
+        "yref": "paper",
+        "xanchor": "left",
+        "yanchor": "bottom",
+        "showarrow": False,
+        "font": {"size": 12},
+    }
+
+
+def frame(x: Figure, y: Figure, **more: object) -> Figure:
+    """Lay out a chart with these two axes."""
+    return {
+        "paper_bgcolor": "rgba(0,0,0,0)",
+        "plot_bgcolor": "rgba(0,0,0,0)",
+        "font": {"color": "var(--muted)", "size": 12, "family": FONT},
+        "hoverlabel": {
+            "align": "left",
+            "bgcolor": "var(--raised)",
+            "bordercolor": "var(--line)",
+            "font": {"color": "var(--text)", "size": 13, "family": FONT},
+        },
+        "modebar": {
+            "bgcolor": "rgba(0,0,0,0)",
+            "color": "var(--muted)",
+            "activecolor": "var(--accent)",
+        },
+        "margin": {"l": 8, "r": 12, "t": 34, "b": 8},
+        "hovermode": "closest",
+        "dragmode": "zoom",
+        "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},
+        "xaxis": x,
+        "yaxis": y,
+    } | more

@@ -1,0 +1,157 @@
+"""How values read to a person: the one place where base units become kilo, milli and per cent.
+
+Numbers and their units are joined by a no-break space, so that they never part at a line's end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+
+NBSP = "\u00a0"
+MINUS = "\u2212"
+DASH = "\u2013"
+TIMES = "\u00d7"
+
+_BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
+_DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
+_PREFIXED = {"Hz": 1e6, "W": 1.0, "J": 1.0}
+"""Units that take decimal prefixes, each with the largest that people use for it here."""
+
+
+def scale(unit: str, reference: float) -> tuple[float, str]:
+    """Give the factor and the label that show values near ``reference`` well.
+
+    ``scale("s", 0.24)`` is ``(1000.0, "ms")``: multiply by the factor, then write the label.
+    """
+    size = abs(reference)
+    if unit == "1":
+        return 100.0, "%"
+    if unit == "B":
+        step, label = next((pair for pair in _BINARY if size >= pair[0]), (1.0, "B"))
+        return 1 / step, label
+    if unit == "s":
+        return _scale_seconds(size)
+    if unit in _PREFIXED and size > 0:
+        usable = [pair for pair in _DECIMAL if pair[0] <= _PREFIXED[unit]]
+        step, prefix = next((pair for pair in usable if size >= pair[0]), usable[-1])
+        return 1 / step, prefix + unit
+    return 1.0, unit
+
+
+def _scale_seconds(size: float) -> tuple[float, str]:
+    if size >= 120:
+        return 1 / 60, "min"
+    if size >= 1 or size == 0:
+        return 1.0, "s"
+    if size >= 1e-3:
+        return 1e3, "ms"
+    return (1e6, "µs") if size >= 1e-6 else (1e9, "ns")
+
+
+def number(value: float) -> str:
+    """Write about four significant digits, whole digits never cut: 519,634 and 242.1 and 0.0123."""
+    size = abs(value)
+    if size >= 1000 or value == int(value):
+        text = f"{value:,.0f}"
+    elif size >= 100:
+        text = f"{value:.1f}"
+    elif size >= 1:
+        text = f"{value:.2f}"
+    else:
+        text = f"{value:.3g}"
+    return text.replace("-", MINUS) if "e" not in text else text
+
+
+def quantity(value: float, unit: str) -> str:
+    """Write a value in base units for a person: ``1,234 img/s``, ``26.50 GiB``, ``242.1 ms``."""
+    factor, label = scale(unit, value)
+    return f"{number(value * factor)}{NBSP}{label}".rstrip()
+
+
+def half_width(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """Write an interval as one plus-minus: relative, or in percentage points for plain ratios."""
+    if low is None or high is None:
+        return ""
+    half = (high - low) / 2
+    if unit == "1":
+        return f"±{NBSP}{_per_cent(half)}{NBSP}pp"
+    if value == 0:
+        return f"±{NBSP}{quantity(half, unit)}"
+    return f"±{NBSP}{_per_cent(half / abs(value))}{NBSP}%"
+
+
+def _per_cent(share: float) -> str:
+    size = abs(share * 100)
+    if size == 0:
+        return "0"
+    return f"{size:.2f}" if size < 0.995 else f"{size:.1f}"
+
+
+def interval(value: float, low: float | None, high: float | None, unit: str) -> str:
+    """Write both ends in the value's own unit: from low to high."""
+    if low is None or high is None:
+        return "no interval"
+    factor, label = scale(unit, value)
+    return f"{number(low * factor)}{DASH}{number(high * factor)}{NBSP}{label}".rstrip()
+
+
+def change(ratio: float) -> str:
+    """Write a relative change with its sign: ``+3.1 %``."""
+    size = abs(ratio * 100)
+    digits = f"{size:.2f}" if size < 0.095 else f"{size:.1f}" if size < 99.95 else f"{size:,.0f}"
+    sign = "" if float(digits.replace(",", "")) == 0 else "+" if ratio > 0 else MINUS
+    return f"{sign}{digits}{NBSP}%"
+
+
+def share(ratio: float) -> str:
+    """Write a plain ratio as per cent without a sign: ``12.3 %``."""
+    return f"{ratio * 100:.1f}{NBSP}%".replace("-", MINUS)
+
+
+def times(ratio: float) -> str:
+    """Write a speed-up, such as 6.52 times."""
+    return f"{ratio:.2f}{TIMES}" if ratio < 10 else f"{ratio:.1f}{TIMES}"
+
+
+def duration(seconds: float) -> str:
+    """Write a span in its two largest parts: ``1 h 5 min``, ``42 s``."""
+    whole = round(max(seconds, 0.0))
+    if whole < 1:
+        return f"{max(seconds, 0.0):.1f}{NBSP}s"
+    parts = ((whole // 86_400, "d"), (whole // 3600 % 24, "h"), (whole // 60 % 60, "min"))
+    kept = [f"{count}{NBSP}{name}" for count, name in (*parts, (whole % 60, "s")) if count]
+    return " ".join(kept[:2])
+
+
+def ago(then: datetime, now: datetime) -> str:
+    """Say how long ago ``then`` was: ``just now``, ``5 min ago``, ``3 d ago``, ``in 2 h``."""
+    passed = (now - then).total_seconds()
+    if abs(passed) < 5:
+        return "just now"
+    largest = duration(abs(passed)).split(" ")[0]
+    return f"{largest}{NBSP}ago" if passed > 0 else f"in{NBSP}{largest}"
+
+
+def moment(then: datetime) -> str:
+    """Write an instant to the minute, in UTC."""
+    return f"{then.astimezone(UTC):%Y-%m-%d %H:%M}{NBSP}UTC"
+
+
+def revision(name: str) -> str:
+    """Shorten a commit hash to ten digits and a long label in its middle."""
+    if re.fullmatch(r"[0-9a-f]{20,64}", name):
+        return name[:10]
+    return name if len(name) <= 28 else f"{name[:16]}…{name[-10:]}"
+
+
+def hardware(comparability: Mapping[str, str]) -> str:
+    """Name the device that a series is about: ``NVIDIA H200``, ``AMD EPYC 7B13 · 2 cores``."""
+    gpu = comparability.get("hw.gpu.name")
+    if gpu:
+        mig = comparability.get("hw.gpu.mig", "")
+        return gpu if mig in {"", "off", "none", "disabled"} else f"{gpu} · MIG {mig}"
+    model = comparability.get("hw.cpu.model") or comparability.get("hw.device") or "unknown device"
+    usable = comparability.get("hw.cpu.usable")
+    return f"{model} · {usable} cores" if usable else model

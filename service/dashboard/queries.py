@@ -1,0 +1,284 @@
+"""Reads that only pages need. Nothing here changes a row."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+import orjson
+from pydantic import ValidationError
+from sqlalchemy import Row, func, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, Direction, JobState, Progress, Verdict
+from service.models import (
+    Attempt,
+    EnvironmentRow,
+    Job,
+    Point,
+    ResultRow,
+    Revision,
+    Schedule,
+    SeriesRow,
+    Slot,
+    WorkerRow,
+)
+from service.results import Series
+
+ACTIVE = (JobState.LEASED.value, JobState.RUNNING.value)
+
+
+@dataclass(frozen=True, slots=True)
+class JobLine:
+    """A job as a list shows it, with its latest attempt."""
+
+    id: str
+    case: Case
+    revision: str
+    state: str
+    reason: str
+    attempt: int
+    created_at: datetime
+    finished_at: datetime | None
+    worker: str | None
+    started_at: datetime | None
+    progress: Progress | None
+    result_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """One metric of one run as its series holds it."""
+
+    series_id: str
+    metric: str
+    unit: str
+    direction: Direction
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerLine:
+    """A worker and what it does now."""
+
+    name: str
+    labels: Mapping[str, str]
+    version: str
+    first_seen_at: datetime
+    last_seen_at: datetime
+    job_id: str | None
+
+
+_JOB_LINE = (
+    select(
+        Job.id,
+        Job.spec,
+        Job.revision,
+        Job.state,
+        Job.reason,
+        Job.attempt,
+        Job.created_at,
+        Job.finished_at,
+        Attempt.worker,
+        Attempt.started_at,
+        Attempt.progress,
+        select(ResultRow.id)
+        .where(ResultRow.job_id == Job.id, ResultRow.counted)
+        .order_by(ResultRow.received_at.desc())
+        .limit(1)
+        .scalar_subquery()
+        .label("result_id"),
+    )
+    .select_from(Job)
+    .outerjoin(Attempt, (Attempt.job_id == Job.id) & (Attempt.number == Job.attempt))
+)
+
+
+def _job_line(row: Row[tuple[object, ...]]) -> JobLine:
+    fields = dict(row._mapping)
+    case = Case.model_validate(fields.pop("spec")["case"])
+    progress = fields.pop("progress")
+    return JobLine(case=case, progress=_progress(progress), **fields)
+
+
+def _progress(stored: object) -> Progress | None:
+    try:
+        return Progress.model_validate(stored) if stored else None
+    except ValidationError:  # written by another version: a page shows the rest
+        return None
+
+
+def active_jobs(session: Session, limit: int = 20) -> list[JobLine]:
+    """Read the jobs that a worker holds now, oldest first."""
+    query = _JOB_LINE.where(Job.state.in_(ACTIVE)).order_by(Job.id).limit(limit)
+    return [_job_line(row) for row in session.execute(query)]
+
+
+def jobs(
+    session: Session, *, state: str | None, before: str | None, limit: int
+) -> tuple[list[JobLine], str | None]:
+    """Read one page of jobs, newest first, and the id that the next page begins below."""
+    query = _JOB_LINE.order_by(Job.id.desc()).limit(limit + 1)
+    if state:
+        query = query.where(Job.state == state)
+    if before:
+        query = query.where(Job.id < before)
+    lines = [_job_line(row) for row in session.execute(query)]
+    more = len(lines) > limit
+    return lines[:limit], lines[limit - 1].id if more else None
+
+
+def job(session: Session, job_id: str) -> tuple[Job, JobLine] | None:
+    """Read one job, or None if there is none."""
+    row = session.execute(_JOB_LINE.where(Job.id == job_id)).one_or_none()
+    entity = session.get(Job, job_id)
+    return None if row is None or entity is None else (entity, _job_line(row))
+
+
+def attempts(session: Session, job_id: str) -> Sequence[Attempt]:
+    """Read a job's attempts in their order."""
+    query = select(Attempt).where(Attempt.job_id == job_id).order_by(Attempt.number)
+    return session.scalars(query).all()
+
+
+def results_of_job(session: Session, job_id: str) -> Sequence[ResultRow]:
+    """Read what was posted for a job, counted or late, without the documents."""
+    query = select(ResultRow).where(ResultRow.job_id == job_id).order_by(ResultRow.received_at)
+    return session.scalars(query).all()
+
+
+def jobs_by_state(session: Session) -> dict[str, int]:
+    """Count the jobs in each state that has any."""
+    rows = session.execute(select(Job.state, func.count()).group_by(Job.state))
+    return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+
+
+def workers(session: Session) -> list[WorkerLine]:
+    """Read every worker, the most recently seen first, with the job that it holds."""
+    holding = (
+        select(Attempt.worker, Job.id)
+        .join(Job, (Job.id == Attempt.job_id) & (Job.attempt == Attempt.number))
+        .where(Job.state.in_(ACTIVE))
+    )
+    held = {name: job_id for name, job_id in session.execute(holding)}  # noqa: C416 - as above
+    rows = session.scalars(select(WorkerRow).order_by(WorkerRow.last_seen_at.desc()))
+    return [
+        WorkerLine(
+            row.name,
+            row.labels,
+            row.version,
+            row.first_seen_at,
+            row.last_seen_at,
+            held.get(row.name),
+        )
+        for row in rows
+    ]
+
+
+def schedules(session: Session) -> list[tuple[Schedule, Slot | None]]:
+    """Read every schedule by name, with the slot that fired last."""
+    found = []
+    for schedule in session.scalars(select(Schedule).order_by(Schedule.name)):
+        query = select(Slot).where(Slot.schedule == schedule.name)
+        last = session.scalars(query.order_by(Slot.due_at.desc()).limit(1)).first()
+        found.append((schedule, last))
+    return found
+
+
+def revisions(session: Session, limit: int = 200) -> Sequence[str]:
+    """Name the newest revisions, newest first."""
+    query = select(Revision.name).order_by(Revision.ordered_at.desc(), Revision.name).limit(limit)
+    return session.scalars(query).all()
+
+
+def metrics(session: Session) -> set[str]:
+    """Name every metric that has a series."""
+    return set(session.scalars(select(SeriesRow.metric).distinct()))
+
+
+def siblings(session: Session, series: Series) -> dict[str, str]:
+    """Give the series of the same case on the same hardware, as metric to id, itself included."""
+    query = select(SeriesRow.metric, SeriesRow.id, SeriesRow.comparability).where(
+        SeriesRow.case_key == series.case.key
+    )
+    return {
+        metric: series_id
+        for metric, series_id, comparability in session.execute(query)
+        if comparability == series.comparability
+    }
+
+
+def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]:
+    """Read environments by digest."""
+    wanted = sorted(set(digests))[:500]  # stays below what a database takes in one statement
+    query = select(EnvironmentRow.digest, EnvironmentRow.facts)
+    rows = session.execute(query.where(EnvironmentRow.digest.in_(wanted)))
+    return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+
+
+def metric_values(session: Session, result_id: str) -> list[MetricValue]:
+    """Read what a run put into series; empty for a run that does not count."""
+    query = (
+        select(
+            SeriesRow.id,
+            SeriesRow.metric,
+            SeriesRow.unit,
+            SeriesRow.direction,
+            Point.value,
+            Point.low,
+            Point.high,
+            Point.interval,
+        )
+        .join(Point, Point.series_id == SeriesRow.id)
+        .where(Point.result_id == result_id)
+        .order_by(SeriesRow.metric)
+    )
+    return [
+        MetricValue(series_id, metric, unit, Direction(direction), value, low, high, interval)
+        for series_id, metric, unit, direction, value, low, high, interval in session.execute(query)
+    ]
+
+
+def verdicts(session: Session, result_ids: Iterable[str]) -> dict[str, Verdict]:
+    """Read what limits each of these runs, where that is known.
+
+    A stored result never changes, so what was read once is kept.
+    """
+    found: dict[str, Verdict | None] = {}
+    missing = []
+    for result_id in set(result_ids):
+        seen = _SEEN.get(result_id, _UNREAD)
+        if isinstance(seen, _Unread):
+            missing.append(result_id)
+        else:
+            found[result_id] = seen
+    query = select(ResultRow.id, ResultRow.document)
+    for start in range(0, len(missing), 100):
+        wanted = missing[start : start + 100]
+        for result_id, document in session.execute(query.where(ResultRow.id.in_(wanted))):
+            found[result_id] = _verdict(document)
+    if len(_SEEN) > 5_000:
+        _SEEN.clear()
+    _SEEN.update(found)
+    return {result_id: verdict for result_id, verdict in found.items() if verdict is not None}
+
+
+class _Unread:
+    """Stands for a run whose document was not read yet."""
+
+
+_UNREAD = _Unread()
+_SEEN: dict[str, Verdict | None] = {}
+
+
+def _verdict(document: bytes) -> Verdict | None:
+    stored = orjson.loads(zlib.decompress(document)).get("verdict")
+    try:
+        return Verdict.model_validate(stored) if stored else None
+    except ValidationError:  # written by another version: the page shows the rest
+        return None

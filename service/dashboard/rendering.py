@@ -1,0 +1,64 @@
+"""Templates to HTML answers. Everything that a template shows is escaped."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from fastapi import Request
+from fastapi.responses import HTMLResponse
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+from service.dashboard import assets, figures, formats, words
+
+_TITLES = {
+    400: "That request was not understood",
+    404: "There is no such page",
+    405: "That cannot be done here",
+    422: "That address has a mistake in it",
+    503: "The database cannot be used just now",
+}
+
+_templates = Environment(
+    loader=FileSystemLoader(Path(__file__).parent / "templates"),
+    autoescape=True,
+    undefined=StrictUndefined,
+    trim_blocks=True,
+    lstrip_blocks=True,
+)
+_templates.globals.update(asset=assets.url, words=words, formats=formats)
+_templates.filters.update(
+    number=formats.number,
+    quantity=formats.quantity,
+    change=formats.change,
+    share=formats.share,
+    times=formats.times,
+    duration=formats.duration,
+    moment=formats.moment,
+    revision=formats.revision,
+    embed=figures.embed,
+)
+
+
+def render(request: Request, template: str, status: int = 200, **values: object) -> HTMLResponse:
+    """Answer with a page. Pages are never kept by a cache without asking again."""
+    html = _templates.get_template(template).render(
+        path=request.url.path, now=values.pop("now", None) or datetime.now(UTC), **values
+    )
+    headers = {"Cache-Control": "no-cache", "Vary": "HX-Request"}
+    return HTMLResponse(html, status, headers)
+
+
+def render_error(request: Request, status: int, sentence: str) -> HTMLResponse:
+    """Answer a browser with a page that says what went wrong and where to go on.
+
+    For any path outside ``/api``; it needs no database.
+    """
+    default = "Something went wrong here" if status >= 500 else "That did not work"
+    title = _TITLES.get(status, default)
+    return render(request, "error.html", status, title=title, sentence=sentence)
+
+
+def partial(request: Request) -> bool:
+    """Say whether htmx asks for the part of a page that changes, rather than a reader for all."""
+    return request.headers.get("HX-Request") == "true"

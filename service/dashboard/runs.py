@@ -1,0 +1,168 @@
+"""What a run's page shows: headline numbers, phases, telemetry in words. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from benchmarks.contracts import Direction, Pass, Result, Sample
+from service.dashboard import formats, words
+from service.dashboard.figures import PassName
+from service.dashboard.queries import MetricValue
+from service.dashboard.sparkline import stacked_bar
+
+HEADLINES = ("throughput", "throughput_synth", "input_stall", "first_step_time", "peak_memory")
+PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
+_EXPLAINED = {
+    "throughput": "with the real input pipeline",
+    "throughput_synth": "batches already on the device",
+    "input_stall": "share of time lost to input",
+    "first_step_time": "compilation, autotuning, allocation",
+    "peak_memory": "most that tensors held at once",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """One metric of a run, with its raw values and, if it counts, its series."""
+
+    name: str
+    title: str
+    explained: str
+    unit: str
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+    raw: tuple[float, ...]
+    series_id: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PhaseBar:
+    """Where the time of one pass's step goes, mean over the processes."""
+
+    title: str
+    step_s: float
+    parts: tuple[tuple[str, float], ...]
+    bar: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """Telemetry of one pass in words."""
+
+    reasons: tuple[tuple[str, float], ...]
+    """Clock event reasons with the share of readings that had them, most first."""
+    energy_j: float | None
+    other_processes: int
+    hz: float
+    count: int
+
+
+def metrics(result: Result, stored: Sequence[MetricValue]) -> list[Metric]:
+    """List a run's metrics, the headlines first; a run that does not count has no series."""
+    by_name = {value.metric: value for value in stored}
+    order = {name: place for place, name in enumerate(HEADLINES)}
+    samples = sorted(result.samples, key=lambda one: (order.get(one.metric, 99), one.metric))
+    return [_metric(sample, by_name.get(sample.metric)) for sample in samples]
+
+
+def _metric(sample: Sample, stored: MetricValue | None) -> Metric:
+    mean = sum(sample.values) / len(sample.values)
+    return Metric(
+        name=sample.metric,
+        title=words.metric(sample.metric),
+        explained=_EXPLAINED.get(sample.metric, f"{sample.direction.value} is better"),
+        unit=sample.unit,
+        value=stored.value if stored else mean,
+        low=stored.low if stored else None,
+        high=stored.high if stored else None,
+        interval=stored.interval if stored else "none",
+        raw=sample.values,
+        series_id=stored.series_id if stored else None,
+    )
+
+
+def headlines(listed: Iterable[Metric]) -> list[Metric]:
+    """Keep the numbers that a reader wants first."""
+    return [metric for metric in listed if metric.name in HEADLINES]
+
+
+def phases(result: Result) -> list[PhaseBar]:
+    """Draw the parts of a step for the passes with and without input, on one scale."""
+    if not result.replicates:
+        return []
+    passes = {
+        "With input": [replicate.full for replicate in result.replicates],
+        "Without input": [replicate.synth for replicate in result.replicates],
+    }
+    parts = {title: _parts(timed) for title, timed in passes.items()}
+    whole = max(sum(length for _, length in own) for own in parts.values())
+    return [_phase_bar(title, own, whole) for title, own in parts.items()]
+
+
+def _parts(timed: Sequence[Pass]) -> tuple[tuple[str, float], ...]:
+    count = len(timed)
+    return (
+        ("stall", sum(one.stall_s for one in timed) / count),
+        ("copy", sum(one.copy_s for one in timed) / count),
+        ("work", sum(one.work_s for one in timed) / count),
+    )
+
+
+def _phase_bar(title: str, parts: tuple[tuple[str, float], ...], whole: float) -> PhaseBar:
+    said = ", ".join(f"{PHASES[name]} {formats.quantity(s, 's')}" for name, s in parts)
+    step_s = sum(s for _, s in parts)
+    return PhaseBar(title, step_s, parts, stacked_bar(parts, whole, f"{title}: {said}"))
+
+
+def readings(result: Result, name: PassName) -> Readings | None:
+    """Sum up the telemetry of all processes over one pass; None if there is none."""
+    taken = [one.telemetry[name] for one in result.replicates if name in one.telemetry]
+    if not taken:
+        return None
+    reasons: dict[str, float] = {}
+    for one in taken:
+        for reason, part in one.reasons.items():
+            reasons[reason] = reasons.get(reason, 0.0) + part / len(taken)
+    known = [one.energy_j for one in taken if one.energy_j is not None]
+    return Readings(
+        reasons=tuple(sorted(reasons.items(), key=lambda pair: -pair[1])),
+        energy_j=sum(known) if known else None,
+        other_processes=max(one.other_processes for one in taken),
+        hz=taken[0].hz,
+        count=sum(one.t_s.n for one in taken),
+    )
+
+
+def flags(result: Result) -> dict[str, str]:
+    """Explain each flag of the result and its processes once."""
+    named = [*result.flags, *(flag for one in result.replicates for flag in one.flags)]
+    return {flag: words.flag(flag) for flag in dict.fromkeys(named)}
+
+
+def evidence(values: Mapping[str, float]) -> list[tuple[str, str]]:
+    """Write a verdict's evidence for a person, guided by how each name ends."""
+    return [(words.plain(_stem(name)), _evidence(name, value)) for name, value in values.items()]
+
+
+def _stem(name: str) -> str:
+    return name.removesuffix("_s").removesuffix("_b")
+
+
+def _evidence(name: str, value: float) -> str:
+    if name.endswith("_s"):
+        return formats.quantity(value, "s")
+    if name.endswith("_b"):
+        return formats.quantity(value, "B")
+    if name.endswith(("share", "fraction", "stall", "drained")) and 0 <= value <= 1:
+        return formats.share(value)
+    return formats.number(value)
+
+
+def better(direction: Direction) -> str:
+    """Say which way a metric is better."""
+    return f"{direction.value} is better"

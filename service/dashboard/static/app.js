@@ -1,0 +1,210 @@
+/* Throughline's dashboard: theme, charts, live refresh, filters, copying. No dependency is required
+   for reading a page; htmx refreshes and plotly draws where they are loaded. */
+"use strict";
+
+(() => {
+  const root = document.documentElement;
+
+  // -- theme: what was chosen by hand wins over the system ---------------------------------
+
+  const THEME = "throughline-theme";
+  const THEMES = { auto: "System", light: "Light", dark: "Dark" };
+
+  function storedTheme() {
+    try {
+      const stored = localStorage.getItem(THEME);
+      return stored in THEMES ? stored : "auto";
+    } catch {
+      return "auto"; // storage may be forbidden
+    }
+  }
+
+  function applyTheme(theme) {
+    if (theme === "auto") root.removeAttribute("data-theme");
+    else root.dataset.theme = theme;
+  }
+
+  applyTheme(storedTheme()); // before the first paint
+
+  function prepareThemeButton() {
+    const button = document.querySelector("[data-theme-button]");
+    if (!button) return;
+    const names = Object.keys(THEMES);
+    const label = () => {
+      button.textContent = `Theme: ${THEMES[storedTheme()]}`;
+    };
+    button.hidden = false;
+    label();
+    button.addEventListener("click", () => {
+      const next = names[(names.indexOf(storedTheme()) + 1) % names.length];
+      try {
+        localStorage.setItem(THEME, next);
+      } catch {
+        /* the choice then lasts for this page only */
+      }
+      applyTheme(next);
+      label();
+      drawCharts();
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawCharts);
+  }
+
+  // -- charts ------------------------------------------------------------------------------
+
+  /** Replace each "var(--name)" in a figure by the colour that the theme gives it. */
+  function themed(figure) {
+    const probe = document.createElement("span");
+    probe.hidden = true;
+    document.body.append(probe);
+    const known = new Map();
+    const colour = (name) => {
+      if (!known.has(name)) {
+        probe.style.color = name;
+        known.set(name, getComputedStyle(probe).color);
+      }
+      return known.get(name);
+    };
+    const walk = (value) => {
+      if (typeof value === "string") return value.startsWith("var(--") ? colour(value) : value;
+      if (Array.isArray(value)) return value.map(walk);
+      if (value === null || typeof value !== "object") return value;
+      return Object.fromEntries(Object.entries(value).map(([key, part]) => [key, walk(part)]));
+    };
+    const result = walk(figure);
+    probe.remove();
+    return result;
+  }
+
+  function drawCharts() {
+    if (!window.Plotly) return;
+    for (const chart of document.querySelectorAll("[data-chart]")) drawChart(chart);
+  }
+
+  function drawChart(chart) {
+    const plot = chart.querySelector(".plot");
+    const source = JSON.parse(chart.querySelector("script").textContent);
+    const figure = themed(source);
+    figure.layout.uirevision = "same"; // a new theme keeps the zoom
+    figure.layout.height = plot.clientHeight;
+    if (matchMedia("(pointer: coarse)").matches) figure.layout.dragmode = false; // let fingers scroll
+    window.Plotly.react(plot, figure.data, figure.layout, figure.config);
+    if (chart.dataset.drawn) return;
+    chart.dataset.drawn = "yes";
+    if (chart.dataset.chart === "history") followHistory(plot, source.state);
+  }
+
+  function followHistory(plot, state) {
+    plot.on("plotly_click", (event) => {
+      const spot = event.points.find((point) => point.customdata);
+      if (spot) location.assign(`/runs/${encodeURIComponent(spot.customdata[0])}`);
+    });
+    plot.on("plotly_relayout", () => rememberZoom(plot, state));
+  }
+
+  function rememberZoom(plot, state) {
+    const { xaxis, yaxis } = plot.layout;
+    const zoom = { start: null, end: null, low: null, high: null };
+    if (!xaxis.autorange && xaxis.range) [zoom.start, zoom.end] = ends(xaxis.range, state);
+    if (!yaxis.autorange && yaxis.range && !state.zero) {
+      [zoom.low, zoom.high] = yaxis.range.map((end) => String(Number((end / state.factor).toPrecision(7))));
+    }
+    history.replaceState(null, "", withParameters(location.href, zoom));
+    for (const link of document.querySelectorAll("a[data-keep]")) {
+      const kept = link.dataset.keep === "revisions" ? { start: zoom.start, end: zoom.end } : zoom;
+      link.href = withParameters(link.href, kept);
+    }
+  }
+
+  /** An axis of revisions is remembered by their names, so that a link outlives new points. */
+  function ends(range, state) {
+    if (state.x === "time") return range.map((end) => String(end).replace(" ", "T"));
+    const last = state.names.length - 1;
+    const within = (index) => Math.min(Math.max(index, 0), last);
+    const first = within(Math.ceil(range[0]));
+    return [state.names[first], state.names[Math.max(first, within(Math.floor(range[1])))]];
+  }
+
+  function withParameters(href, parameters) {
+    const url = new URL(href);
+    for (const [name, value] of Object.entries(parameters)) {
+      if (value === null) url.searchParams.delete(name);
+      else url.searchParams.set(name, value);
+    }
+    return url.href;
+  }
+
+  // -- live refresh ------------------------------------------------------------------------
+
+  function watchConnection() {
+    const offline = document.querySelector("[data-offline]");
+    const say = (lost) => {
+      if (offline) offline.hidden = !lost;
+    };
+    document.addEventListener("htmx:before:request", (event) => {
+      const polls = event.target.hasAttribute?.("data-live");
+      if (polls && document.hidden) event.preventDefault(); // nobody looks: do not ask
+    });
+    document.addEventListener("htmx:after:request", (event) => {
+      const status = event.detail?.ctx?.response?.raw?.status ?? 200;
+      say(status >= 400);
+    });
+    document.addEventListener("htmx:error", () => say(true));
+    document.addEventListener("htmx:after:swap", () => {
+      const shown = document.querySelector("[data-live]")?.getAttribute("hx-get");
+      if (shown) history.replaceState(null, "", shown + location.hash); // the filter in force
+    });
+  }
+
+  // -- small things ------------------------------------------------------------------------
+
+  function prepareFilters() {
+    for (const input of document.querySelectorAll("[data-filter]")) {
+      const rows = () => document.querySelectorAll(`${input.dataset.filter} tbody tr`);
+      input.closest("[hidden]")?.removeAttribute("hidden");
+      input.addEventListener("input", () => {
+        const wanted = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+        for (const row of rows()) {
+          const text = row.textContent.toLowerCase();
+          row.hidden = !wanted.every((word) => text.includes(word));
+        }
+        for (const section of document.querySelectorAll(`${input.dataset.filter} [data-group]`)) {
+          section.hidden = !section.querySelector("tbody tr:not([hidden])");
+        }
+      });
+    }
+  }
+
+  async function copyText(source) {
+    try {
+      await navigator.clipboard.writeText(source.textContent);
+      return true;
+    } catch {
+      const range = document.createRange(); // plain HTTP: select it, so that one key copies it
+      range.selectNodeContents(source);
+      getSelection().removeAllRanges();
+      getSelection().addRange(range);
+      return document.execCommand("copy");
+    }
+  }
+
+  function prepareCopying() {
+    for (const button of document.querySelectorAll("[data-copy]")) {
+      button.hidden = false;
+      button.addEventListener("click", async () => {
+        const done = await copyText(document.getElementById(button.dataset.copy));
+        button.textContent = done ? "Copied" : "Press Ctrl+C";
+        setTimeout(() => {
+          button.textContent = "Copy";
+        }, 2000);
+      });
+    }
+  }
+
+  document.addEventListener("DOMContentLoaded", () => {
+    prepareThemeButton();
+    prepareFilters();
+    prepareCopying();
+    watchConnection();
+    drawCharts();
+  });
+})();

@@ -1,0 +1,45 @@
+"""Tables that leave the page or need an order of their own. Pure."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Sequence
+
+from service.comparison import Change, Verdict
+from service.results import Series
+
+_CSV_COLUMNS = (
+    "revision",
+    "revision_at",
+    "measured_at",
+    "value",
+    "low",
+    "high",
+    "interval",
+    "replicates",
+    "worker",
+    "environment",
+    "result_id",
+)
+_ORDER = {Verdict.SLOWER: 0, Verdict.FASTER: 1, Verdict.UNCLEAR: 2, Verdict.MISSING: 3}
+
+
+def csv_of(series: Series) -> str:
+    """Write a series' points as CSV, oldest first, values in the series' base unit."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow((*_CSV_COLUMNS, "metric", "unit"))
+    for point in series.points:
+        cells = [getattr(point, column) for column in _CSV_COLUMNS]
+        cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
+        writer.writerow((*cells, series.metric, series.unit))
+    return out.getvalue()
+
+
+def worst_first(changes: Sequence[Change]) -> list[Change]:
+    """Put what got slower first, the largest loss on top, and what is missing last."""
+    return sorted(
+        changes,
+        key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key),
+    )

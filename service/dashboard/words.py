@@ -1,0 +1,168 @@
+"""Names of the system in plain words: metrics, states, statuses, flags, clock event reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from benchmarks import catalog
+from benchmarks.contracts import Bottleneck, Case, Status
+
+METRICS = {
+    "throughput": "Throughput",
+    "throughput_synth": "Throughput without input",
+    "step_time": "Step time",
+    "step_time_synth": "Step time without input",
+    "input_stall": "Input stall",
+    "first_step_time": "First step",
+    "peak_memory": "Peak memory",
+    "power": "Power",
+    "energy_per_item": "Energy per item",
+    "sm_clock": "SM clock",
+}
+
+STATUSES = {
+    Status.OK: "Measured.",
+    Status.UNSUPPORTED: "This case cannot run on this device or software; nothing was measured.",
+    Status.OOM: "The batch does not fit into the device's memory. It was not made smaller.",
+    Status.COMPILE_ERROR: "Compiling the model failed before anything was timed.",
+    Status.RUNTIME_ERROR: "The workload raised an error while it ran.",
+    Status.CRASHED: "The measuring process died by a signal.",
+    Status.GARBAGE: "The measuring process ended without printing a result.",
+    Status.TIMEOUT: "The measuring process hung or ran past the job's time limit.",
+    Status.CANCELLED: "The job was cancelled before it could finish.",
+    Status.INFRA_ERROR: "The machine or the service failed, not the workload.",
+}
+
+TITLES = {
+    Status.OOM: "Out of memory",
+    Status.GARBAGE: "No result",
+    Status.INFRA_ERROR: "Infrastructure failed",
+}
+
+BOTTLENECKS = {
+    Bottleneck.INPUT: "Input",
+    Bottleneck.OVERHEAD: "Host overhead",
+    Bottleneck.DEVICE: "Device",
+    Bottleneck.UNKNOWN: "Not known",
+}
+
+FLAGS = {
+    "warmup_incomplete": "Warm-up reached its limit before step times were steady; "
+    "the timed window may still hold start-up effects.",
+    "clock_mismatch": "Device events and the host's clock disagree on how long the pass took.",
+    "tail": "Some steps are far slower than the median, so mean and median differ by over 2 %.",
+    "foreign_memory": "Another process held memory on the device.",
+    "foreign_processes": "Another process computed on the device during the measurement.",
+    "other_processes": "Another process computed on the device during the measurement.",
+    "throttled": "The device slowed its clocks to protect itself (heat or power brake).",
+    "clock_unstable": "The SM clock varied by more than 2 % during the window.",
+    "power_capped": "The device ran at its power limit; normal for a busy GPU.",
+    "plateau": "The interval stopped shrinking before it reached the wanted precision.",
+    "imprecise": "The pass ended before its interval reached the wanted precision.",
+    "gc_disabled": "Python's garbage collector was off during the timed window.",
+    "loader_exhausted": "The loader ran out of batches and was started again in the window.",
+    "loss_not_finite": "The loss became infinite or not a number; the speed of such a run "
+    "says little.",
+    "short_window": "The timed window was shorter than the protocol asks for.",
+}
+
+REASONS = {
+    "gpu_idle": "idle",
+    "applications_clocks": "application clocks set",
+    "sw_power_cap": "software power cap",
+    "hw_slowdown": "hardware slowdown",
+    "sync_boost": "sync boost",
+    "sw_thermal": "software thermal slowdown",
+    "hw_thermal": "hardware thermal slowdown",
+    "power_brake": "power brake",
+    "display_clocks": "display clocks set",
+}
+
+PASSES = {"full": "with input", "synth": "without input"}
+
+INTERVALS = {
+    "replicates": "95 % interval over fresh processes",
+    "within_run": "95 % interval within one process; it does not hold what differs between runs",
+    "none": "no interval: too few measurements",
+}
+
+
+AXIS_ORDER = ("precision", "layout", "optimizer", "compile", "batch", "pinning", "workers")
+"""As people climb the ladder; axes that are not named here follow by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One axis of a case that differs from its default."""
+
+    axis: str
+    value: str
+    meaning: str
+    """The value explained by the catalog, or nothing if it is not known (any more)."""
+
+
+def plain(name: str) -> str:
+    """Turn an identifier into words."""
+    return name.replace("_", " ").replace(".", " ")
+
+
+def metric(name: str) -> str:
+    """Name a metric for a heading."""
+    return METRICS.get(name) or plain(name).capitalize()
+
+
+def status(found: Status) -> str:
+    """Name a result's status."""
+    return TITLES.get(found) or plain(found.value).capitalize()
+
+
+def reason(name: str) -> str:
+    """Name a clock event reason."""
+    return REASONS.get(name) or plain(name)
+
+
+def flag(name: str) -> str:
+    """Explain a flag of a measurement."""
+    where, _, what = name.rpartition(".")
+    if where in PASSES and what in FLAGS:
+        return f"In the pass {PASSES[where]}: {FLAGS[what]}"
+    return FLAGS.get(name) or "This version of the dashboard has no explanation for this flag."
+
+
+def _place(axis: str) -> tuple[int, str]:
+    known = axis in AXIS_ORDER
+    return (AXIS_ORDER.index(axis) if known else len(AXIS_ORDER), axis)
+
+
+def case_settings(case: Case, shared: Mapping[str, str] = MappingProxyType({})) -> list[Setting]:
+    """List what a case changes from the defaults, apart from what it shares with its group."""
+    own = {axis: value for axis, value in case.axes.items() if shared.get(axis) != value}
+    return settings(own)
+
+
+def settings(axes: Mapping[str, str]) -> list[Setting]:
+    """Explain values on axes, in the order in which people think of them."""
+    known = catalog.axes()
+    return [
+        Setting(axis, value, known[axis].values.get(value, "") if axis in known else "")
+        for axis, value in sorted(axes.items(), key=lambda pair: _place(pair[0]))
+    ]
+
+
+def rank(case: Case) -> tuple[object, ...]:
+    """Order cases from plain to elaborate, and values as their axis lists them."""
+    known = catalog.axes()
+    chosen = sorted(case.axes.items(), key=lambda pair: _place(pair[0]))
+    places = []
+    for axis, value in chosen:
+        values = list(known[axis].values) if axis in known else []
+        places.append((_place(axis), values.index(value) if value in values else len(values)))
+    return len(places), places, case.key
+
+
+def workload_summary(name: str) -> str:
+    """Give a workload's own first line, or nothing if this version does not have it."""
+    entry = catalog.workloads().get(name)
+    return entry.summary if entry else ""

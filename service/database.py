@@ -1,0 +1,256 @@
+"""Connections: SQLite as the embedded default, PostgreSQL with the same code.
+
+A transaction begins with its first statement and is committed by whoever opened the session,
+before any answer leaves. The database's time is the only wall clock.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from datetime import UTC, datetime
+from functools import partial
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from fastapi import Depends
+from sqlalchemy import Connection, Engine, Table, create_engine, event, func, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError
+from sqlalchemy.orm import Session
+from sqlalchemy.pool import ConnectionPoolEntry
+from starlette.requests import Request
+
+from service.errors import BUSY, DatabaseUnavailable
+
+T = TypeVar("T")
+
+BUSY_S = 5.0
+"""How long a writer waits for its turn before the client is told to try again."""
+TURN_S = 20.0
+"""How long a request waits before the database lets it in."""
+
+
+class Database:
+    """The engine of one process, and its sessions.
+
+    ``concurrent`` sessions of each kind are open at once for requests, and one that writes on
+    SQLite; more would only wait for each other inside the database.
+    """
+
+    def __init__(self, url: str, concurrent: int = 4) -> None:
+        self.url = parse(url)
+        self.engine = make_engine(self.url)
+        self._readers = anyio.Semaphore(concurrent)
+        self._writers = anyio.Semaphore(1 if self.kind == "sqlite" else concurrent)
+
+    @property
+    def kind(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self.engine.dialect.name
+
+    def session(self, *, write: bool) -> Session:
+        """Open a session; it asks for a connection when it is first used."""
+        engine = self.engine if write else self.engine.execution_options(reader=True)
+        return Session(engine, expire_on_commit=False)
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """Open a session that is committed at the end; on SQLite writers take turns."""
+        with self.session(write=True) as session:
+            yield session
+            session.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Open a session that changes nothing and holds no writer up."""
+        with self.session(write=False) as session:
+            yield session
+
+    @asynccontextmanager
+    async def turn(self, *, write: bool) -> AsyncIterator[None]:
+        """Wait until a request may open a session. Waiting holds no thread and no connection.
+
+        Without it, requests that wait for the database would hold every thread, and the one that
+        they wait for would find none to go on with.
+
+        Raises:
+            DatabaseUnavailable: the turn did not come in time.
+        """
+        turns = self._writers if write else self._readers
+        try:
+            with anyio.fail_after(TURN_S):
+                await turns.acquire()
+        except TimeoutError:
+            raise DatabaseUnavailable(BUSY) from None
+        try:
+            yield
+        finally:
+            turns.release()
+
+    async def run(self, work: Callable[[Session], T], *, write: bool) -> T:
+        """Do ``work`` in a session of its own, in a thread, when its turn comes."""
+        async with self.turn(write=write):
+            return await anyio.to_thread.run_sync(self._work, work, write)
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+
+    def _work(self, work: Callable[[Session], T], write: bool) -> T:
+        with self.writing() if write else self.reading() as session:
+            return work(session)
+
+
+def parse(url: str) -> URL:
+    """Read a database address; PostgreSQL is always spoken to through psycopg 3.
+
+    Raises:
+        DatabaseUnavailable: it is no address of SQLite or PostgreSQL.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        parsed = None
+    match parsed.get_backend_name() if parsed else None:
+        case "sqlite" if parsed and parsed.database not in (None, "", ":memory:"):
+            return parsed
+        case "postgresql" if parsed:
+            return parsed.set(drivername="postgresql+psycopg")
+    raise DatabaseUnavailable(
+        "The database address is not understood; set THROUGHLINE_DATABASE_URL to "
+        "sqlite:///path/to/file or postgresql://user@host/name."
+    )
+
+
+def make_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
+    """Make an engine whose connections are set up for durable, orderly writes."""
+    if url.get_backend_name() == "sqlite":
+        engine = create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False})
+        _prepare_sqlite(engine, foreign_keys=foreign_keys)
+        return engine
+    engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+    _prepare_postgresql(engine)
+    return engine
+
+
+def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
+    turn = threading.Lock()  # fair within the process; SQLite's own waiting is a lottery
+
+    @event.listens_for(engine, "connect")
+    def _connect(connection: sqlite3.Connection, _entry: ConnectionPoolEntry) -> None:
+        connection.isolation_level = None  # the driver begins nothing; `_begin` does
+        with suppress(sqlite3.OperationalError):  # a read-only file keeps its mode
+            connection.execute("PRAGMA journal_mode=WAL")
+        connection.execute("PRAGMA synchronous=FULL")
+        connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
+
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        reader = bool(connection.get_execution_options().get("reader"))
+        connection.exec_driver_sql(f"PRAGMA query_only={'ON' if reader else 'OFF'}")
+        if reader:
+            connection.exec_driver_sql("BEGIN")
+            return
+        if not turn.acquire(timeout=BUSY_S):
+            raise DatabaseUnavailable(BUSY)
+        entry = connection.connection.record_info
+        assert entry is not None
+        entry["turn"] = True
+        connection.exec_driver_sql("BEGIN IMMEDIATE")
+
+    @event.listens_for(engine, "checkin")
+    def _checkin(_connection: object, entry: ConnectionPoolEntry) -> None:
+        if (entry.record_info or {}).pop("turn", False):
+            turn.release()
+
+
+def _prepare_postgresql(engine: Engine) -> None:
+    @event.listens_for(engine, "begin")
+    def _begin(connection: Connection) -> None:
+        if connection.get_execution_options().get("reader"):
+            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+
+
+def migrate(url: str) -> None:
+    """Create the tables, or bring them to this version; repeating it changes nothing.
+
+    Raises:
+        DatabaseUnavailable: the database cannot be written or reached.
+    """
+    from service.migration import upgrade  # noqa: PLC0415 - Alembic only when needed
+
+    upgrade(url)
+
+
+def downgrade(url: str, version: str) -> None:
+    """Take the tables back to ``version``; ``base`` drops them all."""
+    from service.migration import downgrade as down  # noqa: PLC0415
+
+    down(url, version)
+
+
+async def get_session(request: Request) -> AsyncIterator[Session]:
+    """A session per request; use as ``Depends(get_session, scope="function")``.
+
+    With that scope it is committed before the answer leaves, so a client is never told of a row
+    that then fails to commit. Requests that only read get a session that cannot write.
+    """
+    database = get_database(request)
+    write = request.method not in ("GET", "HEAD")
+    async with database.turn(write=write):
+        session = database.session(write=write)
+        try:
+            yield session
+        except BaseException:
+            await _finish(session.close)
+            raise
+        await _finish(partial(_commit, session))
+
+
+def get_database(request: Request) -> Database:
+    """The database of the application that answers this request."""
+    database = request.app.state.database
+    assert isinstance(database, Database)
+    return database
+
+
+def get_now(session: Annotated[Session, Depends(get_session, scope="function")]) -> datetime:
+    """The database's time at the start of the request's work."""
+    return now_of(session)
+
+
+def _commit(session: Session) -> None:
+    try:
+        session.commit()
+    finally:
+        session.close()
+
+
+async def _finish(end: Callable[[], None]) -> None:
+    """End a session in a thread of its own: the others may all be waiting for what it holds."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(end, limiter=anyio.CapacityLimiter(1))
+
+
+def now_of(session: Session) -> datetime:
+    """Read the database's clock: aware, UTC."""
+    if session.get_bind().dialect.name == "sqlite":
+        told = session.execute(text("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')")).scalar_one()
+        return datetime.fromisoformat(told).replace(tzinfo=UTC)
+    now = session.execute(select(func.clock_timestamp())).scalar_one()
+    assert isinstance(now, datetime)
+    return now.astimezone(UTC)
+
+
+def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
+    """Insert a row unless its key is there already; say whether it was inserted."""
+    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    first = next(iter(table.primary_key.columns))
+    # psycopg gives no row count for this statement, so the row itself is the answer.
+    wanted = insert(table).values(row).on_conflict_do_nothing().returning(first)
+    return session.execute(wanted).first() is not None

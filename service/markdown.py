@@ -1,0 +1,94 @@
+"""Reports and comparisons as Markdown, for a pull request or a log."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from benchmarks.contracts import Case
+from service.comparison import Change, Ratio
+from service.dashboard import formats
+from service.report import Report, Row
+from service.results import SeriesPoint
+from service.summary import Summary
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
+
+
+def report(told: Report) -> str:
+    """The results table of a submission, then the comparison if one was asked for."""
+    title = f"## {_text(told.suite or 'Cases')} at {_text(told.revision)}"
+    head = ("case", "throughput", "speed-up", "limited by", "status")
+    parts = [title, _table(head, (_row(row) for row in told.rows))]
+    if not told.finished:
+        parts.append("Not finished: some cases are still to be measured.")
+    if told.against is not None:
+        parts.append(changes(told.changes, told.against, told.revision))
+    return "\n\n".join(parts) + "\n"
+
+
+def changes(found: Sequence[Change], baseline: str, contender: str) -> str:
+    """A comparison of two revisions; a change of more than zero is better."""
+    title = f"### {_text(contender)} against {_text(baseline)}"
+    if not found:
+        return f"{title}\n\nNothing to compare: neither revision has a result."
+    head = ("case", "baseline", "contender", "change", "95 % interval", "verdict")
+    return f"{title}\n\n{_table(head, (_change(each) for each in found))}"
+
+
+def _row(row: Row) -> tuple[str, ...]:
+    status = row.status or row.state
+    reason = f": {_text(row.reason)}" if row.reason else ""
+    return (
+        _case(row.case),
+        _summary(row.throughput, row.unit),
+        _ratio(row.speedup),
+        _text(row.bottleneck or ""),
+        f"{_text(status)}{reason}",
+    )
+
+
+def _change(change: Change) -> tuple[str, ...]:
+    note = f" ({change.note})" if change.note else ""
+    interval = ""
+    if change.change_low is not None and change.change_high is not None:
+        interval = f"{change.change_low:+.1%} to {change.change_high:+.1%}"
+    return (
+        _case(change.case),
+        _value(change.baseline, change.unit),
+        _value(change.contender, change.unit),
+        "" if change.change is None else f"{change.change:+.1%}",
+        interval,
+        f"{change.verdict.value}{note}",
+    )
+
+
+def _value(point: SeriesPoint | None, unit: str) -> str:
+    return "" if point is None else _measured(point.value, point.low, point.high, unit)
+
+
+def _summary(summary: Summary | None, unit: str) -> str:
+    return "" if summary is None else _measured(summary.value, summary.low, summary.high, unit)
+
+
+def _measured(value: float, low: float | None, high: float | None, unit: str) -> str:
+    interval = formats.half_width(value, low, high, unit)
+    return _text(f"{formats.quantity(value, unit)} {interval}".strip())
+
+
+def _ratio(speedup: Ratio | None) -> str:
+    return "" if speedup is None else formats.times(speedup.value)
+
+
+def _case(case: Case) -> str:
+    return f"`{case.key}`"
+
+
+def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def _text(text: str) -> str:
+    """Escape what Markdown would read as markup: the text is a stranger's."""
+    return _SPECIAL.sub(r"\\\1", text)

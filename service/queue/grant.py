@@ -1,0 +1,132 @@
+"""Puts jobs into the queue and hands them out."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Sequence
+from datetime import datetime
+from typing import cast
+
+import orjson
+from sqlalchemy import Table, select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
+from service import results
+from service.database import insert_if_absent
+from service.errors import Conflict, NotFound
+from service.ids import new_id
+from service.models import Attempt, Job, Requirement, WorkerRow
+from service.queue import candidates
+from service.queue.swap import LIVE, change, change_attempt, must
+from service.queue.values import Holder, Terms
+
+_REQUIREMENTS = cast(Table, Requirement.__table__)
+
+
+def submit(
+    session: Session, specs: Sequence[JobSpec], submission_id: str, now: datetime
+) -> list[str]:
+    """Put one job per spec into the queue and give their ids, in order."""
+    jobs = [
+        Job(
+            id=new_id(now, position),
+            submission_id=submission_id,
+            position=position,
+            case_key=spec.case.key,
+            spec=spec.model_dump(mode="json"),
+            revision=spec.revision,
+            requires=_requirement(session, spec.requires),
+            rank=-spec.priority,
+            state=JobState.QUEUED,
+            attempt=0,
+            lost_attempts=0,
+            cancel_requested=False,
+            reason="",
+            rerun_of=spec.rerun_of,
+            created_at=now,
+            queued_at=now,
+        )
+        for position, spec in enumerate(specs)
+    ]
+    session.add_all(jobs)
+    session.flush()
+    return [job.id for job in jobs]
+
+
+def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
+    """Hand the claiming worker a job; None if there is none for it.
+
+    The same claim gets the same lease, so an answer that was lost on the way can be asked for
+    again. Higher priority goes first, then age; a job that this worker lost goes to another.
+
+    Raises:
+        NotFound: the worker has not introduced itself.
+        Conflict: another worker used this claim id.
+    """
+    seen = change(session, WorkerRow, WorkerRow.name == claim.worker, last_seen_at=now)
+    if not seen:
+        raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
+    same = _same_lease(session, claim, terms, now)
+    if same is not None:
+        return same
+    job = candidates.choose(session, claim.worker, terms.lease, now)
+    if job is None:
+        return None
+    try:
+        with session.begin_nested():
+            return _grant(session, job, claim, terms, now)
+    except IntegrityError:  # the same claim was answered by another replica meanwhile
+        return _same_lease(session, claim, terms, now)
+
+
+def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime) -> Lease:
+    number = job.attempt + 1
+    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
+    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
+    attempt = Attempt(
+        job_id=job.id,
+        number=number,
+        worker=claim.worker,
+        claim_id=claim.claim_id,
+        secret=secrets.token_hex(32),
+        state=AttemptState.GRANTED,
+        granted_at=now,
+        lease_expires_at=now + terms.lease,
+        reason="",
+    )
+    session.add(attempt)
+    session.flush()
+    return _lease_of(job, attempt, terms)
+
+
+def _same_lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
+    attempt = session.scalars(select(Attempt).where(Attempt.claim_id == claim.claim_id)).first()
+    if attempt is None:
+        return None
+    if attempt.worker != claim.worker:
+        raise Conflict("Another worker used this claim id; draw a fresh one.")
+    # The worker counts the lease from its latest request, so ours must not end before.
+    holder = Holder(attempt.job_id, attempt.number, attempt.secret)
+    live = Attempt.state.in_(LIVE)
+    change_attempt(session, holder, live, lease_expires_at=now + terms.lease)
+    job = session.get_one(Job, attempt.job_id)
+    return _lease_of(job, attempt, terms)
+
+
+def _lease_of(job: Job, attempt: Attempt, terms: Terms) -> Lease:
+    return Lease(
+        job_id=job.id,
+        attempt=attempt.number,
+        secret=attempt.secret,
+        spec=JobSpec.model_validate(job.spec),
+        lease_s=terms.lease.total_seconds(),
+        heartbeat_s=terms.heartbeat.total_seconds(),
+    )
+
+
+def _requirement(session: Session, labels: dict[str, str]) -> str:
+    digest = results.digest_of(orjson.dumps(labels, option=orjson.OPT_SORT_KEYS))
+    insert_if_absent(session, _REQUIREMENTS, {"digest": digest, "labels": labels})
+    return digest

@@ -1,0 +1,96 @@
+"""Ends what nobody holds any more: cancelled jobs, expired leases."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import AttemptState, JobState
+from service.errors import NotFound
+from service.models import Attempt, Job
+from service.queue.swap import (
+    HELD,
+    LIVE,
+    cancel_held,
+    change,
+    change_attempt,
+    change_job,
+    must,
+    requeue,
+    rows,
+)
+from service.queue.values import Holder, Swept, Terms
+
+
+def cancel(session: Session, job_id: str, now: datetime) -> None:
+    """Cancel a job: at once while queued, else through its worker's next heartbeat.
+
+    A job that has ended stays as it is.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    if session.get(Job, job_id) is None:
+        raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
+    ended = {"state": JobState.CANCELLED, "finished_at": now, "cancel_requested": True}
+    queued = Job.state == JobState.QUEUED
+    reason = "Cancelled before it ran."
+    if not change(session, Job, Job.id == job_id, queued, **ended, reason=reason):
+        change(session, Job, Job.id == job_id, Job.state.in_(HELD), cancel_requested=True)
+
+
+def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Swept:
+    """End every attempt whose lease has expired; safe on any number of replicas at once."""
+    expired = (
+        select(Attempt.job_id, Attempt.number, Attempt.secret)
+        .where(Attempt.state.in_(LIVE), Attempt.lease_expires_at < now)
+        .order_by(Attempt.job_id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    found = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]
+    return Swept(
+        requeued=found.count(JobState.QUEUED),
+        quarantined=found.count(JobState.QUARANTINED),
+        cancelled=found.count(JobState.CANCELLED),
+    )
+
+
+def grant_amnesty(session: Session, terms: Terms, now: datetime) -> int:
+    """Extend every live lease to now + lease: what a restarted service could not hear is no fault.
+
+    Returns how many there were.
+    """
+    until = now + terms.lease
+    extended = (
+        update(Attempt)
+        .where(Attempt.state.in_(LIVE), Attempt.lease_expires_at < until)
+        .values(lease_expires_at=until)
+    )
+    return rows(session, extended)
+
+
+def _lose(session: Session, holder: Holder, terms: Terms, now: datetime) -> JobState | None:
+    ending = {
+        "state": AttemptState.LOST,
+        "ended_at": now,
+        "reason": "No heartbeat came before the lease expired.",
+    }
+    expired = (Attempt.state.in_(LIVE), Attempt.lease_expires_at < now)
+    if not change_attempt(session, holder, *expired, **ending):
+        return None
+    if cancel_held(session, holder, now):
+        return JobState.CANCELLED
+    must(change_job(session, holder, lost_attempts=Job.lost_attempts + 1))
+    spent = {
+        "state": JobState.QUARANTINED,
+        "finished_at": now,
+        "reason": f"{terms.max_lost_attempts} attempts were lost; look at their workers, "
+        "then submit the job again.",
+    }
+    if change_job(session, holder, Job.lost_attempts >= terms.max_lost_attempts, **spent):
+        return JobState.QUARANTINED
+    must(requeue(session, holder, now))
+    return JobState.QUEUED

@@ -1,0 +1,67 @@
+"""Compare-and-swap: say what you saw, and learn whether you won."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import ColumnElement, CursorResult, Update, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import AttemptState, JobState
+from service.models import Attempt, Base, Job
+from service.queue.values import Holder
+
+LIVE = (AttemptState.GRANTED, AttemptState.STARTED)
+HELD = (JobState.LEASED, JobState.RUNNING)
+OVER = "This attempt is over or was never yours; stop it and claim other work."
+
+
+def change_attempt(
+    session: Session, holder: Holder, *seen: ColumnElement[bool], **values: object
+) -> bool:
+    """Change an attempt if number and secret are right and it is as seen."""
+    fence = (
+        Attempt.job_id == holder.job_id,
+        Attempt.number == holder.number,
+        Attempt.secret == holder.secret,
+    )
+    return change(session, Attempt, *fence, *seen, **values)
+
+
+def change_job(
+    session: Session, holder: Holder, *seen: ColumnElement[bool], **values: object
+) -> bool:
+    """Change a job if the holder's attempt is its latest and it is as seen."""
+    fence = (Job.id == holder.job_id, Job.attempt == holder.number)
+    return change(session, Job, *fence, *seen, **values)
+
+
+def change(
+    session: Session, table: type[Base], *seen: ColumnElement[bool], **values: object
+) -> bool:
+    """Change one row if it is still as the caller saw it; say whether it was."""
+    return rows(session, update(table).where(*seen).values(**values)) == 1
+
+
+def rows(session: Session, statement: Update) -> int:
+    """Run an update and count the rows that it changed."""
+    silent = statement.execution_options(synchronize_session=False)
+    return cast("CursorResult[object]", session.execute(silent)).rowcount
+
+
+def must(done: bool) -> None:
+    """Undo the whole transaction if a change that cannot fail did."""
+    if not done:
+        raise RuntimeError("job and attempt disagree: the transaction is undone")
+
+
+def cancel_held(session: Session, holder: Holder, now: datetime) -> bool:
+    """End a job whose cancelling was asked for and whose worker has let go of it."""
+    ended = {"state": JobState.CANCELLED, "finished_at": now, "reason": "Cancelled while it ran."}
+    return change_job(session, holder, Job.state.in_(HELD), Job.cancel_requested.is_(True), **ended)
+
+
+def requeue(session: Session, holder: Holder, now: datetime) -> bool:
+    """Put a held job back into the queue, at its old place."""
+    return change_job(session, holder, Job.state.in_(HELD), state=JobState.QUEUED, queued_at=now)

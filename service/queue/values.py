@@ -1,0 +1,43 @@
+"""What the queue is told and what it answers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """For how long a worker holds a job, and how often it may be lost."""
+
+    lease: timedelta
+    heartbeat: timedelta
+    max_lost_attempts: int
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """Who writes to an attempt: its place and the secret that only its worker knows."""
+
+    job_id: str
+    number: int
+    secret: str
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """What became of a posted result."""
+
+    result_id: str
+    counted: bool
+    created: bool
+    """False if the same result was here before."""
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What a sweep found."""
+
+    requeued: int = 0
+    quarantined: int = 0
+    cancelled: int = 0

@@ -1,0 +1,172 @@
+"""What came of a submission: one row per case, and the comparison with another revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, Result, Status
+from service import comparison, results
+from service.comparison import Change, Ratio
+from service.jobs import JobView
+from service.results import SeriesPoint, StoredResult
+from service.submissions import load_submission
+from service.summary import Summary, summarise
+
+METRIC = "throughput"
+_RUNGS = frozenset({"precision", "compile", "layout", "optimizer"})
+"""Axes that the baseline leaves alone: a case with none of them is plain fp32 eager."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case of the submission."""
+
+    job_id: str
+    result_id: str | None
+    case: Case
+    """As measured, or as asked for while there is no result."""
+    state: str
+    status: str | None
+    reason: str
+    throughput: Summary | None
+    unit: str
+    speedup: Ratio | None
+    """Over the fp32 eager case of the same workload and preset in this submission."""
+    bottleneck: str | None
+    verdict: str
+    peak_memory_b: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results table of a submission, and what changed against another revision."""
+
+    submission_id: str
+    suite: str | None
+    revision: str
+    finished: bool
+    rows: tuple[Row, ...]
+    against: str | None
+    changes: tuple[Change, ...]
+
+
+def load(session: Session, submission_id: str, against: str | None = None) -> Report:
+    """Put the report of a submission together.
+
+    Raises:
+        NotFound: there is no such submission.
+    """
+    submission = load_submission(session, submission_id)
+    stored = results.counted_results(session, [job.id for job in submission.jobs])
+    changes: list[Change] = []
+    if against is not None:
+        cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
+        changes = changes_between(session, against, submission.revision, METRIC, cases)
+    return Report(
+        submission_id=submission.id,
+        suite=submission.suite,
+        revision=submission.revision,
+        finished=submission.finished,
+        rows=tuple(rows(submission.jobs, stored)),
+        against=against,
+        changes=tuple(changes),
+    )
+
+
+def changes_between(
+    session: Session,
+    baseline: str,
+    contender: str,
+    metric: str,
+    wanted: Sequence[Case] | None = None,
+) -> list[Change]:
+    """Compare two revisions in every series, or in those of the ``wanted`` cases."""
+    histories = results.points_of_revisions(session, metric, [baseline, contender])
+    return comparison.compare_all(histories, baseline, contender, metric, wanted)
+
+
+def rows(jobs: Sequence[JobView], stored: Mapping[str, StoredResult]) -> list[Row]:
+    """One row per job, in the order of the submission."""
+    return [_row(job, stored.get(job.id), stored) for job in jobs]
+
+
+def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResult]) -> Row:
+    result = own.result if own else None
+    throughput = _summary(result, METRIC)
+    memory = _summary(result, "peak_memory")
+    verdict = result.verdict if result else None
+    return Row(
+        job_id=job.id,
+        result_id=own.id if own else None,
+        case=_case(job, own),
+        state=job.state.value,
+        status=result.status.value if result else None,
+        reason=(result.reason if result else "") or job.reason,
+        throughput=throughput[0] if throughput else None,
+        unit=throughput[1] if throughput else "",
+        speedup=_speedup(own, stored.values()) if own else None,
+        bottleneck=verdict.bottleneck.value if verdict else None,
+        verdict=verdict.sentence if verdict else "",
+        peak_memory_b=memory[0].value if memory else None,
+    )
+
+
+def _case(job: JobView, own: StoredResult | None) -> Case:
+    return own.result.case if own else job.case
+
+
+def _summary(result: Result | None, metric: str) -> tuple[Summary, str] | None:
+    if result is None or result.status is not Status.OK:
+        return None
+    samples = [sample for sample in result.samples if sample.metric == metric]
+    return (summarise(samples[0]), samples[0].unit) if samples else None
+
+
+def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
+    baseline = _baseline(own, list(among))
+    if baseline is None or baseline.id == own.id:
+        return None
+    contender, base = _point(own), _point(baseline)
+    return comparison.ratio(contender, base) if contender and base else None
+
+
+def _baseline(own: StoredResult, among: Sequence[StoredResult]) -> StoredResult | None:
+    """The fp32 eager result to compare with: the same loader if there is one, else the plainest."""
+    case = own.result.case
+    rest = {axis: value for axis, value in case.axes.items() if axis not in _RUNGS}
+    candidates = [
+        other
+        for other in among
+        if (other.result.case.workload, other.result.case.preset) == (case.workload, case.preset)
+        and not _RUNGS & other.result.case.axes.keys()
+        and other.result.status is Status.OK
+        and other.result.environment.comparability() == own.result.environment.comparability()
+    ]
+    return min(
+        candidates,
+        key=lambda other: (other.result.case.axes != rest, len(other.result.case.axes), other.id),
+        default=None,
+    )
+
+
+def _point(stored: StoredResult) -> SeriesPoint | None:
+    found = _summary(stored.result, METRIC)
+    if found is None:
+        return None
+    summary = found[0]
+    return SeriesPoint(
+        result_id=stored.id,
+        revision=stored.revision,
+        revision_at=stored.received_at,
+        measured_at=stored.result.measured_at,
+        value=summary.value,
+        low=summary.low,
+        high=summary.high,
+        interval=summary.interval,
+        replicates=summary.replicates,
+        environment=stored.environment,
+        worker=stored.worker,
+    )

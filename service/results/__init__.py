@@ -1,0 +1,34 @@
+"""Stores a Result, reads it back as a Series."""
+
+from service.results.read import (
+    counted_results,
+    latest_of_each_series,
+    list_results,
+    list_series,
+    load_environment,
+    load_result,
+    load_series,
+    page_of_points,
+    points_of_revisions,
+)
+from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
+from service.results.write import canonical, digest_of, record
+
+__all__ = [
+    "ResultSummary",
+    "Series",
+    "SeriesPoint",
+    "StoredResult",
+    "canonical",
+    "counted_results",
+    "digest_of",
+    "latest_of_each_series",
+    "list_results",
+    "list_series",
+    "load_environment",
+    "load_result",
+    "load_series",
+    "page_of_points",
+    "points_of_revisions",
+    "record",
+]

@@ -1,0 +1,261 @@
+"""Reads results and series."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+
+from sqlalchemy import ColumnElement, Select, Tuple, literal, select, true, tuple_
+from sqlalchemy.orm import Session, undefer
+
+from benchmarks.contracts import Case, Direction, Result
+from service import models, paging
+from service.errors import NotFound
+from service.models import Point, ResultRow, SeriesRow
+from service.paging import Page
+from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
+
+_POINT = (
+    Point.result_id,
+    Point.revision,
+    Point.revision_at,
+    Point.measured_at,
+    Point.value,
+    Point.low,
+    Point.high,
+    Point.interval,
+    Point.replicates,
+    Point.environment,
+    Point.worker,
+)
+_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+_NEWEST = tuple(column.desc() for column in _ORDER)
+
+
+def load_series(session: Session, series_id: str) -> Series:
+    """One series with all its points.
+
+    Raises:
+        NotFound: there is no such series.
+    """
+    row = session.get(SeriesRow, series_id)
+    if row is None:
+        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    rows = session.execute(select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER))
+    return _series(row, [SeriesPoint(*each) for each in rows])
+
+
+def list_series(
+    session: Session,
+    *,
+    metric: str | None = None,
+    workload: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> Page[Series]:
+    """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
+    order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
+    wanted = _some_series(metric, workload).order_by(*order).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
+    rows = session.scalars(wanted).all()
+    more = rows[limit - 1] if len(rows) > limit else None
+    return Page(
+        tuple(_series(row) for row in rows[:limit]),
+        paging.cursor(more.case_key, more.metric, more.id) if more else None,
+    )
+
+
+def page_of_points(
+    session: Session, series_id: str, *, after: str | None = None, limit: int = 1_000
+) -> Page[SeriesPoint]:
+    """A part of one series' history, in its order.
+
+    Raises:
+        NotFound: there is no such series.
+    """
+    if session.get(SeriesRow, series_id) is None:
+        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    wanted = select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(tuple_(*_ORDER) > _place(after))
+    points = [SeriesPoint(*row) for row in session.execute(wanted)]
+    last = points[limit - 1] if len(points) > limit else None
+    return Page(tuple(points[:limit]), _cursor(last) if last else None)
+
+
+def latest_of_each_series(session: Session, metric: str, last: int = 30) -> list[Series]:
+    """Every series of ``metric`` with its ``last`` newest points, oldest of them first."""
+    order = (SeriesRow.case_key, SeriesRow.id)
+    rows = session.scalars(_some_series(metric, None).order_by(*order)).all()
+    if session.get_bind().dialect.name == "sqlite":
+        points = _newest_one_by_one(session, rows, last)
+    else:
+        points = _newest_by_lateral(session, metric, last)
+    return [_series(row, reversed(points.get(row.id, []))) for row in rows]
+
+
+def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
+    """Every series of ``metric`` that has a point at one of ``revisions``, with those points."""
+    wanted = (
+        select(SeriesRow, *_POINT)
+        .join(Point, Point.series_id == SeriesRow.id)
+        .where(SeriesRow.metric == metric, Point.revision.in_(revisions))
+        .order_by(SeriesRow.case_key, SeriesRow.id, *_ORDER)
+    )
+    rows: dict[str, SeriesRow] = {}
+    points: dict[str, list[SeriesPoint]] = {}
+    for row, *point in session.execute(wanted):
+        rows[row.id] = row
+        points.setdefault(row.id, []).append(SeriesPoint(*point))
+    return [_series(row, points[row.id]) for row in rows.values()]
+
+
+def load_result(session: Session, result_id: str) -> StoredResult:
+    """One result, whole.
+
+    Raises:
+        NotFound: there is no such result.
+    """
+    row = session.get(ResultRow, result_id, options=[undefer(ResultRow.document)])
+    if row is None:
+        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+    return _stored(row)
+
+
+def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
+    """The counted result of each of these jobs, by job."""
+    wanted = (
+        select(ResultRow)
+        .where(ResultRow.job_id.in_(job_ids), ResultRow.counted)
+        .options(undefer(ResultRow.document))
+    )
+    return {row.job_id: _stored(row) for row in session.scalars(wanted)}
+
+
+def list_results(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> Page[ResultSummary]:
+    """Results that meet ``conditions``, the last to arrive first."""
+    wanted = select(ResultRow).where(*conditions).order_by(ResultRow.id.desc()).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(ResultRow.id < paging.keys(after, 1)[0])
+    rows = session.scalars(wanted).all()
+    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
+    return Page(tuple(_summary(row) for row in rows[:limit]), next_cursor)
+
+
+def load_environment(session: Session, digest: str) -> dict[str, str]:
+    """The facts of an environment.
+
+    Raises:
+        NotFound: there is no such environment.
+    """
+    row = session.get(models.EnvironmentRow, digest)
+    if row is None:
+        raise NotFound("There is no such environment; a result's `environment` names one.")
+    return row.facts
+
+
+def _cursor(point: SeriesPoint) -> str:
+    return paging.cursor(
+        point.revision_at.isoformat(),
+        point.revision,
+        point.measured_at.isoformat(),
+        point.result_id,
+    )
+
+
+def _place(after: str) -> Tuple:
+    revision_at, revision, measured_at, result_id = paging.keys(after, 4)
+    return tuple_(
+        literal(paging.instant(revision_at), models.UtcDateTime()),
+        literal(revision),
+        literal(paging.instant(measured_at), models.UtcDateTime()),
+        literal(result_id),
+    )
+
+
+def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
+    wanted = select(SeriesRow)
+    if metric is not None:
+        wanted = wanted.where(SeriesRow.metric == metric)
+    if workload is not None:
+        wanted = wanted.where(SeriesRow.case_key.startswith(f"{workload}:", autoescape=True))
+    return wanted
+
+
+def _newest_by_lateral(session: Session, metric: str, last: int) -> dict[str, list[SeriesPoint]]:
+    newest = (
+        select(*_POINT)
+        .where(Point.series_id == SeriesRow.id)
+        .order_by(*_NEWEST)
+        .limit(last)
+        .correlate(SeriesRow)
+        .lateral()
+    )
+    wanted = select(SeriesRow.id, newest).join(newest, true()).where(SeriesRow.metric == metric)
+    found: dict[str, list[SeriesPoint]] = {}
+    for series_id, *point in session.execute(wanted):
+        found.setdefault(series_id, []).append(SeriesPoint(*point))
+    return {
+        series_id: sorted(points, key=_order_of, reverse=True)
+        for series_id, points in found.items()
+    }
+
+
+def _newest_one_by_one(
+    session: Session, rows: Iterable[SeriesRow], last: int
+) -> dict[str, list[SeriesPoint]]:
+    """SQLite knows no LATERAL, and in the same process a query costs no round trip."""
+    found = {}
+    for row in rows:
+        wanted = select(*_POINT).where(Point.series_id == row.id).order_by(*_NEWEST).limit(last)
+        found[row.id] = [SeriesPoint(*each) for each in session.execute(wanted)]
+    return found
+
+
+def _order_of(point: SeriesPoint) -> tuple[object, ...]:
+    return point.revision_at, point.revision, point.measured_at, point.result_id
+
+
+def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
+    return Series(
+        id=row.id,
+        case=Case.model_validate(row.case),
+        metric=row.metric,
+        unit=row.unit,
+        direction=Direction(row.direction),
+        comparability=row.comparability,
+        points=tuple(points),
+    )
+
+
+def _stored(row: ResultRow) -> StoredResult:
+    return StoredResult(
+        id=row.id,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        revision=row.revision,
+        worker=row.worker,
+        environment=row.environment,
+        counted=row.counted,
+        received_at=row.received_at,
+        result=Result.model_validate_json(zlib.decompress(row.document)),
+    )
+
+
+def _summary(row: ResultRow) -> ResultSummary:
+    return ResultSummary(
+        id=row.id,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        case_key=row.case_key,
+        revision=row.revision,
+        worker=row.worker,
+        status=row.status,
+        reason=row.reason,
+        counted=row.counted,
+        measured_at=row.measured_at,
+        received_at=row.received_at,
+    )

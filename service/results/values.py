@@ -1,0 +1,76 @@
+"""Results and series as they are read back: frozen values, free of the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from benchmarks.contracts import Case, Direction, Result
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One counted result in one series; ``low`` and ``high`` bound its 95 % interval."""
+
+    result_id: str
+    revision: str
+    revision_at: datetime
+    measured_at: datetime
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+    """``replicates``, ``within_run`` or ``none``: what the interval rests on."""
+    replicates: int
+    environment: str
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The history of one metric of one case on comparable hardware.
+
+    ``points`` are ordered by revision, then by time of measurement, never by arrival.
+    """
+
+    id: str
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+    points: tuple[SeriesPoint, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """A result as it came, and where it came from."""
+
+    id: str
+    job_id: str
+    attempt: int
+    revision: str
+    worker: str
+    environment: str
+    """Digest of the environment's facts."""
+    counted: bool
+    """False for a late result: kept and shown, never in a series."""
+    received_at: datetime
+    result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class ResultSummary:
+    """What a list shows of a result."""
+
+    id: str
+    job_id: str
+    attempt: int
+    case_key: str
+    revision: str
+    worker: str
+    status: str
+    reason: str
+    counted: bool
+    measured_at: datetime
+    received_at: datetime

@@ -1,0 +1,46 @@
+"""Revisions and their order: history follows when a version was made, not when it was measured."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import CursorResult, Table, or_, select, update
+from sqlalchemy.orm import Session
+
+from service.database import insert_if_absent
+from service.models import Point, Revision
+
+_REVISIONS = cast(Table, Revision.__table__)
+
+
+def register(session: Session, name: str, said_at: datetime | None, now: datetime) -> None:
+    """Make sure that ``name`` has a place in the order.
+
+    ``said_at`` is when the submitter says the revision was made. It wins over the assumption that
+    it was made when first seen, and the latest word wins over an earlier one; the points that the
+    revision already has move with it, in this transaction.
+    """
+    row = {
+        "name": name,
+        "ordered_at": said_at or now,
+        "dated": said_at is not None,
+        "first_seen_at": now,
+    }
+    if insert_if_absent(session, _REVISIONS, row) or said_at is None:
+        return
+    corrected = (
+        update(Revision)
+        .where(Revision.name == name)
+        .where(or_(Revision.dated.is_(False), Revision.ordered_at != said_at))
+        .values(ordered_at=said_at, dated=True)
+    )
+    if cast("CursorResult[object]", session.execute(corrected)).rowcount:
+        moved = update(Point).where(Point.revision == name).values(revision_at=said_at)
+        session.execute(moved.execution_options(synchronize_session=False))
+
+
+def latest(session: Session) -> str | None:
+    """The newest revision in the order; None before the first."""
+    newest = select(Revision.name).order_by(Revision.ordered_at.desc(), Revision.name.desc())
+    return session.scalars(newest.limit(1)).first()

@@ -1,0 +1,40 @@
+"""Every setting of the service, read from ``THROUGHLINE_*`` in the environment and nowhere else."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Settings(BaseSettings):
+    """How one replica of the service runs; a test makes its own."""
+
+    model_config = SettingsConfigDict(env_prefix="THROUGHLINE_", frozen=True, extra="ignore")
+
+    database_url: str | None = None
+    """``sqlite:///path`` or ``postgresql://user@host/name``; without it a file in ``state_dir``."""
+    state_dir: Path = Path(".throughline")
+    host: str = "127.0.0.1"
+    port: Annotated[int, Field(ge=0, le=65_535)] = 8765
+    lease_s: Seconds = 60.0
+    """How long a worker holds a job without a heartbeat: five heartbeats may be lost."""
+    heartbeat_s: Seconds = 10.0
+    sweep_s: Seconds = 5.0
+    """How often expired leases and due schedules are looked for."""
+    max_lost_attempts: Annotated[int, Field(ge=1, le=100)] = 3
+    """A job whose attempts were lost this often is quarantined."""
+    body_limit_b: Annotated[int, Field(ge=1)] = 8 * 2**20
+    threads: Annotated[int, Field(ge=1, le=64)] = 4
+    """Requests that use the database at once; more only makes them wait for each other."""
+    background: bool = True
+    """Whether this replica sweeps and fires schedules."""
+
+    @property
+    def url(self) -> str:
+        """The address of the database in effect."""
+        return self.database_url or f"sqlite:///{self.state_dir / 'throughline.sqlite3'}"

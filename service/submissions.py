@@ -1,0 +1,257 @@
+"""Submissions: a suite or some cases become jobs, once, however often the request is sent."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Self, cast
+
+from pydantic import AwareDatetime, BaseModel, Field, FiniteFloat, model_validator
+from sqlalchemy import ColumnElement, Table, func, select
+from sqlalchemy.orm import Session
+
+from benchmarks import catalog, suites
+from benchmarks.contracts import (
+    FINAL_STATES,
+    Case,
+    Contract,
+    JobSpec,
+    Labels,
+    Line,
+    Name,
+    Protocol,
+    Revision,
+)
+from service import models, paging, queue, revisions
+from service.database import insert_if_absent
+from service.errors import Impossible, Invalid, KeyReused, NotFound, UnknownChoice
+from service.ids import new_id
+from service.jobs import JobView, jobs_of
+from service.models import IdempotencyKey, Job
+from service.paging import Page
+from service.plausible import check_time
+
+Source = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.:-]{0,63}$")]
+_KEYS = cast(Table, IdempotencyKey.__table__)
+
+
+class SubmissionRequest(Contract):
+    """A suite, a case or several cases, to be measured at one revision."""
+
+    suite: Name | None = None
+    case: Case | None = None
+    cases: Annotated[tuple[Case, ...], Field(max_length=500)] = ()
+    revision: Revision
+    revision_at: AwareDatetime | None = None
+    """When the revision was made; it orders the history. Without it: when it was first seen."""
+    requires: Labels = Field(default_factory=dict)
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    protocol: Protocol | None = None
+    """How to measure; without it the suite's way, or the default."""
+    timeout_s: Annotated[FiniteFloat, Field(gt=0, le=86_400)] = 1_800.0
+    source: Source = "api"
+    rerun_of: Line | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if [self.suite is not None, self.case is not None, bool(self.cases)].count(True) != 1:
+            raise ValueError("name exactly one of suite, case and cases")
+        return self
+
+
+class SubmissionSummary(BaseModel):
+    """What a list shows of a submission."""
+
+    id: str
+    suite: str | None
+    revision: str
+    source: str
+    created_at: datetime
+    finished: bool
+    """Whether every job has come to an end."""
+    counts: dict[str, int]
+    """How many jobs are in each state."""
+
+
+class SubmissionView(SubmissionSummary):
+    """Jobs that were submitted together."""
+
+    jobs: list[JobView]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The submission that a request made, or had made before."""
+
+    submission_id: str
+    replayed: bool
+
+
+class _Taken(Exception):
+    """Another request with the same key was faster."""
+
+
+def submit(
+    session: Session, request: SubmissionRequest, now: datetime, key: str | None = None
+) -> Accepted:
+    """Queue what ``request`` asks for; with ``key``, only the first time.
+
+    Raises:
+        UnknownChoice: a name that the catalog does not have.
+        Impossible: a combination that cannot run.
+        Invalid: a time or a job that cannot be.
+        KeyReused: ``key`` came with another request before.
+    """
+    specs = expand(request)
+    if key is None:
+        return Accepted(_store(session, request, specs, now), replayed=False)
+    digest = hashlib.sha256(request.model_dump_json(exclude_unset=True).encode()).hexdigest()
+    before = _answered(session, key, digest)
+    if before is not None:
+        return before
+    try:
+        with session.begin_nested():
+            made = _store(session, request, specs, now)
+            row = {"key": key, "digest": digest, "submission_id": made, "created_at": now}
+            if not insert_if_absent(session, _KEYS, row):
+                raise _Taken
+    except _Taken:
+        before = _answered(session, key, digest)
+        assert before is not None
+        return before
+    return Accepted(made, replayed=False)
+
+
+def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
+    """The jobs that ``request`` means, every name checked and every case in its normal form."""
+    try:
+        suite = suites.suite(request.suite) if request.suite is not None else None
+        # A suite runs wherever it can; what a device cannot do is stored as unsupported.
+        device = None if suite else _device(request.requires)
+        cases = [catalog.normalise(case, device) for case in _asked(request, suite)]
+    except catalog.UnknownName as error:
+        raise UnknownChoice(str(error)) from error
+    except catalog.Refused as error:
+        raise Impossible(str(error)) from error
+    if request.revision_at is not None:
+        check_time("revision_at", request.revision_at)
+    return tuple(
+        JobSpec(
+            case=case,
+            revision=request.revision,
+            revision_at=request.revision_at,
+            protocol=request.protocol or (suite.protocol if suite else Protocol()),
+            suite=request.suite,
+            requires=request.requires,
+            priority=request.priority,
+            timeout_s=request.timeout_s,
+            rerun_of=request.rerun_of,
+        )
+        for case in cases
+    )
+
+
+def request_of(spec: JobSpec) -> SubmissionRequest:
+    """The submission of one job."""
+    if spec.suite is not None:
+        raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")
+    given = spec.model_dump(exclude_unset=True, exclude={"suite"})
+    return SubmissionRequest.model_validate(given)
+
+
+def load_submission(session: Session, submission_id: str) -> SubmissionView:
+    """One submission with its jobs.
+
+    Raises:
+        NotFound: there is no such submission.
+    """
+    row = session.get(models.Submission, submission_id)
+    if row is None:
+        raise NotFound("There is no such submission; GET /api/v1/submissions lists them.")
+    summary = _summaries(session, [row])[0]
+    return SubmissionView(**summary.model_dump(), jobs=jobs_of(session, submission_id))
+
+
+def is_finished(session: Session, submission_id: str) -> bool:
+    """Whether every job of a submission has come to an end; True if there is none."""
+    open_jobs = select(Job.id).where(
+        Job.submission_id == submission_id, Job.state.not_in(FINAL_STATES)
+    )
+    return session.execute(open_jobs.limit(1)).first() is None
+
+
+def list_submissions(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> Page[SubmissionSummary]:
+    """Submissions that meet ``conditions``, the newest first."""
+    order = models.Submission.id
+    wanted = select(models.Submission).where(*conditions).order_by(order.desc()).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(order < paging.keys(after, 1)[0])
+    rows = session.scalars(wanted).all()
+    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
+    return Page(tuple(_summaries(session, rows[:limit])), next_cursor)
+
+
+def _asked(request: SubmissionRequest, suite: suites.Suite | None) -> Sequence[Case]:
+    if suite is not None:
+        return suite.cases
+    return request.cases if request.case is None else (request.case,)
+
+
+def _device(requires: dict[str, str]) -> str | None:
+    device = requires.get("device")
+    return device if device in ("cuda", "cpu") else None
+
+
+def _store(
+    session: Session, request: SubmissionRequest, specs: Sequence[JobSpec], now: datetime
+) -> str:
+    if request.rerun_of is not None and session.get(Job, request.rerun_of) is None:
+        raise Invalid("rerun_of names no job; GET /api/v1/jobs lists them.")
+    revisions.register(session, request.revision, request.revision_at, now)
+    row = models.Submission(
+        id=new_id(now),
+        suite=request.suite,
+        revision=request.revision,
+        source=request.source,
+        created_at=now,
+    )
+    session.add(row)
+    session.flush()
+    queue.submit(session, specs, row.id, now)
+    return row.id
+
+
+def _answered(session: Session, key: str, digest: str) -> Accepted | None:
+    row = session.get(IdempotencyKey, key)
+    if row is None:
+        return None
+    if row.digest != digest:
+        raise KeyReused("This Idempotency-Key came with another request; take a fresh key.")
+    return Accepted(row.submission_id, replayed=True)
+
+
+def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[SubmissionSummary]:
+    counts: dict[str, dict[str, int]] = {row.id: {} for row in rows}
+    per_state = (
+        select(Job.submission_id, Job.state, func.count())
+        .where(Job.submission_id.in_(counts))
+        .group_by(Job.submission_id, Job.state)
+    )
+    for submission_id, state, count in session.execute(per_state):
+        counts[submission_id][state] = count
+    return [
+        SubmissionSummary(
+            id=row.id,
+            suite=row.suite,
+            revision=row.revision,
+            source=row.source,
+            created_at=row.created_at,
+            finished=counts[row.id].keys() <= FINAL_STATES,
+            counts=counts[row.id],
+        )
+        for row in rows
+    ]

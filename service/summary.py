@@ -1,0 +1,50 @@
+"""One value with an interval out of raw replicate values. Pure."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scipy.special import stdtrit
+
+from benchmarks.contracts import Sample
+
+Basis = Literal["replicates", "within_run", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """A mean with its 95 % interval, in the unit of the sample."""
+
+    value: float
+    low: float | None
+    high: float | None
+    interval: Basis
+    """What the interval rests on. Only ``replicates`` says where the next run will fall."""
+    replicates: int
+
+
+def summarise(sample: Sample) -> Summary:
+    """The mean over replicates with Student's interval t(R-1) * sd / sqrt(R).
+
+    A single replicate has no such interval; its half-width within the run is given instead and
+    named so, for it says how steady that process was and not how steady the benchmark is.
+    """
+    count = len(sample.values)
+    # Divided first, so that huge values cannot overflow the sum.
+    mean = math.fsum(value / count for value in sample.values)
+    half_width, basis = _half_width(sample, mean)
+    if half_width is None or not math.isfinite(mean - half_width + half_width * 2):
+        return Summary(mean, None, None, "none", count)
+    return Summary(mean, mean - half_width, mean + half_width, basis, count)
+
+
+def _half_width(sample: Sample, mean: float) -> tuple[float | None, Basis]:
+    count = len(sample.values)
+    if count >= 2:
+        deviation = math.hypot(*(value - mean for value in sample.values)) / math.sqrt(count - 1)
+        return float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count), "replicates"
+    if sample.half_widths is not None and sample.half_widths[0] >= 0:
+        return sample.half_widths[0], "within_run"
+    return None, "none"

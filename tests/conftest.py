@@ -1,0 +1,75 @@
+"""Databases for tests: whatever asks for one runs on SQLite and on a real PostgreSQL."""
+
+from __future__ import annotations
+
+import shutil
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from builders.postgres_server import PostgresServer
+
+    from service.database import Database
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL server with the migrated database ``template``."""
+    from builders.postgres_server import running
+
+    from service.database import migrate
+
+    with running() as server:
+        server.run("CREATE DATABASE template")
+        migrate(server.url("template"))
+        yield server
+
+
+@pytest.fixture(scope="session")
+def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A migrated SQLite file, to be copied."""
+    from service.database import migrate
+
+    path = tmp_path_factory.mktemp("template") / "template.sqlite3"
+    migrate(f"sqlite:///{path}")
+    return path
+
+
+@pytest.fixture
+def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
+    """A fresh, migrated SQLite database."""
+    path = tmp_path / "throughline.sqlite3"
+    shutil.copyfile(sqlite_template, path)
+    return f"sqlite:///{path}"
+
+
+@pytest.fixture
+def postgres_url(postgres: PostgresServer) -> Iterator[str]:
+    """A fresh, migrated PostgreSQL database."""
+    name = f"t{uuid.uuid4().hex}"
+    postgres.run(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
+    yield postgres.url(name)
+    postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def database_url(request: pytest.FixtureRequest) -> str:
+    """A fresh, migrated database of either kind."""
+    name = {"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param]
+    url = request.getfixturevalue(name)
+    assert isinstance(url, str)
+    return url
+
+
+@pytest.fixture
+def database(database_url: str) -> Iterator[Database]:
+    """Sessions on a fresh database of either kind."""
+    from service.database import Database
+
+    found = Database(database_url)
+    yield found
+    found.close()

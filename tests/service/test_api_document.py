@@ -1,0 +1,94 @@
+"""What the service says of itself, and what it never imports."""
+
+import importlib
+import inspect
+import subprocess
+import sys
+from pkgutil import iter_modules
+from typing import Any
+
+from fastapi.routing import APIRoute, APIRouter
+from fastapi.testclient import TestClient
+
+from service import api
+
+FOLDER = api.__path__
+
+TABLE = {
+    ("GET", "/health"),
+    ("GET", "/catalog"),
+    ("POST", "/submissions"),
+    ("GET", "/submissions"),
+    ("GET", "/submissions/{submission_id}"),
+    ("GET", "/submissions/{submission_id}/report"),
+    ("POST", "/jobs"),
+    ("GET", "/jobs"),
+    ("GET", "/jobs/{job_id}"),
+    ("POST", "/jobs/{job_id}/cancel"),
+    ("PUT", "/workers/{name}"),
+    ("GET", "/workers"),
+    ("POST", "/leases"),
+    ("POST", "/jobs/{job_id}/attempts/{number}/start"),
+    ("POST", "/jobs/{job_id}/attempts/{number}/heartbeat"),
+    ("POST", "/jobs/{job_id}/attempts/{number}/result"),
+    ("POST", "/jobs/{job_id}/attempts/{number}/release"),
+    ("GET", "/results"),
+    ("GET", "/results/{result_id}"),
+    ("GET", "/series"),
+    ("GET", "/series/{series_id}"),
+    ("GET", "/series/{series_id}/points"),
+    ("GET", "/environments/{digest}"),
+    ("GET", "/comparisons"),
+    ("GET", "/schedules"),
+    ("GET", "/schedules/{name}"),
+    ("PUT", "/schedules/{name}"),
+    ("DELETE", "/schedules/{name}"),
+    ("POST", "/schedules/{name}/fire"),
+}
+
+
+def test_the_document_lists_every_route_with_what_it_does(client: TestClient) -> None:
+    document: dict[str, Any] = client.get("/api/v1/openapi.json").json()
+    listed = {
+        (method.upper(), path.removeprefix("/api/v1"))
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+    assert listed == TABLE
+    for path, operations in document["paths"].items():
+        for method, operation in operations.items():
+            assert len(operation.get("description", "")) > 10, f"{method} {path} says nothing"
+
+
+def test_every_route_is_plain_or_waits_without_the_database() -> None:
+    """A database call inside `async def` would hold up every other request."""
+    nouns = [importlib.import_module(f"service.api.{each.name}") for each in iter_modules(FOLDER)]
+    routes = [
+        route
+        for noun in nouns
+        for route in getattr(noun, "router", APIRouter()).routes
+        if isinstance(route, APIRoute)
+    ]
+    assert len(routes) == len(TABLE)
+    waiting = {route.name for route in routes if inspect.iscoroutinefunction(route.endpoint)}
+    assert waiting == {"claim_job", "read_submission", "read_health"}
+
+
+def test_health_says_which_database_is_used(client: TestClient, database_url: str) -> None:
+    told = client.get("/api/v1/health").json()
+    assert told["status"] == "ok"
+    assert told["migrated"] is True
+    assert told["database"] == database_url.partition(":")[0]
+
+
+def test_the_catalog_lists_what_can_be_asked_for(client: TestClient) -> None:
+    told = client.get("/api/v1/catalog").json()
+    assert {"resnet50", "nanogpt", "unet"} <= {each["name"] for each in told["workloads"]}
+    assert {"precision", "compile"} <= {each["name"] for each in told["axes"]}
+    assert {"smoke", "ladder", "nightly"} <= {each["name"] for each in told["suites"]}
+    assert all(each["cases"] for each in told["suites"])
+
+
+def test_the_service_imports_without_torch() -> None:
+    program = "import sys, service.app, service.__main__; assert 'torch' not in sys.modules"
+    subprocess.run([sys.executable, "-c", program], check=True)

@@ -1,0 +1,121 @@
+"""A verdict says no more than the intervals do."""
+
+import math
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks.contracts import Case, Direction, Sample
+from service.comparison import Verdict, compare, compare_all
+from service.results import Series, SeriesPoint
+from service.summary import summarise
+
+AT = datetime(2026, 11, 20, tzinfo=UTC)
+
+
+def point(
+    revision: str, value: float, half: float | None = 1.0, basis: str = "replicates"
+) -> SeriesPoint:
+    low, high = (None, None) if half is None else (value - half, value + half)
+    return SeriesPoint("id", revision, AT, AT, value, low, high, basis, 3, "env", "w1")
+
+
+def history(*points: SeriesPoint, direction: Direction = Direction.HIGHER) -> Series:
+    case = Case(workload="unet", preset="tiny")
+    return Series("s", case, "throughput", "img/s", direction, {}, points)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "direction", "verdict"),
+    [
+        (point("a", 100), point("b", 110), Direction.HIGHER, Verdict.FASTER),
+        (point("a", 100), point("b", 90), Direction.HIGHER, Verdict.SLOWER),
+        (point("a", 100), point("b", 90), Direction.LOWER, Verdict.FASTER),
+        (point("a", 100), point("b", 110), Direction.LOWER, Verdict.SLOWER),
+        (point("a", 100), point("b", 101), Direction.HIGHER, Verdict.UNCLEAR),
+        (point("a", 100), point("b", 100, 0.0), Direction.HIGHER, Verdict.UNCLEAR),
+        (point("a", 100), point("b", 200, None, "none"), Direction.HIGHER, Verdict.UNCLEAR),
+        (point("a", 100), point("b", 200, 1.0, "within_run"), Direction.HIGHER, Verdict.UNCLEAR),
+        (point("a", 0.0), point("b", 1.0, 0.1), Direction.HIGHER, Verdict.UNCLEAR),
+        (point("a", 100), point("c", 100), Direction.HIGHER, Verdict.MISSING),
+        (point("c", 100), point("b", 100), Direction.HIGHER, Verdict.MISSING),
+    ],
+)
+def test_a_verdict_follows_from_the_intervals(
+    before: SeriesPoint, after: SeriesPoint, direction: Direction, verdict: Verdict
+) -> None:
+    change = compare(history(before, after, direction=direction), "a", "b")
+    assert change.verdict is verdict
+    assert bool(change.note) == (verdict in (Verdict.UNCLEAR, Verdict.MISSING))
+
+
+def test_the_interval_is_that_of_the_delta_method() -> None:
+    change = compare(history(point("a", 100, 3.0), point("b", 120, 4.8)), "a", "b")
+    spread = math.hypot(0.03, 0.04)
+    assert change.change == pytest.approx(0.2)
+    assert change.change_low == pytest.approx(1.2 * math.exp(-spread) - 1)
+    assert change.change_high == pytest.approx(1.2 * math.exp(spread) - 1)
+
+
+def test_a_case_that_nobody_measured_is_missing_and_not_left_out() -> None:
+    wanted = [Case(workload="unet"), Case(workload="nanogpt")]
+    changes = compare_all([history(point("a", 1.0), point("b", 1.0))], "a", "b", "m", wanted)
+    assert [(each.case.workload, each.verdict) for each in changes] == [
+        ("unet", Verdict.UNCLEAR),
+        ("nanogpt", Verdict.MISSING),
+    ]
+
+
+positive = st.floats(1e-3, 1e6)
+
+
+@given(before=positive, after=positive, relative=st.floats(0, 1))
+def test_a_change_lies_in_its_interval_and_agrees_with_its_verdict(
+    before: float, after: float, relative: float
+) -> None:
+    change = compare(
+        history(point("a", before, before * relative), point("b", after, after * relative)),
+        "a",
+        "b",
+    )
+    assert change.change is not None
+    assert change.change_low is not None
+    assert change.change_high is not None
+    assert change.change_low <= change.change <= change.change_high
+    if change.verdict is Verdict.FASTER:
+        assert after > before
+    if change.verdict is Verdict.SLOWER:
+        assert after < before
+
+
+def sample(*values: float, half_widths: tuple[float, ...] | None = None) -> Sample:
+    return Sample(
+        metric="m", unit="s", direction=Direction.LOWER, values=values, half_widths=half_widths
+    )
+
+
+def test_replicates_give_students_interval() -> None:
+    summary = summarise(sample(9.0, 10.0, 11.0))
+    assert (summary.value, summary.interval, summary.replicates) == (10.0, "replicates", 3)
+    assert summary.high == pytest.approx(10 + 4.302652729911275 / math.sqrt(3))
+
+
+def test_one_replicate_gives_the_interval_within_the_run_and_says_so() -> None:
+    summary = summarise(sample(10.0, half_widths=(0.5,)))
+    assert (summary.low, summary.high, summary.interval) == (9.5, 10.5, "within_run")
+
+
+def test_one_value_alone_gives_no_interval() -> None:
+    summary = summarise(sample(10.0))
+    assert (summary.low, summary.high, summary.interval) == (None, None, "none")
+
+
+@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
+def test_a_summary_is_finite_whatever_was_measured(values: list[float]) -> None:
+    summary = summarise(sample(*values))
+    assert math.isfinite(summary.value)
+    if summary.low is not None and summary.high is not None:
+        assert math.isfinite(summary.low)
+        assert summary.low <= summary.value <= summary.high

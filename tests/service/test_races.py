@@ -1,0 +1,175 @@
+"""Many sessions at once on one database: each promise holds once."""
+
+import secrets
+import threading
+from collections.abc import Callable, Sequence
+from datetime import timedelta
+from typing import TypeVar
+
+import pytest
+from builders.service_hand import result_of
+from sqlalchemy import func, select
+
+from benchmarks.contracts import Case, Claim, JobState, Lease, Worker
+from service import queue, workers
+from service.database import Database, now_of
+from service.errors import Fenced
+from service.models import Attempt, Job, ResultRow
+from service.queue import Holder, Terms
+from service.submissions import SubmissionRequest, submit
+
+T = TypeVar("T")
+TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
+
+
+def at_once(calls: Sequence[Callable[[], T]]) -> list[T | Exception]:
+    """Call from one thread each, started together; give what they returned or raised."""
+    gate = threading.Barrier(len(calls))
+    outcomes: list[T | Exception] = []
+
+    def run(call: Callable[[], T]) -> None:
+        gate.wait()
+        try:
+            outcomes.append(call())
+        except Exception as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=run, args=(call,)) for call in calls]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return outcomes
+
+
+@pytest.fixture
+def crew(database: Database) -> list[str]:
+    """Eight workers."""
+    names = [f"w{number}" for number in range(8)]
+    with database.writing() as session:
+        for name in names:
+            workers.introduce(session, Worker(name=name), now_of(session))
+    return names
+
+
+def put_jobs(database: Database, count: int) -> None:
+    cases = (Case(workload="unet"),) * count
+    with database.writing() as session:
+        submit(session, SubmissionRequest(cases=cases, revision="r1"), now_of(session))
+
+
+def lease(database: Database, worker: str, claim_id: str | None = None) -> Lease | None:
+    claim = Claim(worker=worker, claim_id=claim_id or secrets.token_hex(16))
+    with database.writing() as session:
+        return queue.lease(session, claim, TERMS, now_of(session))
+
+
+def must_lease(database: Database, worker: str) -> tuple[Lease, Holder]:
+    granted = lease(database, worker)
+    assert granted is not None
+    return granted, Holder(granted.job_id, granted.attempt, granted.secret)
+
+
+def test_workers_that_race_for_one_job_get_it_once(database: Database, crew: list[str]) -> None:
+    put_jobs(database, 1)
+    outcomes = at_once([lambda name=name: lease(database, name) for name in crew])  # type: ignore[misc]
+    assert [type(each) for each in outcomes if each is not None] == [Lease]
+    with database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(Attempt)) == 1
+
+
+def test_workers_that_race_for_many_jobs_get_different_ones(
+    database: Database, crew: list[str]
+) -> None:
+    put_jobs(database, len(crew))
+    outcomes = at_once([lambda name=name: lease(database, name) for name in crew])  # type: ignore[misc]
+    assert not [each for each in outcomes if isinstance(each, Exception)]
+    taken = [each.job_id for each in outcomes if isinstance(each, Lease)]
+    assert len(set(taken)) == len(taken)
+    while lease(database, crew[0]) is not None:  # a skipped row is not a lost row
+        taken.append("")
+    assert len(taken) == len(crew)
+
+
+def test_claims_that_meet_get_the_same_lease(database: Database, crew: list[str]) -> None:
+    put_jobs(database, 4)
+    outcomes = at_once([lambda: lease(database, crew[0], "c" * 32)] * 4)
+    assert len({str(each) for each in outcomes}) == 1
+    assert isinstance(outcomes[0], Lease)
+
+
+def test_a_result_that_is_posted_twice_at_once_counts_once(
+    database: Database, crew: list[str]
+) -> None:
+    put_jobs(database, 1)
+    granted, holder = must_lease(database, crew[0])
+
+    def post() -> queue.Completion:
+        with database.writing() as session:
+            return queue.complete(session, holder, result_of(granted), now_of(session))
+
+    outcomes = at_once([post] * 4)
+    assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+    assert len({each.result_id for each in outcomes if isinstance(each, queue.Completion)}) == 1
+    with database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(ResultRow)) == 1
+
+
+def test_a_result_and_the_sweep_agree_on_one_end(database: Database, crew: list[str]) -> None:
+    put_jobs(database, 1)
+    granted, holder = must_lease(database, crew[0])
+
+    def post() -> object:
+        with database.writing() as session:
+            return queue.complete(session, holder, result_of(granted), now_of(session))
+
+    def sweep() -> object:
+        with database.writing() as session:
+            return queue.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
+
+    outcomes = at_once([post, sweep, sweep])
+    assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+    counted = next(each.counted for each in outcomes if isinstance(each, queue.Completion))
+    with database.reading() as session:
+        state = session.scalar(select(Job.state))
+    assert state == (JobState.SUCCEEDED if counted else JobState.QUEUED)
+
+
+def test_sweeps_that_meet_lose_an_attempt_once(database: Database, crew: list[str]) -> None:
+    put_jobs(database, 3)
+    for name in crew[:3]:
+        must_lease(database, name)
+
+    def sweep() -> queue.Swept:
+        with database.writing() as session:
+            return queue.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
+
+    outcomes = at_once([sweep] * 4)
+    assert sum(each.requeued for each in outcomes if isinstance(each, queue.Swept)) == 3
+    with database.reading() as session:
+        assert session.scalars(select(Job.lost_attempts)).all() == [1, 1, 1]
+
+
+def test_a_heartbeat_is_no_longer_heard_after_the_sweep(
+    database: Database, crew: list[str]
+) -> None:
+    put_jobs(database, 1)
+    _, holder = must_lease(database, crew[0])
+    with database.writing() as session:
+        queue.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
+    with database.writing() as session, pytest.raises(Fenced):
+        queue.heartbeat(session, holder, None, TERMS, now_of(session))
+
+
+def test_a_restart_forgives_leases_that_ran_out_meanwhile(
+    database: Database, crew: list[str]
+) -> None:
+    put_jobs(database, 1)
+    _, holder = must_lease(database, crew[0])
+    with database.writing() as session:
+        later = now_of(session) + timedelta(hours=1)
+        assert queue.grant_amnesty(session, TERMS, later) == 1
+        assert queue.sweep(session, TERMS, later + TERMS.lease) == queue.Swept()
+        queue.heartbeat(session, holder, None, TERMS, later + TERMS.lease)
+        swept = queue.sweep(session, TERMS, later + TERMS.lease * 2 + timedelta(seconds=1))
+    assert swept == queue.Swept(requeued=1)

@@ -1,0 +1,175 @@
+"""Whatever is refused is a problem document, repeats nothing that was sent, and changes nothing."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders.service_hand import Hand, result_of
+from fastapi.testclient import TestClient
+from sqlalchemy import text
+
+from service.models import Base
+
+CASE = {"workload": "resnet50"}
+SECRET = "0" * 64
+HEADERS = {"Lease-Secret": SECRET}
+CANARY = "canary-that-was-sent"
+
+REFUSED: list[tuple[int, str, str, str, Any]] = [
+    (404, "not-found", "GET", "/nothing", None),
+    (405, "method-not-allowed", "PATCH", "/jobs", None),
+    (404, "not-found", "GET", "/jobs/x", None),
+    (404, "not-found", "POST", "/jobs/x/cancel", None),
+    (404, "not-found", "GET", "/submissions/x", None),
+    (404, "not-found", "GET", "/submissions/x/report", None),
+    (404, "not-found", "GET", "/results/x", None),
+    (404, "not-found", "GET", "/series/x", None),
+    (404, "not-found", "GET", "/series/x/points", None),
+    (404, "not-found", "GET", "/environments/x", None),
+    (404, "not-found", "GET", "/schedules/x", None),
+    (404, "not-found", "DELETE", "/schedules/x", None),
+    (404, "not-found", "POST", "/schedules/x/fire", None),
+    (409, "fenced", "POST", "/jobs/x/attempts/1/start", None),
+    (409, "fenced", "POST", "/jobs/x/attempts/1/heartbeat", {}),
+    (422, "invalid", "POST", "/jobs/x/attempts/1/result", {}),
+    (422, "invalid", "POST", "/jobs/x/attempts/99999999999999/start", None),
+    (422, "invalid", "GET", "/jobs/%00", None),
+    (422, "invalid", "GET", "/jobs?cursor=AAAA", None),
+    (422, "invalid", "GET", "/series?cursor=bm90anNvbg", None),
+    (422, "invalid", "GET", "/jobs?limit=100000", None),
+    (422, "invalid", "GET", "/jobs?state=lost", None),
+    (422, "invalid", "POST", "/submissions", {"revision": "r"}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "suite": "smoke"}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, CANARY: 1}),
+    (422, "invalid", "POST", "/submissions", {"revision": f"{CANARY}\n", "case": CASE}),
+    (422, "invalid", "POST", "/submissions", {"revision": "", "case": CASE}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "priority": 1000}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "rerun_of": "x"}),
+    (
+        *(422, "invalid", "POST", "/submissions"),
+        {"revision": "r", "case": CASE, "revision_at": "2026-01-01T00:00:00"},
+    ),
+    (
+        *(422, "invalid", "POST", "/submissions"),
+        {"revision": "r", "case": CASE, "revision_at": "0001-01-01T00:00:00+14:00"},
+    ),
+    (422, "unknown-name", "POST", "/submissions", {"revision": "r", "suite": "no-such"}),
+    (422, "unknown-name", "POST", "/submissions", {"revision": "r", "case": {"workload": "vgg"}}),
+    (
+        *(422, "unknown-name", "POST", "/submissions"),
+        {"revision": "r", "case": CASE | {"preset": "huge"}},
+    ),
+    (
+        *(422, "unknown-name", "POST", "/submissions"),
+        {"revision": "r", "case": CASE | {"axes": {"colour": "red"}}},
+    ),
+    (
+        *(422, "unknown-name", "POST", "/submissions"),
+        {"revision": "r", "case": CASE | {"axes": {"precision": "fp7"}}},
+    ),
+    (
+        *(422, "impossible-combination", "POST", "/submissions"),
+        {"revision": "r", "case": {"workload": "nanogpt", "axes": {"layout": "channels_last"}}},
+    ),
+    (
+        *(422, "impossible-combination", "POST", "/jobs"),
+        {
+            "revision": "r",
+            "requires": {"device": "cpu"},
+            "case": CASE | {"axes": {"precision": "fp16"}},
+        },
+    ),
+    (422, "invalid", "POST", "/jobs", {"revision": "r", "case": CASE, "suite": "smoke"}),
+    (422, "invalid", "PUT", "/workers/a", {"name": "b"}),
+    (422, "invalid", "PUT", "/workers/UPPER", {"name": "UPPER"}),
+    (422, "invalid", "POST", "/leases", {"worker": "w", "claim_id": "short"}),
+    (404, "not-found", "POST", "/leases", {"worker": "w", "claim_id": "a" * 32}),
+    (422, "invalid", "PUT", "/schedules/s", {"cron": "nonsense", "suite": "smoke"}),
+    (422, "invalid", "PUT", "/schedules/s", {"cron": "0 0 31 2 *", "suite": "smoke"}),
+    (422, "invalid", "PUT", "/schedules/s", {"cron": "0 0 2 * * *", "suite": "smoke"}),
+    (
+        *(422, "invalid", "PUT", "/schedules/s"),
+        {"cron": "0 2 * * *", "suite": "smoke", "timezone": "Europe/Atlantis"},
+    ),
+    (
+        *(422, "invalid", "PUT", "/schedules/s"),
+        {"cron": "0 2 * * *", "suite": "smoke", "timezone": "America"},
+    ),
+    (422, "unknown-name", "PUT", "/schedules/s", {"cron": "0 2 * * *", "suite": "no-such"}),
+    (422, "unknown-name", "GET", "/comparisons?baseline=a&contender=b&suite=no-such", None),
+]
+
+
+def everything(client: TestClient) -> dict[str, list[Any]]:
+    """Every row of every table."""
+    with client.app.state.database.reading() as session:  # type: ignore[attr-defined]
+        return {
+            table: sorted(map(str, session.execute(text(f"SELECT * FROM {table}")).all()))
+            for table in Base.metadata.tables
+        }
+
+
+def test_every_refusal_is_a_problem_and_changes_nothing(client: TestClient) -> None:
+    before = everything(client)
+    for status, kind, method, path, body in REFUSED:
+        answer = client.request(method, f"/api/v1{path}", json=body, headers=HEADERS)
+        said = f"{method} {path} {body}: {answer.status_code} {answer.text}"
+        assert answer.status_code == status, said
+        assert answer.headers["content-type"] == "application/problem+json", said
+        problem = answer.json()
+        assert (problem["type"], problem["status"]) == (kind, status), said
+        assert problem["title"], said
+        assert problem["detail"], said
+    assert everything(client) == before
+
+
+def test_a_refused_value_is_not_repeated(client: TestClient) -> None:
+    body = {"revision": f"{CANARY}\n", "case": {"workload": f"{CANARY} x", "axes": 7}}
+    answer = client.post("/api/v1/submissions", json=body)
+    assert answer.status_code == 422
+    assert CANARY not in answer.text
+    assert {tuple(sorted(fault)) for fault in answer.json()["errors"]} == {("loc", "msg", "type")}
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"revision": "r", "case": {"workload": "resnet50"}, "timeout_s": NaN}',
+        b'{"revision": "r", "case": {"workload": "resnet50"}, "timeout_s": 1e999}',
+        b'{"revision": "r", "case": {"workload": "resnet50"}, "\\ud800": 1}',
+        b'{"revision": "\\ud800", "case": {"workload": "resnet50"}}',
+        b'{"revision": "r\\u0000", "case": {"workload": "resnet50"}}',
+        b'{"revision": "r"',
+        b"\xff\xfe",
+        b"",
+        b"[" * 50_000,
+    ],
+)
+def test_hostile_json_is_a_problem_and_no_fault(client: TestClient, body: bytes) -> None:
+    answer = client.post(
+        "/api/v1/submissions", content=body, headers={"content-type": "application/json"}
+    )
+    assert answer.status_code in (400, 422), answer.text
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_a_body_that_is_too_large_is_refused_however_it_is_sent(client: TestClient) -> None:
+    block = b" " * 2**20
+
+    def stream() -> Any:
+        for _ in range(9):
+            yield block
+
+    headers = {"content-type": "application/json"}
+    for content in (block * 9, stream()):
+        answer = client.post("/api/v1/submissions", content=content, headers=headers)
+        assert (answer.status_code, answer.json()["type"]) == (413, "too-large")
+
+
+def test_a_result_of_nearly_the_limit_is_taken(
+    client: TestClient, hand: Hand, submit: Callable[..., Any]
+) -> None:
+    submit()
+    lease = hand.must_claim()
+    facts = {f"sw.{number:04d}": "x" * 500 for number in range(2_000)}
+    assert hand.post(lease, result_of(lease, facts=facts)).status_code == 201

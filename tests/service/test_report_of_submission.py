@@ -1,0 +1,125 @@
+"""What CI reads: the results table, the speed-up, the comparison, as JSON and as Markdown."""
+
+import secrets
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from builders.service_hand import FACTS, Hand, result_of
+from fastapi.testclient import TestClient
+
+from benchmarks.contracts import Bottleneck, Status, Verdict
+
+Submit = Callable[..., dict[str, Any]]
+CASES = [
+    {"workload": "resnet50", "axes": {"workers": "4"}},
+    {"workload": "resnet50", "axes": {"workers": "4", "precision": "bf16"}},
+    {"workload": "resnet50", "axes": {"workers": "8", "compile": "default"}},
+    {"workload": "unet", "axes": {"precision": "bf16"}},
+]
+
+
+def order(client: TestClient, revision: str) -> str:
+    body = {"cases": CASES, "revision": revision}
+    return str(client.post("/api/v1/submissions", json=body).json()["id"])
+
+
+def measure(hand: Hand, revision: str, *rates: float | None) -> str:
+    """Submit the cases and answer each: a rate with its spread, or None for one that fails."""
+    submission = order(hand.client, revision)
+    for rate in rates:
+        lease = hand.must_claim()
+        if rate is None:
+            result = result_of(lease, status=Status.OOM, reason="256 images | do not fit.")
+        else:
+            verdict = Verdict(
+                bottleneck=Bottleneck.DEVICE, confidence="high", sentence="The device is busy."
+            )
+            result = result_of(lease, (rate - 0.1, rate, rate + 0.1), verdict=verdict)
+        assert hand.post(lease, result).status_code == 201
+    return submission
+
+
+def report(client: TestClient, submission: str, **query: str) -> Any:
+    answer = client.get(f"/api/v1/submissions/{submission}/report", params=query)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def test_a_report_gives_each_case_its_rate_speedup_and_limit(
+    client: TestClient, hand: Hand
+) -> None:
+    told = report(client, measure(hand, "r1", 100.0, 250.0, None)).json()
+    assert (told["finished"], told["revision"], len(told["rows"])) == (False, "r1", 4)
+    plain, fast, failed, waiting = told["rows"]
+    assert plain["speedup"] is None
+    assert plain["throughput"]["value"] == pytest.approx(100)
+    assert fast["speedup"]["value"] == pytest.approx(2.5)
+    assert fast["speedup"]["low"] < 2.5 < fast["speedup"]["high"]
+    assert (fast["bottleneck"], fast["status"]) == ("device", "ok")
+    assert (failed["status"], failed["reason"]) == ("oom", "256 images | do not fit.")
+    assert failed["throughput"] is None
+    assert (waiting["state"], waiting["status"]) == ("queued", None)
+
+
+def test_a_case_without_its_loaders_baseline_takes_the_plainest(
+    client: TestClient, hand: Hand
+) -> None:
+    told = report(client, measure(hand, "r1", 100.0, 200.0, 300.0, 50.0)).json()
+    assert told["rows"][2]["speedup"]["value"] == pytest.approx(3)
+    assert told["rows"][3]["speedup"] is None, "the U-Net has no baseline here"
+
+
+def test_a_speedup_over_other_hardware_is_not_told(client: TestClient, hand: Hand) -> None:
+    submission = order(client, "r1")
+    hand.measure((100.0,))
+    hand.measure((250.0,), facts=FACTS | {"hw.cpu.model": "Other"})
+    assert report(client, submission).json()["rows"][1]["speedup"] is None
+
+
+def test_a_comparison_says_faster_slower_and_missing(client: TestClient, hand: Hand) -> None:
+    measure(hand, "old", 100.0, 200.0, 300.0, None)
+    new = measure(hand, "new", 110.0, 150.0, 300.0, 50.0)
+    changes = report(client, new, against="old").json()["changes"]
+    told = {(each["case"]["workload"], each["case"]["axes"].get("precision")): each
+            for each in changes if each["case"]["axes"].get("compile") is None}  # fmt: skip
+    assert told["resnet50", None]["verdict"] == "faster"
+    assert told["resnet50", None]["change"] == pytest.approx(0.1)
+    assert told["resnet50", "bf16"]["verdict"] == "slower"
+    assert told["unet", "bf16"]["verdict"] == "missing"
+    assert len(changes) == 4
+    wide = client.get("/api/v1/comparisons", params={"baseline": "old", "contender": "new"}).json()
+    assert {each["verdict"] for each in wide["changes"]} == {
+        "faster",
+        "slower",
+        "unclear",
+        "missing",
+    }
+
+
+def test_a_comparison_of_a_suite_has_a_row_for_every_case(client: TestClient) -> None:
+    query = {"baseline": "a", "contender": "b", "suite": "smoke"}
+    changes = client.get("/api/v1/comparisons", params=query).json()["changes"]
+    assert [each["verdict"] for each in changes] == ["missing"] * 6
+
+
+def test_markdown_shows_the_same_and_no_markup_of_strangers(client: TestClient, hand: Hand) -> None:
+    measure(hand, "old", 100.0, 200.0, 300.0, 50.0)
+    submission = measure(hand, "new", 110.0, 200.0, None, 50.0)
+    answer = report(client, submission, against="old", format="markdown")
+    assert answer.headers["content-type"].startswith("text/markdown")
+    lines = answer.text.splitlines()
+    assert lines[0] == "## Cases at new"
+    assert any("`resnet50:tiny precision=bf16 workers=4`" in line for line in lines)
+    assert any("256 images \\| do not fit." in line for line in lines)
+    assert any("+10.0%" in line and "faster" in line for line in lines)
+    assert any("missing" in line for line in lines)
+
+
+def test_waiting_for_a_submission_ends_when_it_is_finished(client: TestClient, hand: Hand) -> None:
+    submission = order(client, f"r-{secrets.token_hex(4)}")
+    path = f"/api/v1/submissions/{submission}"
+    assert client.get(path, params={"wait_s": 0.2}).json()["finished"] is False
+    for _ in CASES:
+        hand.measure((1.0,))
+    assert client.get(path, params={"wait_s": 30}).json()["finished"] is True

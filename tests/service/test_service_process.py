@@ -1,0 +1,114 @@
+"""The service as a process: it starts, says what is wrong in one sentence, and stops in order."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import pytest
+
+from benchmarks.contracts import Case
+
+
+def run(*arguments: str, **settings: str) -> "subprocess.Popen[str]":
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
+    settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
+    return subprocess.Popen(
+        [sys.executable, "-m", "service", *arguments],
+        env=environment | settings,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def outcome(process: "subprocess.Popen[str]") -> tuple[int, str]:
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+@contextmanager
+def serving(url: str, **settings: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+    """A service on a free port that is ready to answer."""
+    process = run("--port", "0", DATABASE_URL=url, **settings)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if "serving on " in line:
+                yield line.rpartition("serving on ")[2].strip(), process
+                break
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def test_it_serves_and_stops_in_order_when_asked(database_url: str) -> None:
+    with serving(database_url) as (address, process):
+        assert httpx2.get(f"{address}/api/v1/health").status_code == 200
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(30) == 0
+
+
+def test_an_answer_in_the_making_survives_the_stop(sqlite_url: str) -> None:
+    with serving(sqlite_url) as (address, process), httpx2.Client(base_url=address) as client:
+        client.put("/api/v1/workers/w", json={"name": "w"})
+        process.send_signal(signal.SIGINT)
+        assert process.wait(30) == 0
+
+
+def test_leases_expire_by_themselves_and_a_restart_forgives(database_url: str) -> None:
+    body = {"case": Case(workload="unet").model_dump(), "revision": "r"}
+    quick = {"LEASE_S": "1", "HEARTBEAT_S": "0.2", "SWEEP_S": "0.1"}
+    with serving(database_url, **quick) as (address, process):
+        with httpx2.Client(base_url=f"{address}/api/v1") as client:
+            client.put("/workers/w", json={"name": "w"})
+            job = client.post("/jobs", json=body).json()["id"]
+            claim = {"worker": "w", "claim_id": "a" * 32}
+            assert client.post("/leases", json=claim).status_code == 200
+            wait_for(client, job, "queued")
+            lease = client.post("/leases", json={"worker": "w", "claim_id": "b" * 32}).json()
+        process.kill()
+        process.wait()
+    time.sleep(1.2)  # the lease runs out while nobody is there to hear its worker
+    with serving(database_url, **quick) as (address, _):
+        path = f"{address}/api/v1/jobs/{job}/attempts/{lease['attempt']}/heartbeat"
+        beat = httpx2.post(path, json={}, headers={"Lease-Secret": lease["secret"]})
+        assert beat.status_code == 200
+
+
+def wait_for(client: httpx2.Client, job: str, state: str) -> None:
+    deadline = time.monotonic() + 20
+    while client.get(f"/jobs/{job}").json()["state"] != state:
+        assert time.monotonic() < deadline, f"the job did not become {state}"
+        time.sleep(0.05)
+
+
+def test_a_port_in_use_is_said_in_one_sentence(sqlite_url: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        code, said = outcome(run("--port", port, DATABASE_URL=sqlite_url))
+    assert code == 4
+    (sentence,) = [line for line in said.splitlines() if port in line]
+    assert "choose another port with --port" in sentence
+
+
+@pytest.mark.parametrize(
+    ("settings", "code", "words"),
+    [
+        ({"DATABASE_URL": "sqlite:////none/such.sqlite3"}, 3, "throughline migrate"),
+        ({"DATABASE_URL": "mysql://x"}, 3, "THROUGHLINE_DATABASE_URL"),
+        ({"PORT": "many"}, 2, "THROUGHLINE_PORT"),
+        ({"LEASE_S": "-1"}, 2, "THROUGHLINE_LEASE_S"),
+    ],
+)
+def test_a_wrong_setting_is_said_in_one_sentence(
+    settings: dict[str, str], code: int, words: str
+) -> None:
+    found, said = outcome(run(**settings))
+    assert found == code
+    assert words in said
+    assert "Traceback" not in said
