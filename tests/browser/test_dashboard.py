@@ -1,0 +1,333 @@
+"""The dashboard in a real browser: what people do with it, by mouse, by keyboard, on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from builders import history
+from builders.seeded import Seeded
+from playwright.sync_api import Page, expect
+
+pytestmark = pytest.mark.browser
+
+NewPage = Callable[..., Page]
+INPUT_BOUND = history.PLANS[5].case.key
+DRAWN = ".plot .main-svg"
+AXIS = "document.querySelector('.plot').layout.xaxis"
+
+
+@pytest.fixture(scope="session")
+def paths(seeded: Seeded) -> dict[str, str]:
+    newest, before = history.revision_name(39), history.revision_name(38)
+    return {
+        "overview": "/",
+        "run": f"/runs/{seeded.ids['latest:' + INPUT_BOUND]}",
+        "failed run": f"/runs/{seeded.ids['oom']}",
+        "hostile run": f"/runs/{seeded.ids['hostile']}",
+        "jobs": "/jobs",
+        "job": f"/jobs/{seeded.ids['running']}",
+        "compare": f"/compare?baseline={before}&contender={newest}",
+        "workers": "/workers",
+        "schedules": "/schedules",
+    }
+
+
+def open_history(page: Page) -> None:
+    """Go from the overview to the history of the nanogpt that got slower."""
+    page.goto("/?workload=nanogpt&text=compile")
+    page.get_by_role("rowheader").get_by_role("link").first.click()
+    page.wait_for_url("**/series/*")
+    expect(page.locator(DRAWN).first).to_be_visible()
+
+
+def drag(page: Page, start: float, end: float) -> None:
+    """Drag over the chart from one share of its width to another."""
+    box = page.locator(".plot .nsewdrag").first.bounding_box()
+    assert box
+    middle = box["y"] + box["height"] / 2
+    page.mouse.move(box["x"] + box["width"] * start, middle)
+    page.mouse.down()
+    page.mouse.move(box["x"] + box["width"] * end, middle, steps=8)
+    page.mouse.up()
+
+
+def query(page: Page) -> dict[str, list[str]]:
+    return parse_qs(urlsplit(page.url).query)
+
+
+def background(page: Page) -> int:
+    """How bright the page is, from 0 to 255."""
+    colour = page.evaluate("getComputedStyle(document.body).backgroundColor")
+    return int(str(colour).split("(")[1].split(",")[0])
+
+
+def test_the_overview_shows_every_series_grouped(page: Page) -> None:
+    page.goto("/")
+    expect(page.locator("table.overview tbody tr")).to_have_count(len(history.PLANS))
+    expect(page.get_by_role("heading", name="nanogpt full")).to_be_visible()
+    expect(page.get_by_text("process 2 of 3")).to_be_visible()
+    expect(page.locator(".tone-worse")).to_contain_text("▼")
+
+
+def test_the_filter_works_while_typing_and_stands_in_the_address(page: Page) -> None:
+    page.goto("/")
+    page.get_by_label("Search").fill("tf32")
+    expect(page.locator("table.overview tbody tr")).to_have_count(2)
+    page.wait_for_function("location.search === '?text=tf32'")
+    page.get_by_label("Metric").select_option("step_time")
+    expect(page.locator("table.overview thead").first).to_contain_text("Step time")
+    page.reload()
+    expect(page.locator("table.overview tbody tr")).to_have_count(2)
+    expect(page.get_by_label("Metric")).to_have_value("step_time")
+
+
+def test_the_overview_refreshes_itself_with_the_filter_in_force(page: Page) -> None:
+    page.goto("/")
+    page.get_by_label("Search").fill("tf32")
+    expect(page.locator("table.overview tbody tr")).to_have_count(2)
+    with page.expect_response(lambda answer: "text=tf32" in answer.url, timeout=10_000):
+        pass
+    expect(page.locator("table.overview tbody tr")).to_have_count(2)
+    assert page.locator("#live").count() == 1
+
+
+def test_focus_survives_a_refresh(page: Page) -> None:
+    page.goto("/")
+    link = page.get_by_role("rowheader").get_by_role("link").nth(3)
+    link.focus()
+    with page.expect_response(lambda answer: urlsplit(answer.url).path == "/", timeout=10_000):
+        pass
+    page.wait_for_timeout(200)
+    expect(link).to_be_focused()
+
+
+def test_a_lost_connection_is_said_and_the_numbers_stay(new_page: NewPage) -> None:
+    page = new_page(may_fail=True)
+    page.goto("/")
+    rows = page.locator("table.overview tbody tr")
+    expect(rows).to_have_count(len(history.PLANS))
+    page.route("**/*", lambda route: route.abort())
+    expect(page.get_by_text("the service does not answer")).to_be_visible(timeout=15_000)
+    expect(rows).to_have_count(len(history.PLANS))
+    page.unroute("**/*")
+    expect(page.get_by_text("the service does not answer")).to_be_hidden(timeout=15_000)
+
+
+def test_the_history_is_drawn_and_hovering_tells_the_point(page: Page) -> None:
+    open_history(page)
+    expect(page.locator(".plot .point")).to_have_count(40)
+    expect(page.locator(".plot .annotation")).to_have_count(2)
+    spot = page.locator(".plot .point").nth(20).bounding_box()
+    assert spot
+    page.mouse.move(spot["x"] + spot["width"] / 2, spot["y"] + spot["height"] / 2)
+    hover = page.locator(".plot .hoverlayer")
+    expect(hover).to_contain_text(history.revision_name(20)[:10])
+    expect(hover).to_contain_text("token/s")
+    expect(hover).to_contain_text("3 processes")
+    expect(hover).to_contain_text("h200-a")
+
+
+def test_a_click_on_a_point_opens_its_run(page: Page) -> None:
+    open_history(page)
+    spot = page.locator(".plot .point").nth(39).bounding_box()
+    assert spot
+    page.mouse.click(spot["x"] + spot["width"] / 2, spot["y"] + spot["height"] / 2)
+    page.wait_for_url("**/runs/*")
+    expect(page.get_by_role("heading", level=1)).to_contain_text(history.revision_name(39)[:10])
+
+
+def test_a_zoom_goes_to_the_address_and_comes_back(page: Page) -> None:
+    open_history(page)
+    drag(page, 0.25, 0.6)
+    page.wait_for_function("location.search.includes('start=')")
+    zoomed = page.evaluate(f"{AXIS}.range")
+    start, end = query(page)["start"][0], query(page)["end"][0]
+    names = [history.revision_name(number) for number in range(40)]
+    assert 0 < names.index(start) < names.index(end) < 39
+    page.reload()
+    expect(page.locator(DRAWN).first).to_be_visible()
+    restored = page.evaluate(f"{AXIS}.range")
+    assert restored == pytest.approx(zoomed, abs=1.0)
+    step_time = page.get_by_role("link", name="Step time", exact=True)
+    assert f"start={start}" in (step_time.get_attribute("href") or "")
+
+
+def test_a_double_click_forgets_the_zoom(page: Page) -> None:
+    open_history(page)
+    drag(page, 0.25, 0.6)
+    page.wait_for_function("location.search.includes('start=')")
+    box = page.locator(".plot .nsewdrag").first.bounding_box()
+    assert box
+    page.wait_for_timeout(400)  # or plotly takes the drag's end for the first of two clicks
+    page.mouse.dblclick(box["x"] + box["width"] * 0.4, box["y"] + 20)
+    page.wait_for_function("!location.search.includes('start=')")
+
+
+def test_the_axis_by_date_zooms_and_returns_as_well(page: Page) -> None:
+    open_history(page)
+    page.get_by_role("link", name="by date").click()
+    page.wait_for_url("**x=time**")
+    expect(page.locator(DRAWN).first).to_be_visible()
+    drag(page, 0.3, 0.7)
+    page.wait_for_function("location.search.includes('start=')")
+    zoomed = page.evaluate(f"{AXIS}.range.map(end => Date.parse(end))")
+    page.reload()
+    expect(page.locator(DRAWN).first).to_be_visible()
+    restored = page.evaluate(f"{AXIS}.range.map(end => Date.parse(end))")
+    assert restored == pytest.approx(zoomed, abs=60_000)
+
+
+def test_the_other_metrics_of_a_case_are_one_click_away(page: Page) -> None:
+    open_history(page)
+    page.get_by_role("link", name="Peak memory").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("Peak memory of nanogpt")
+    expect(page.locator(DRAWN).first).to_be_visible()
+
+
+def test_a_run_draws_its_steps_and_telemetry_and_filters_its_facts(
+    page: Page, paths: dict[str, str]
+) -> None:
+    page.goto(paths["run"])
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(3)
+    expect(page.get_by_text("What limits it: input")).to_be_visible()
+    page.get_by_label("Filter facts").fill("driver")
+    expect(page.locator("#facts tbody tr:visible")).to_have_count(1)
+    expect(page.locator("#facts")).to_contain_text("580.159.04")
+
+
+def test_the_repro_command_is_copied(new_page: NewPage, paths: dict[str, str]) -> None:
+    page = new_page(permissions=["clipboard-read", "clipboard-write"])
+    page.goto(paths["run"])
+    page.get_by_role("button", name="Copy").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    assert "python -m benchmarks resnet50" in page.evaluate("navigator.clipboard.readText()")
+
+
+def test_the_page_and_its_charts_follow_the_system_into_the_dark(new_page: NewPage) -> None:
+    page = new_page(color_scheme="dark")
+    open_history(page)
+    assert background(page) < 60
+    text = page.evaluate("document.querySelector('.plot .xtick text').style.fill")
+    assert int(str(text).split("(")[1].split(",")[0]) > 120
+    page.emulate_media(color_scheme="light")
+    page.wait_for_function(
+        "document.querySelector('.plot').layout.font.color.match(/\\d+/)[0] < 120"
+    )
+    assert background(page) > 200
+
+
+def test_a_theme_chosen_by_hand_wins_and_is_kept(page: Page) -> None:
+    page.goto("/")
+    assert background(page) > 200
+    button = page.get_by_role("button", name="Theme")
+    button.click()
+    button.click()
+    expect(button).to_have_text("Theme: Dark")
+    assert background(page) < 60
+    page.goto("/jobs")
+    assert background(page) < 60
+    expect(page.get_by_role("button", name="Theme")).to_have_text("Theme: Dark")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_text_has_contrast_enough(new_page: NewPage, scheme: str) -> None:
+    """WCAG AA: 4.5 to 1 between each kind of text and what is behind it."""
+    page = new_page(color_scheme=scheme)
+    page.goto("/")
+    found = page.evaluate(CONTRASTS)
+    assert len(found) > 15
+    assert {name: ratio for name, ratio in found.items() if ratio < 4.5} == {}
+
+
+CONTRASTS = """() => {
+  const probe = document.createElement('span');
+  document.body.append(probe);
+  const channels = (name) => {
+    probe.style.color = `var(--${name})`;
+    return getComputedStyle(probe).color.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  };
+  const light = (name) => {
+    const [r, g, b] = channels(name).map((v) => {
+      v /= 255;
+      return v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
+    });
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const ratios = {};
+  const pairs = { page: ['text', 'muted', 'accent'], surface: ['text', 'muted', 'accent', 'better',
+    'worse', 'mark'], sunken: ['text', 'muted', 'accent'], 'accent-soft': ['accent'],
+    'mark-soft': ['mark', 'text'], 'worse-soft': ['text'], accent: ['surface'] };
+  for (const [behind, fronts] of Object.entries(pairs)) for (const front of fronts) {
+    const [low, high] = [light(front), light(behind)].sort((a, b) => a - b);
+    ratios[`${front} on ${behind}`] = (high + 0.05) / (low + 0.05);
+  }
+  probe.remove();
+  return ratios;
+}"""
+
+
+def test_no_page_scrolls_sideways_on_a_phone(new_page: NewPage, paths: dict[str, str]) -> None:
+    page = new_page(width=360, height=740, has_touch=True, is_mobile=True)
+    wide = {}
+    for name, path in paths.items():
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+        wide[name] = page.evaluate("document.documentElement.scrollWidth")
+    open_history(page)
+    wide["series"] = page.evaluate("document.documentElement.scrollWidth")
+    assert {name: width for name, width in wide.items() if width > 360} == {}
+
+
+def test_the_keyboard_leads_from_the_overview_to_a_run(page: Page) -> None:
+    page.goto("/")
+    page.keyboard.press("Tab")
+    expect(page.get_by_role("link", name="Skip to the content")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#main")).to_be_focused()
+    tab_to(page, "document.activeElement.pathname.startsWith('/series/')")
+    outline = page.evaluate("getComputedStyle(document.activeElement).outlineStyle")
+    assert outline == "solid"
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/series/*")
+    tab_to(page, "document.activeElement.pathname.startsWith('/runs/')")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/runs/*")
+    expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def tab_to(page: Page, condition: str) -> None:
+    """Press Tab until the focused element fits."""
+    for _ in range(80):
+        page.keyboard.press("Tab")
+        if page.evaluate(f"Boolean(document.activeElement.pathname) && {condition}"):
+            return
+    pytest.fail(f"eighty tabs did not lead to where {condition}")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_every_page_opens_without_a_fault(
+    new_page: NewPage, paths: dict[str, str], scheme: str
+) -> None:
+    page = new_page(color_scheme=scheme)
+    for path in paths.values():
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+
+
+def test_hostile_text_runs_nothing(new_page: NewPage, paths: dict[str, str]) -> None:
+    page = new_page()
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.goto(paths["hostile run"])
+    expect(page.get_by_text("The measuring process died by a signal.")).to_be_visible()
+
+
+def test_pages_can_be_read_without_scripts(new_page: NewPage, paths: dict[str, str]) -> None:
+    page = new_page(java_script_enabled=False)
+    page.goto("/?workload=unet")
+    expect(page.locator("table.overview tbody tr")).to_have_count(2)
+    page.get_by_role("rowheader").get_by_role("link").first.click()
+    expect(page.locator("#points")).to_be_visible()
+    assert page.locator("table").last.locator("tbody tr").count() == 40

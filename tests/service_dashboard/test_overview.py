@@ -1,0 +1,105 @@
+"""The overview's rows say what is new, against what, and how sure."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+import pytest
+from builders.series import point, series
+
+from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
+from service.dashboard import environments, overview, tables, words
+
+
+def case(**axes: str) -> Case:
+    return Case(workload="resnet50", preset="full", axes=axes)
+
+
+def test_the_newest_revision_is_held_against_the_one_before() -> None:
+    later = point(2, 0.0).measured_at + timedelta(hours=1)
+    again = point(2, 104.0, measured_at=later)
+    told = overview.change(series(point(1, 50.0), point(2, 100.0), again, point(3, 110.0)))
+    assert told is not None
+    assert told.change == pytest.approx(110 / 104 - 1)
+    assert told.verdict.value == "faster"
+
+
+def test_a_shorter_time_is_a_change_for_the_better() -> None:
+    told = overview.change(series(point(1, 2.0), point(2, 1.0), direction=Direction.LOWER))
+    assert told is not None
+    assert told.change == pytest.approx(0.5)
+
+
+def test_a_first_revision_has_nothing_to_be_compared_with() -> None:
+    assert overview.change(series(point(1, 1.0), point(1, 2.0))) is None
+    assert overview.change(series()) is None
+
+
+def test_a_speed_up_is_over_the_same_input_with_defaults_elsewhere() -> None:
+    plain = series(point(1, 100.0), id="a" * 32, case=case(workers="16"))
+    fast = series(point(1, 650.0), id="b" * 32, case=case(workers="16", precision="bf16"))
+    other = series(point(1, 10.0), id="c" * 32, case=case(workers="2", precision="bf16"))
+    (group,) = overview.groups([fast, other, plain], {})
+    rows = {row.series.id[0]: row for row in group.rows}
+    assert rows["b"].speedup == pytest.approx(6.5)
+    assert rows["a"].is_baseline
+    assert rows["c"].speedup is None
+    assert not rows["c"].is_baseline
+
+
+def test_a_speed_up_in_time_is_the_shorter_time() -> None:
+    slow = series(point(1, 4.0), direction=Direction.LOWER)
+    fast = series(point(1, 2.0), direction=Direction.LOWER, case=case(precision="bf16"))
+    assert overview.speedup(fast, slow) == pytest.approx(2.0)
+
+
+def test_hardware_that_cannot_be_compared_stands_in_groups_of_its_own() -> None:
+    here = series(point(1, 1.0))
+    there = series(point(1, 1.0), comparability={"hw.gpu.name": "NVIDIA B200"})
+    assert len(overview.groups([here, there], {})) == 2
+
+
+def test_rows_climb_the_ladder_and_shared_settings_are_said_once() -> None:
+    cases = [
+        case(pinning="on", precision="bf16", compile="default"),
+        case(pinning="on", precision="bf16"),
+        case(pinning="on", precision="tf32"),
+        case(pinning="on"),
+    ]
+    found = [series(point(1, 1.0), id=str(n) * 32, case=one) for n, one in enumerate(cases)]
+    (group,) = overview.groups(found, {})
+    assert group.shared == {"pinning": "on"}
+    assert [row.series.id[0] for row in group.rows] == ["3", "2", "1", "0"]
+    assert [s.axis for s in words.case_settings(cases[0], group.shared)] == ["precision", "compile"]
+
+
+def test_searching_needs_every_word_and_looks_at_verdicts_too() -> None:
+    verdict = Verdict(bottleneck=Bottleneck.INPUT, confidence="high", sentence="Waits for JPEG.")
+    found = overview.groups([series(point(1, 1.0))], {f"{1:032x}": verdict})
+    assert overview.matching(found, "resnet50 jpeg H200")
+    assert not overview.matching(found, "resnet50 unet")
+
+
+def test_an_environment_change_lists_only_the_facts_that_differ() -> None:
+    points = [point(1, 1.0, environment="a"), point(2, 1.0, environment="b")]
+    facts = {
+        "a": {"sw.torch": "1", "hw.host": "n"},
+        "b": {"sw.torch": "2", "hw.host": "n", "sw.x": "y"},
+    }
+    (change,) = environments.changes(points, facts)
+    assert [(d.fact, d.before, d.after) for d in change.differences] == [
+        ("sw.torch", "1", "2"),
+        ("sw.x", None, "y"),
+    ]
+
+
+def test_a_csv_holds_every_point_in_base_units() -> None:
+    lines = tables.csv_of(series(point(1, 1234.5), point(2, 2.0, low=None, high=None))).splitlines()
+    assert len(lines) == 3
+    assert "1234.5" in lines[1]
+    assert lines[1].endswith("throughput,img/s")
+
+
+def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
+    assert words.flag("full.tail").startswith("In the pass with input: Some steps")
+    assert "no explanation" in words.flag("something_new")

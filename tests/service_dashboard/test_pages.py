@@ -1,0 +1,358 @@
+"""Every page answers with what it promises, escapes what it shows, and asks no other host."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from html.parser import HTMLParser
+
+import pytest
+from builders import history
+from builders.seeded import Seeded
+from fastapi.testclient import TestClient
+
+from service.database import Database
+from service.models import SeriesRow
+
+INTERNAL = ("/", "#", "data:")
+LOADING = {"src", "href", "action", "hx-get", "poster", "data"}
+
+
+class Page(HTMLParser):
+    """What a page refers to, which scripts and styles stand in it, and its ids."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.links: list[str] = []
+        self.ids: list[str] = []
+        self.inline: list[str] = []
+        self.labelled: list[str] = []
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        told = dict(attrs)
+        self.links += [value for name, value in attrs if name in LOADING and value]
+        self.inline += [name for name in told if name.startswith("on") or name == "style"]
+        code = tag == "script" and "src" not in told and told.get("type") != "application/json"
+        if code or tag == "style":
+            self.inline.append(tag)
+        if "id" in told:
+            self.ids.append(told["id"] or "")
+        self.labelled += (told.get("aria-labelledby") or "").split()
+
+
+@pytest.fixture(scope="session")
+def series_id(seeded: Seeded) -> str:
+    database = Database(f"sqlite:///{seeded.path}")
+    key = history.PLANS[9].case.key
+    with database.reading() as session:
+        found = session.query(SeriesRow).filter_by(case_key=key, metric="throughput").one().id
+    database.close()
+    return found
+
+
+@pytest.fixture(scope="session")
+def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
+    ids = seeded.ids
+    newest, before = history.revision_name(39), history.revision_name(38)
+    return {
+        "overview": "/",
+        "overview of a time": "/?metric=step_time",
+        "series": f"/series/{series_id}",
+        "series by date": f"/series/{series_id}?x=time&last=all&zero=true",
+        "run": f"/runs/{ids['latest:' + history.PLANS[5].case.key]}",
+        "run without input": f"/runs/{ids['latest:' + history.PLANS[5].case.key]}?during=synth",
+        "run on a CPU": f"/runs/{ids['latest:' + history.PLANS[-1].case.key]}",
+        "run that failed": f"/runs/{ids['oom']}",
+        "hostile run": f"/runs/{ids['hostile']}",
+        "late run": f"/runs/{ids['late']}",
+        "jobs": "/jobs",
+        "failed jobs": "/jobs?state=failed",
+        "job": f"/jobs/{ids['running']}",
+        "comparison": f"/compare?baseline={before}&contender={newest}",
+        "suite comparison": f"/compare?baseline={before}&contender={newest}&suite=smoke",
+        "no comparison": "/compare",
+        "workers": "/workers",
+        "schedules": "/schedules",
+        "nowhere": "/nowhere",
+    }
+
+
+NAMES = (
+    "overview",
+    "overview of a time",
+    "series",
+    "series by date",
+    "run",
+    "run without input",
+    "run on a CPU",
+    "run that failed",
+    "hostile run",
+    "late run",
+    "jobs",
+    "failed jobs",
+    "job",
+    "comparison",
+    "suite comparison",
+    "no comparison",
+    "workers",
+    "schedules",
+    "nowhere",
+)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_page_is_well_made_and_asks_no_other_host(
+    pages: TestClient, addresses: dict[str, str], name: str
+) -> None:
+    answer = pages.get(addresses[name])
+    assert answer.status_code == (404 if name == "nowhere" else 200), answer.text[:500]
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    page = Page(answer.text)
+    assert [link for link in page.links if not link.startswith(INTERNAL)] == []
+    assert [link for link in page.links if link.startswith("//")] == []
+    assert page.inline == []
+    assert len(page.ids) == len(set(page.ids))
+    assert set(page.labelled) <= set(page.ids)
+    assert answer.text.count("<h1") == 1
+    assert 'href="#main"' in answer.text
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "nowhere"])
+def test_every_link_of_a_page_leads_somewhere(
+    pages: TestClient, addresses: dict[str, str], name: str
+) -> None:
+    links = {link.partition("#")[0] for link in Page(pages.get(addresses[name]).text).links}
+    for link in sorted(links - {""})[:60]:
+        assert pages.get(link).status_code == 200, link
+
+
+def test_the_overview_tells_value_change_cause_and_what_runs(pages: TestClient) -> None:
+    text = pages.get("/").text.replace("\u00a0", " ")
+    assert "NVIDIA H200" in text
+    assert "Intel Xeon Platinum 8481C · 2 cores" in text
+    assert 'class="tone tone-worse"' in text
+    assert "▼" in text
+    assert 'class="tone tone-better"' in text
+    assert re.search(r">8\.\d\d\u00d7<", text)  # speed-up of the fastest nanogpt
+    assert "process 2 of 3" in text
+    assert "Input" in text
+    assert text.count('class="spark"') == len(history.PLANS)
+
+
+def test_the_overview_is_filtered_by_its_address(pages: TestClient) -> None:
+    only = pages.get("/", params={"workload": "unet", "hardware": "NVIDIA H200"}).text
+    assert only.count('class="spark"') == 2
+    searched = pages.get("/", params={"text": "tf32 nanogpt"}).text
+    assert searched.count('class="spark"') == 1
+    assert "Nothing matches" in pages.get("/", params={"text": "no such thing"}).text
+
+
+def test_htmx_gets_only_the_part_that_changes(pages: TestClient) -> None:
+    for path in ("/", "/jobs", "/workers"):
+        part = pages.get(path, headers={"HX-Request": "true"})
+        assert part.text.lstrip().startswith('<div id="live"')
+        assert "<html" not in part.text
+        assert part.headers["vary"] == "HX-Request"
+
+
+def test_a_newcomer_is_told_what_to_type(empty_pages: TestClient) -> None:
+    text = empty_pages.get("/").text
+    assert "throughline submit smoke --wait" in text
+    assert "make up" in text
+    assert "throughline worker" in empty_pages.get("/workers").text
+    assert "throughline submit" in empty_pages.get("/jobs").text
+    assert empty_pages.get("/compare").status_code == 200
+    assert empty_pages.get("/schedules").status_code == 200
+
+
+def test_a_history_lists_its_points_and_what_changed_around_it(
+    pages: TestClient, series_id: str
+) -> None:
+    text = pages.get(f"/series/{series_id}").text
+    assert "570.172.08" in text
+    assert "580.159.04" in text
+    assert history.revision_name(39)[:10] in text
+    assert f"/api/v1/series/{series_id}/points" in text
+    assert 'aria-current="page">Throughput<' in text
+    assert "Peak memory" in text
+
+
+def test_links_of_a_history_keep_what_was_chosen(pages: TestClient, series_id: str) -> None:
+    start, end = history.revision_name(30), history.revision_name(35)
+    text = pages.get(f"/series/{series_id}?x=time&last=50&start={start}&end={end}").text
+    siblings = re.findall(r'href="(/series/[0-9a-f]+\?[^"]*)" data-keep', text)
+    assert siblings
+    assert all(f"start={start}&amp;end={end}" in link and "x=time" in link for link in siblings)
+
+
+def test_a_history_downloads_as_csv(pages: TestClient, series_id: str) -> None:
+    answer = pages.get(f"/series/{series_id}/points.csv")
+    assert answer.headers["content-type"].startswith("text/csv")
+    rows = list(csv.DictReader(answer.text.splitlines()))
+    assert len(rows) == 12
+    assert float(rows[-1]["value"]) == pytest.approx(519_634 * 1.012 * 0.937 * 0.996, rel=0.02)
+
+
+def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["run"]).text.replace("\u00a0", " ")
+    for said in (
+        "Throughput without input",
+        "Input stall",
+        "9.40 GiB",
+        "What limits it: input",
+        "waiting for input",
+        "Device telemetry",
+        "software power cap",
+        "python -m benchmarks resnet50",
+        "580.159.04",
+        "power_capped",
+        "Raw JSON",
+    ):
+        assert said in text
+    assert text.count("data-chart") == 3
+
+
+def test_a_run_on_a_cpu_says_that_there_is_no_telemetry(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    assert "No telemetry was taken" in pages.get(addresses["run on a CPU"]).text
+
+
+def test_a_failed_run_gives_its_reason_and_its_log(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["run that failed"]).text
+    assert "Out of memory" in text
+    assert "try a smaller batch" in text
+    assert "torch.OutOfMemoryError" in text
+    assert "data-chart" not in text
+
+
+def test_a_late_result_is_shown_as_not_counted(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    assert "Not counted" in pages.get(addresses["late run"]).text
+
+
+@pytest.mark.parametrize("name", ["hostile run", "jobs", "failed jobs"])
+def test_hostile_text_is_shown_and_never_obeyed(
+    pages: TestClient, addresses: dict[str, str], name: str
+) -> None:
+    text = pages.get(addresses[name]).text
+    assert "<script>alert" not in text
+    assert "<img src=x" not in text
+    assert "&lt;script&gt;alert" in text
+
+
+def test_hostile_addresses_are_not_echoed_as_markup(pages: TestClient) -> None:
+    hostile = '"><script>alert(1)</script>'
+    for path in ("/", "/jobs", "/compare"):
+        names = ("text", "workload", "metric", "baseline", "contender", "before")
+        text = pages.get(path, params=dict.fromkeys(names, hostile)).text
+        assert "<script>alert" not in text
+
+
+def test_a_job_shows_its_attempts_and_progress_until_it_is_over(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["job"]).text.replace("\u00a0", " ")
+    assert "No heartbeat came before the lease expired." in text
+    assert 'value="0.54"' in text
+    assert 'hx-trigger="every 2s"' in text
+    failed = re.search(r'href="(/jobs/[0-9a-f]+)"', pages.get("/jobs?state=failed").text)
+    assert failed
+    over = pages.get(failed[1]).text
+    assert "hx-trigger" not in over
+    assert "Open its result" in over
+
+
+def test_jobs_are_paged_without_losing_or_repeating_any(pages: TestClient) -> None:
+    seen: list[str] = []
+    path: str | None = "/jobs"
+    while path:
+        text = pages.get(path).text
+        seen += re.findall(r'<tr id="job-([0-9a-f]+)"', text)
+        older = re.search(r'href="([^"]+)">Older', text)
+        path = older[1].replace("&amp;", "&") if older else None
+    assert len(seen) == len(set(seen)) == 12 * len(history.PLANS) + 9
+    assert seen == sorted(seen, reverse=True)
+
+
+def test_a_comparison_puts_what_got_slower_first(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["comparison"]).text
+    rows = text[text.index("<tbody>") :].split("<tr>")
+    assert "slower" in rows[1]
+    assert "nanogpt" in rows[1]
+
+
+def test_a_comparison_with_an_unknown_revision_says_so(pages: TestClient) -> None:
+    text = pages.get("/compare?baseline=nope&contender=gone").text
+    assert "nope and gone are not among the newest revisions" in text
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "said"),
+    [
+        ("/nowhere", 404, "Nothing is kept at this address"),
+        ("/series/none", 404, "There is no such series"),
+        ("/runs/none", 404, "There is no such result"),
+        ("/jobs/none", 404, "There is no such job"),
+        ("/jobs?state=dancing", 422, "state"),
+        ("/series/none?page=0", 422, "page"),
+    ],
+)
+def test_an_error_outside_the_api_is_a_page_with_one_sentence(
+    pages: TestClient, path: str, status: int, said: str
+) -> None:
+    answer = pages.get(path)
+    assert answer.status_code == status
+    assert answer.headers["content-type"] == "text/html; charset=utf-8"
+    assert said in answer.text
+    assert "Go to the overview" in answer.text
+
+
+def test_an_error_inside_the_api_stays_a_problem_document(pages: TestClient) -> None:
+    answer = pages.get("/api/v1/series/none")
+    assert answer.status_code == 404
+    assert answer.headers["content-type"] == "application/problem+json"
+
+
+def test_assets_are_compressed_and_kept_for_good(pages: TestClient) -> None:
+    html = pages.get("/").text
+    style = re.search(r'href="(/assets/[0-9a-f]{16}/app\.css)"', html)
+    assert style
+    answer = pages.get(style[1])
+    assert "immutable" in answer.headers["cache-control"]
+    assert answer.headers["content-encoding"] == "gzip"
+    plain = pages.get(style[1], headers={"Accept-Encoding": "identity"})
+    assert "content-encoding" not in plain.headers
+    assert plain.content == answer.content
+
+
+def test_an_asset_of_an_older_version_leads_to_the_present_one(pages: TestClient) -> None:
+    answer = pages.get("/assets/0000000000000000/app.js", follow_redirects=False)
+    assert answer.status_code == 307
+    assert pages.get(answer.headers["location"]).status_code == 200
+    assert pages.get("/assets/0000000000000000/secrets.txt").status_code == 404
+
+
+def test_plotly_comes_from_the_installed_package(pages: TestClient, series_id: str) -> None:
+    html = pages.get(f"/series/{series_id}").text
+    script = re.search(r'src="(/assets/[0-9a-f]{16}/plotly\.min\.js)"', html)
+    assert script
+    body = pages.get(script[1]).content
+    assert b"plotly.js v" in body[:200]
+    assert len(gzip.compress(body, 1)) < 2_500_000
+
+
+def test_reading_pages_changes_nothing(pages: TestClient, seeded: Seeded) -> None:
+    before = seeded.path.read_bytes()
+    for path in ("/", "/jobs", "/workers", "/schedules", "/compare"):
+        pages.get(path)
+    assert seeded.path.read_bytes() == before
