@@ -13,24 +13,31 @@ from benchmarks.contracts import JobState
 from cli.answers import RowView
 from service.dashboard import formats
 
-_INTERVALS = {"within_run": "within the run", "replicates": "between processes"}
-"""What the interval rests on; only the latter says where the next run will fall."""
+ROOMY = 100
+"""Columns of a terminal from which on peak memory has room beside the rest."""
+_BASIS = {
+    "within_run": "within the run: how steady this one process was, not where the next will fall",
+    "replicates": "between processes: where the next one will fall",
+}
+"""What an interval rests on."""
 
 
 def show(rows: Sequence[RowView], console: Console) -> None:
-    """Print the table, and below it each failure with its reason."""
+    """Print the table, what its intervals rest on, and each failure with its reason."""
+    wide = console.width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("workload", no_wrap=True)
-    table.add_column("case")
-    table.add_column("throughput", justify="right")
-    table.add_column("95 % interval")
-    table.add_column("vs fp32 eager", justify="right")
-    table.add_column("limited by")
-    table.add_column("peak memory", justify="right")
-    table.add_column("status")
+    table.add_column("case", min_width=22)
+    table.add_column("throughput, 95 %", justify="right", no_wrap=True)
+    table.add_column("vs fp32", justify="right", no_wrap=True)
+    table.add_column("limited by", no_wrap=True)
+    if wide:
+        table.add_column("peak memory", justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, rows))
+        table.add_row(*_cells(row, rows)[: len(table.columns)])
     console.print(table)
+    for basis in dict.fromkeys(row.throughput.interval for row in rows if row.throughput):
+        if basis in _BASIS:
+            console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
     for row in rows:
         if row.reason:
             line = f"{row.case.key}: {row.reason}"
@@ -38,24 +45,22 @@ def show(rows: Sequence[RowView], console: Console) -> None:
 
 
 def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
-    """One line of the table."""
+    """One line of the table; where there is no figure, what became of the case instead."""
     axes = " ".join(f"{axis}={value}" for axis, value in sorted(row.case.axes.items()))
-    rate, spread = formats.DASH, ""
-    if row.throughput is not None:
-        estimate = row.throughput
-        rate = formats.quantity(estimate.value, row.unit)
-        half_width = formats.half_width(estimate.value, estimate.low, estimate.high, row.unit)
-        spread = f"{half_width} {_INTERVALS.get(estimate.interval, 'none')}".strip()
-    good = row.state is JobState.SUCCEEDED
+    name = f"{row.case.workload}:{row.case.preset} {axes}".strip()
+    if row.throughput is None:
+        good = row.state is JobState.SUCCEEDED or row.status is None
+        said = Text(row.status or row.state.value, style="" if good else "red")
+        return name, said, "", "", ""
+    estimate = row.throughput
+    rate = formats.quantity(estimate.value, row.unit)
+    spread = formats.half_width(estimate.value, estimate.low, estimate.high, row.unit)
     return (
-        f"{row.case.workload}:{row.case.preset}",
-        axes or "all defaults",
-        rate,
-        spread,
+        name,
+        f"{rate} {spread:>8}",
         _speedup(row, among),
         row.bottleneck or formats.DASH,
         formats.DASH if row.peak_memory_b is None else formats.quantity(row.peak_memory_b, "B"),
-        Text(row.status or row.state.value, style="green" if good else "red"),
     )
 
 

@@ -87,7 +87,8 @@ def test_up_once_measures_the_suite_and_prints_its_table(throughline: Run) -> No
         assert table.count(workload) == 2
     assert table.count("2.00\u00d7") == 3
     assert "4,000 img/s" in table
-    assert "± 1.0 % within the run" in table
+    assert "± 1.0 %" in table
+    assert "95 % interval within the run" in table
     assert "3 GiB" in table
     assert re.search(r"Dashboard: http://127\.0\.0\.1:\d+/", done.stderr)
 
