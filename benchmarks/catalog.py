@@ -55,6 +55,9 @@ class AxisEntry:
     """Each value with one line that explains it."""
     pattern: str | None = None
     """Further values that are accepted, as a regular expression over the whole value."""
+    role: str = "step"
+    """``step``: how the step is computed; ``input``: what feeds it and how much. A speed-up is told
+    against the case with the same input and PyTorch's defaults for the step."""
     needs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
 
@@ -112,6 +115,7 @@ def axes() -> Mapping[str, AxisEntry]:
             told["DEFAULT"],
             told["VALUES"],
             told.get("PATTERN"),
+            told.get("ROLE", "step"),
             told.get("NEEDS", {}),
         )
     return entries
@@ -151,6 +155,13 @@ def normalise(case: Case, device: str | None = None) -> Case:
 def settings(case: Case) -> dict[str, str]:
     """The value of ``case`` on every axis, defaults included."""
     return {name: case.axes.get(name, axis.default) for name, axis in axes().items()}
+
+
+def baseline(case: Case) -> Case:
+    """The case that a speed-up is told against: the same input, fp32 eager, nothing tuned."""
+    inputs = {name for name, axis in axes().items() if axis.role == "input"}
+    kept = {name: value for name, value in case.axes.items() if name in inputs}
+    return case.model_copy(update={"axes": kept})
 
 
 def _checked(name: str, value: str) -> str:

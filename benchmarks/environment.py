@@ -14,6 +14,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.contracts import Environment
+from benchmarks.processors import usable_cpus
 
 _PACKAGES = ("numpy", "pillow", "triton", "pytorch-triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 """Named one by one beside the digest over all, because they explain changes of speed."""
@@ -48,7 +49,7 @@ def _hardware(device: torch.device) -> Iterator[tuple[str, str]]:
     yield "arch", platform.machine()
     yield "cpu.model", _cpu_model()
     yield "cpu.count", str(os.cpu_count())
-    yield "cpu.usable", str(_usable_cpus())
+    yield "cpu.usable", str(usable_cpus())
     yield "cpu.governor", _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     yield "memory_b", str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     yield "numa_nodes", str(len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1)
@@ -141,15 +142,6 @@ def _git(folder: Path, *words: str) -> str:
     except (OSError, subprocess.TimeoutExpired):
         return ""
     return asked.stdout.strip() if asked.returncode == 0 else ""
-
-
-def _usable_cpus() -> int:
-    """CPUs that this process may use: its affinity, cut to the control group's quota."""
-    affinity = len(os.sched_getaffinity(0))
-    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
-    if not (quota.isdigit() and period.isdigit()):
-        return affinity
-    return max(1, min(affinity, round(int(quota) / int(period))))
 
 
 def _cpu_model() -> str:

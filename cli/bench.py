@@ -12,7 +12,7 @@ from rich.table import Table
 from benchmarks.contracts import Result, Sample, Status
 from benchmarks.measure.merge import merge
 from cli.exits import Exit, Stop
-from service.dashboard import formats
+from service import formats
 from service.summary import summarise
 from worker.settings import Settings, child_environment
 

@@ -13,7 +13,7 @@ from cli.answers import ChangeView, ComparisonView, Estimate
 from cli.exits import Exit
 from cli.form import Form
 from cli.service_client import ServiceClient, read
-from service.dashboard import formats
+from service import formats
 
 _COLOUR = {"faster": "green", "slower": "red"}
 

@@ -10,7 +10,7 @@ from rich.table import Table
 
 from cli.answers import JobView
 from cli.service_client import ServiceClient
-from service.dashboard import formats
+from service import formats
 
 
 def show_list(

@@ -14,7 +14,7 @@ from rich.text import Text
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.contracts import Progress as CaseProgress
 from cli.answers import JobView, SubmissionView
-from service.dashboard import formats
+from service import formats
 
 _QUIET_S = 10.0
 """A case that goes on says so this often in plain lines."""

@@ -12,7 +12,7 @@ from rich.table import Table
 from cli import wanted
 from cli.answers import ScheduleView
 from cli.service_client import ServiceClient
-from service.dashboard import formats
+from service import formats
 
 
 @dataclass(frozen=True)

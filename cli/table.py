@@ -11,7 +11,7 @@ from rich.text import Text
 
 from benchmarks.contracts import JobState
 from cli.answers import RowView
-from service.dashboard import formats
+from service import formats
 
 ROOMY = 100
 """Columns of a terminal from which on peak memory has room beside the rest."""

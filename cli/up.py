@@ -19,7 +19,7 @@ from cli.exits import Exit
 from cli.revision import Version
 from cli.service_client import ServiceClient, read
 from cli.state import StateFolder
-from service.dashboard import formats
+from service import formats
 
 _LOOK_S = 1.0
 

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Sequence
 
 from benchmarks.contracts import Case
+from service import formats
 from service.comparison import Change, Ratio
-from service.dashboard import formats
 from service.report import Report, Row
 from service.results import SeriesPoint
 from service.summary import Summary

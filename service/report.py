@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
+from benchmarks import catalog
 from benchmarks.contracts import Case, Result, Status
 from service import comparison, results
 from service.comparison import Change, Ratio
@@ -16,8 +17,6 @@ from service.submissions import load_submission
 from service.summary import Summary, summarise
 
 METRIC = "throughput"
-_RUNGS = frozenset({"precision", "compile", "layout", "optimizer"})
-"""Axes that the baseline leaves alone: a case with none of them is plain fp32 eager."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,30 +125,22 @@ def _summary(result: Result | None, metric: str) -> tuple[Summary, str] | None:
 
 
 def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
-    baseline = _baseline(own, list(among))
+    baseline = _baseline(own, among)
     if baseline is None or baseline.id == own.id:
         return None
     contender, base = _point(own), _point(baseline)
     return comparison.ratio(contender, base) if contender and base else None
 
 
-def _baseline(own: StoredResult, among: Sequence[StoredResult]) -> StoredResult | None:
-    """The fp32 eager result to compare with: the same loader if there is one, else the plainest."""
-    case = own.result.case
-    rest = {axis: value for axis, value in case.axes.items() if axis not in _RUNGS}
-    candidates = [
-        other
-        for other in among
-        if (other.result.case.workload, other.result.case.preset) == (case.workload, case.preset)
-        and not _RUNGS & other.result.case.axes.keys()
-        and other.result.status is Status.OK
-        and other.result.environment.comparability() == own.result.environment.comparability()
-    ]
-    return min(
-        candidates,
-        key=lambda other: (other.result.case.axes != rest, len(other.result.case.axes), other.id),
-        default=None,
-    )
+def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
+    """The fp32 eager result with the same input, on comparable hardware."""
+    wanted = catalog.baseline(own.result.case)
+    here = own.result.environment.comparability()
+    for other in among:
+        same = other.result.case == wanted and other.result.status is Status.OK
+        if same and other.result.environment.comparability() == here:
+            return other
+    return None
 
 
 def _point(stored: StoredResult) -> SeriesPoint | None:

@@ -12,6 +12,8 @@ from typing import Annotated
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from benchmarks.processors import usable_cpus
+
 Positive = Annotated[float, Field(gt=0)]
 
 
@@ -98,13 +100,3 @@ def child_environment(settings: Settings) -> dict[str, str]:
 def visible_devices() -> str | None:
     """CUDA_VISIBLE_DEVICES as this process got it."""
     return os.environ.get("CUDA_VISIBLE_DEVICES")
-
-
-def usable_cpus() -> int:
-    """CPUs that this process may use, by affinity and by its cgroup's quota."""
-    allowed = len(os.sched_getaffinity(0))
-    try:
-        quota, period = Path("/sys/fs/cgroup/cpu.max").read_text(encoding="ascii").split()
-        return max(1, min(allowed, int(quota) // int(period)))
-    except (OSError, ValueError):  # no cgroup v2 here, or its quota is "max"
-        return allowed

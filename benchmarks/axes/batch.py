@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from benchmarks.workload import Recipe
 
+ROLE = "input"
 DEFAULT = "preset"
 VALUES = {"preset": "as the workload's preset says"}
 PATTERN = "[1-9][0-9]{0,5}"

@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from benchmarks.workload import Recipe
 
+ROLE = "input"
 DEFAULT = "off"
 VALUES = {
     "off": "pageable batches, blocking copies",

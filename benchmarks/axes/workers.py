@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from benchmarks.workload import Recipe
 
+ROLE = "input"
 DEFAULT = "0"
 VALUES = {
     "0": "the training process reads its own input",

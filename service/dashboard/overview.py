@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from benchmarks.contracts import Case, Direction, Verdict
+from benchmarks import catalog
+from benchmarks.contracts import Direction, Verdict
+from service import formats
 from service.comparison import Change, compare, ratio
-from service.dashboard import formats, words
+from service.dashboard import words
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
 from service.results import Series, SeriesPoint
-
-INPUT_AXES = frozenset({"workers", "pinning", "batch"})
-"""A case's baseline has the same input and batch, and PyTorch's defaults on every other axis."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,12 +62,6 @@ def speedup(series: Series, baseline: Series | None) -> float | None:
     return found.value if series.direction is Direction.HIGHER else 1 / found.value
 
 
-def baseline_key(case: Case) -> str:
-    """Name the case that this one is held against."""
-    axes = {axis: value for axis, value in case.axes.items() if axis in INPUT_AXES}
-    return Case(workload=case.workload, preset=case.preset, axes=axes).key
-
-
 def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Group]:
     """Sort series into groups, simple cases first, and hold each against its baseline."""
     members: dict[tuple[str, str, str], list[Series]] = {}
@@ -99,7 +92,9 @@ def _shared(series: Sequence[Series]) -> dict[str, str]:
 def _rows(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> tuple[Row, ...]:
     by_case = {one.case.key: one for one in series}
     ordered = sorted(series, key=lambda one: words.rank(one.case))
-    return tuple(_row(one, by_case.get(baseline_key(one.case)), verdicts) for one in ordered)
+    return tuple(
+        _row(one, by_case.get(catalog.baseline(one.case).key), verdicts) for one in ordered
+    )
 
 
 def _row(series: Series, baseline: Series | None, verdicts: Mapping[str, Verdict]) -> Row:

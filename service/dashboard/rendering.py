@@ -9,7 +9,8 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from service.dashboard import assets, figures, formats, words
+from service import formats
+from service.dashboard import assets, figures, words
 
 _TITLES = {
     400: "That request was not understood",

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from markupsafe import Markup
 
 from benchmarks.contracts import Direction, Pass, Result, Sample
-from service.dashboard import formats, words
+from service import formats
+from service.dashboard import words
 from service.dashboard.figures import PassName
 from service.dashboard.queries import MetricValue
 from service.dashboard.sparkline import stacked_bar

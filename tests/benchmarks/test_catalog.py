@@ -94,3 +94,12 @@ def test_what_needs_a_gpu_is_refused_on_a_cpu_and_left_open_without_a_device(
     assert catalog.normalise(case(**axes)).axes == axes
     with pytest.raises(catalog.Refused, match="needs device=cuda, and this worker has device=cpu"):
         catalog.normalise(case(**axes), "cpu")
+
+
+def test_a_speedup_is_told_against_the_same_input_with_nothing_tuned() -> None:
+    tuned = case(workers="16", pinning="on", batch="64", precision="bf16", compile="default")
+    assert catalog.baseline(tuned) == case(workers="16", pinning="on", batch="64")
+
+
+def test_a_case_on_an_axis_that_was_since_removed_still_has_a_baseline() -> None:
+    assert catalog.baseline(case(retired="on", workers="2")) == case(workers="2")

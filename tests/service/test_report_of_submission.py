@@ -62,11 +62,12 @@ def test_a_report_gives_each_case_its_rate_speedup_and_limit(
     assert (waiting["state"], waiting["status"]) == ("queued", None)
 
 
-def test_a_case_without_its_loaders_baseline_takes_the_plainest(
+def test_a_speedup_over_a_case_with_another_loader_is_not_told(
     client: TestClient, hand: Hand
 ) -> None:
     told = report(client, measure(hand, "r1", 100.0, 200.0, 300.0, 50.0)).json()
-    assert told["rows"][2]["speedup"]["value"] == pytest.approx(3)
+    assert told["rows"][1]["speedup"]["value"] == pytest.approx(2)
+    assert told["rows"][2]["speedup"] is None, "no fp32 eager case with its loader"
     assert told["rows"][3]["speedup"] is None, "the U-Net has no baseline here"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.dashboard import formats
+from service import formats
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

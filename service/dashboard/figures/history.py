@@ -10,7 +10,8 @@ from typing import Literal
 
 import numpy as np
 
-from service.dashboard import formats, words
+from service import formats
+from service.dashboard import words
 from service.dashboard.figures.frame import CONFIG, Figure, axis, decimate, frame, value_axis
 from service.results import Series, SeriesPoint
 

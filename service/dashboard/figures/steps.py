@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from benchmarks.contracts import Pass, Replicate, Result
-from service.dashboard import formats
+from service import formats
 from service.dashboard.figures.frame import (
     CONFIG,
     MOST_POINTS,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.contracts import Result, Telemetry
-from service.dashboard import formats
+from service import formats
 from service.dashboard.figures.frame import (
     CONFIG,
     Figure,
