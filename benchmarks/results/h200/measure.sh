@@ -18,8 +18,12 @@ cd "$root"
 "$python" -m cli migrate
 "$python" -m cli serve --port 8790 >"$out/service.log" 2>&1 & service=$!
 "$python" -m cli worker --name h200 >"$out/worker.log" 2>&1 & worker=$!
-trap 'kill -INT $worker $service 2>/dev/null; wait' EXIT
+# Not SIGINT: a shell that is not interactive starts its background processes deaf to it.
+trap 'kill -TERM $worker $service 2>/dev/null; wait' EXIT
+up() { "$python" -c "import urllib.request as u; u.urlopen('$THROUGHLINE_URL/api/v1/health')" 2>/dev/null; }
+for _ in $(seq 60); do up && break; sleep 1; done
 
-"$python" -m cli submit ladder --wait --json >"$out/ladder.json" 2>"$out/ladder.log" || echo "a case failed: see ladder.json"
+"$python" -m cli submit ladder --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
+  echo "Not every case was measured: see $out/ladder.json."
 "$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl"
 "$python" -m benchmarks.measure.fidelity >"$out/fidelity.jsonl"
