@@ -10,7 +10,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from benchmarks.contracts import Result, Sample, Status
-from benchmarks.measure.merge import merge
+from benchmarks.merge import merge
 from cli.exits import Exit, Stop
 from service import formats
 from service.summary import summarise

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.contracts import JobSpec, Progress, Result, Status
-from benchmarks.measure.merge import merge
+from benchmarks.merge import merge
 from worker.child import Child, Ending, Exit, Limits
 from worker.heartbeat import Cause
 from worker.nvml import Gauge

@@ -37,11 +37,11 @@ from benchmarks.measure.estimate import StopRule, block_length, summarise
 from benchmarks.measure.failures import classify
 from benchmarks.measure.loop import StepTimes
 from benchmarks.measure.marks import drain
-from benchmarks.measure.merge import samples
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
-from benchmarks.measure.verdict import judge
 from benchmarks.measure.warmup import WarmupRule
+from benchmarks.merge import samples
+from benchmarks.verdict import judge
 from benchmarks.workload import Batch, Context, Recipe
 
 CLOCK_AGREEMENT = 0.005

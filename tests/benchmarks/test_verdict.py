@@ -4,7 +4,7 @@ import pytest
 from builders.measured import a_pass, a_replicate
 
 from benchmarks.contracts import Bottleneck, Pass, Verdict
-from benchmarks.measure.verdict import input_stall, judge
+from benchmarks.verdict import input_stall, judge
 
 
 def verdict(full: Pass, synth: Pass) -> Verdict:

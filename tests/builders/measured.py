@@ -15,8 +15,8 @@ from benchmarks.contracts import (
     Warmup,
     Window,
 )
-from benchmarks.measure.merge import samples
-from benchmarks.measure.verdict import judge
+from benchmarks.merge import samples
+from benchmarks.verdict import judge
 
 BATCH = 100
 STEPS = 50

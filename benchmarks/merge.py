@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
-from benchmarks.measure.verdict import input_stall, judge
+from benchmarks.verdict import input_stall, judge
 
 _HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
 
