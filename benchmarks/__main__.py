@@ -70,23 +70,26 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
     from_s = time.perf_counter()
-    import torch  # noqa: PLC0415 - seconds that a mistyped name need not wait for
-
+    # Seconds for torch, which a mistyped name need not wait for.
+    from benchmarks.measure.device import choose  # noqa: PLC0415
     from benchmarks.measure.progress import Reporter  # noqa: PLC0415
     from benchmarks.measure.session import Request, measure  # noqa: PLC0415
     from benchmarks.workload import Context  # noqa: PLC0415
 
     import_s = time.perf_counter() - from_s
-    device = torch.device(options.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    if device.type == "cuda" and device.index is None:
-        device = torch.device("cuda", 0)
-    context = Context(device=device, cache=_cache(), data_root=options.data_root, seed=options.seed)
+    context = Context(
+        device=choose(options.device),
+        cache=cache_folder(),
+        data_root=options.data_root,
+        seed=options.seed,
+    )
     request = Request(case, protocol, context, import_s)
     with Reporter(options.events_fd, case.key) as reporter:
         return measure(request, reporter).model_dump_json()
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where input files are made once."""
     named = os.environ.get("THROUGHLINE_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(home) / "throughline"

@@ -285,7 +285,6 @@ class Environment(Contract):
 COMPARABILITY = (
     "hw.device",
     "hw.gpu.name",
-    "hw.gpu.mig",
     "hw.cpu.model",
     "hw.cpu.usable",
     "sw.data",
@@ -338,6 +337,11 @@ class Pass(Contract):
     """Share of steps at whose start the device had already finished everything: host too slow."""
     wall_s: Seconds
     """The pass by the host's clock; disagreement with the events is flagged."""
+    slow_steps: Count = 0
+    """Steps that took more than 1.5 times the median."""
+    cpu_pressure: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    """Share of the pass in which some task of the node waited for a CPU; None where the kernel
+    does not tell."""
     step_trace: Trace
     stall_trace: Trace
     copy_trace: Trace
@@ -382,6 +386,8 @@ class Replicate(Contract):
     peak_memory_b: Count
     """Most bytes the allocator held for tensors; on a CPU the process's peak resident set."""
     reserved_memory_b: Count = 0
+    allocator_retries: Count = 0
+    """Times that the allocator had to give memory back to the driver and try again."""
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     """warmup_incomplete, clock_mismatch, tail ...: nothing is dropped, everything is said."""

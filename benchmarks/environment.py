@@ -18,7 +18,10 @@ from benchmarks.processors import usable_cpus
 
 _PACKAGES = ("numpy", "pillow", "triton", "pytorch-triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 """Named one by one beside the digest over all, because they explain changes of speed."""
-_VARIABLES = ("CUDA_", "CUDNN_", "NCCL_", "PYTORCH_", "TORCH_", "OMP_", "MKL_", "KMP_", "MALLOC_")
+_VARIABLES = (
+    *("CUDA_", "CUDNN_", "CUBLAS_", "NCCL_", "NVIDIA_", "PYTORCH_", "TORCH_", "TORCHINDUCTOR_"),
+    *("TRITON_", "OMP_", "GOMP_", "MKL_", "KMP_", "MALLOC_", "LD_PRELOAD"),
+)
 """Variables of the environment that change speed begin so."""
 _PRIVATE = ("CACHE", "TOKEN", "SECRET", "PASSWORD", "KEY")
 """Such variables differ on every run or must not leave the machine."""
@@ -84,7 +87,7 @@ def _nvml(uuid: str) -> Iterator[tuple[str, str]]:
         "gpu.max_sm_clock_hz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(gpu, 1) * 10**6,
         "gpu.max_memory_clock_hz": lambda: pynvml.nvmlDeviceGetMaxClockInfo(gpu, 2) * 10**6,
         "gpu.ecc": lambda: pynvml.nvmlDeviceGetEccMode(gpu)[0],
-        "gpu.mig": lambda: pynvml.nvmlDeviceGetMigMode(gpu)[0],
+        "gpu.mig": lambda: "on" if pynvml.nvmlDeviceGetMigMode(gpu)[0] else "off",
         "gpu.pcie_generation": lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
         "gpu.pcie_width": lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
     }

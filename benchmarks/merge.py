@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
 from benchmarks.verdict import input_stall, judge
 
 _HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
+_FIRST_STEP = "first_step_time"
 
 
 def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
@@ -20,7 +21,7 @@ def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
         _sample("step_time", "s", _LOWER, *_step_time(full)),
         _sample("step_time_synth", "s", _LOWER, *_step_time(synth)),
         _sample("input_stall", "1", _LOWER, input_stall(full.rate, synth.rate)),
-        _sample("first_step_time", "s", _LOWER, replicate.warmup.first_step_s),
+        _sample(_FIRST_STEP, "s", _LOWER, replicate.warmup.first_step_s),
         _sample("peak_memory", "B", _LOWER, float(replicate.peak_memory_b)),
     )
 
@@ -63,12 +64,19 @@ def merge(results: Sequence[Result]) -> Result:
     update: dict[str, object] = {
         "measured_at": results[0].measured_at,
         "replicates": replicates,
-        "flags": tuple(dict.fromkeys(flag for result in results for flag in result.flags)),
+        "flags": _all_flags(results),
     }
     if failed is None:
         update["samples"] = _merged_samples(results)
         update["verdict"] = judge(replicates) if replicates else last.verdict
     return last.model_copy(update=update)
+
+
+def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:
+    """What any replicate has earned, by the child or by its supervisor, in order."""
+    own = (flag for result in results for flag in result.flags)
+    parts = (flag for result in results for part in result.replicates for flag in part.flags)
+    return tuple(dict.fromkeys((*own, *parts)))
 
 
 def _merged_samples(results: Sequence[Result]) -> tuple[Sample, ...]:
@@ -78,7 +86,17 @@ def _merged_samples(results: Sequence[Result]) -> tuple[Sample, ...]:
         for sample in result.samples:
             by_metric.setdefault(sample.metric, []).append(sample)
     whole = (group for group in by_metric.values() if len(group) == len(results))
-    return tuple(_joined(group) for group in whole)
+    return tuple(sample for group in whole for sample in _over_replicates(group))
+
+
+def _over_replicates(group: Sequence[Sample]) -> Iterator[Sample]:
+    if group[0].metric != _FIRST_STEP:
+        yield _joined(group)
+        return
+    # The first process finds empty compiler caches, the others find what it left there.
+    yield group[0]
+    if group[1:]:
+        yield _joined(group[1:]).model_copy(update={"metric": f"{_FIRST_STEP}_warm"})
 
 
 def _joined(group: Sequence[Sample]) -> Sample:

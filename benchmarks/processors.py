@@ -1,10 +1,12 @@
-"""Processors that this process may use."""
+"""Processors: how many this process may use, and how scarce they are."""
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 
+_PRESSURE = Path("/proc/pressure/cpu")
 _QUOTA = Path("/sys/fs/cgroup/cpu.max")
 
 
@@ -16,3 +18,15 @@ def usable_cpus() -> int:
         return max(1, min(allowed, int(quota) // int(period)))
     except (OSError, ValueError):  # no cgroup v2 here, or its quota is "max"
         return allowed
+
+
+def pressure_s() -> float:
+    """Seconds since boot in which some task of this node waited for a CPU.
+
+    NaN where the kernel does not count them (no pressure stall information).
+    """
+    try:
+        first, _, _ = _PRESSURE.read_text(encoding="ascii").partition("\n")
+        return int(first.rpartition("total=")[2]) / 1e6
+    except (OSError, ValueError):
+        return math.nan

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from benchmarks.contracts import Bottleneck, Pass, Replicate, Verdict
@@ -18,6 +18,8 @@ NOISE_SHARE = 0.5
 """A difference between FULL and SYNTH must be twice its own uncertainty to be called one."""
 STARVED = 0.5
 """Share of steps that found the device idle, from which the host is too slow."""
+HOST_SYNC = "host_sync_per_step"
+"""Flag of a replicate whose step waits for the device by itself."""
 ENQUEUE = 0.85
 """Share of the step that the host spends on queuing it: the second sign of overhead."""
 
@@ -30,14 +32,11 @@ def input_stall(full_rate: float, synth_rate: float) -> float:
 def judge(replicates: Sequence[Replicate]) -> Verdict:
     """Say what limits the case that these replicates measured."""
     evidence = _evidence(replicates)
+    noise = max(_noise(replicate) for replicate in replicates)
     bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
     share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
-    if evidence["noise"] >= max(INPUT_SHARE, NOISE_SHARE * share):
-        sentence = (
-            f"FULL and SYNTH each vary by {evidence['noise']:.0%} within this run: too noisy to "
-            "tell what limits it. Measure again on a quieter machine."
-        )
-        return _verdict(Bottleneck.UNKNOWN, "low", sentence, evidence, bounds)
+    if noise >= max(INPUT_SHARE, NOISE_SHARE * share):
+        return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
     if share >= MILD_SHARE and idle >= INPUT_STALL:
         return _input_bound(evidence, bounds)
     if share >= INPUT_SHARE:
@@ -46,12 +45,18 @@ def judge(replicates: Sequence[Replicate]) -> Verdict:
             "for it: the loader and the step compete for the same processor."
         )
         return _verdict(Bottleneck.INPUT, "low", sentence, evidence, bounds)
-    if evidence.get("drained", 0.0) >= STARVED and evidence["enqueue"] >= ENQUEUE:
+    if _starved(replicates, evidence):
         sentence = (
             f"The host needs {evidence['enqueue']:.0%} of the step to queue its work, and the "
             f"device had run dry at {evidence['drained']:.0%} of the steps."
         )
         return _verdict(Bottleneck.OVERHEAD, "high", sentence, evidence, bounds)
+    if any(HOST_SYNC in replicate.flags for replicate in replicates):
+        sentence = (
+            "The gradient scaler makes the host wait for the device in every step, so that host "
+            "overhead cannot be told apart; the loader is not the limit."
+        )
+        return _verdict(Bottleneck.DEVICE, "low", sentence, evidence, bounds)
     sentence = (
         f"The device works without waiting: the loader accounts for {max(share, 0.0):.1%} "
         "of the step."
@@ -92,8 +97,29 @@ def _verdict(
     )
 
 
+def _starved(replicates: Sequence[Replicate], evidence: Mapping[str, float]) -> bool:
+    """Whether the host is too slow; a step that waits for the device on purpose cannot tell."""
+    waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
+    dry = evidence.get("drained", 0.0) >= STARVED
+    return dry and evidence["enqueue"] >= ENQUEUE and not waits
+
+
+def _noise(replicate: Replicate) -> float:
+    """Relative uncertainty of FULL against SYNTH; infinite where a pass has no interval."""
+    return math.hypot(*(_relative(timed) for timed in (replicate.full, replicate.synth)))
+
+
 def _relative(timed: Pass) -> float:
-    return (timed.half_width or 0.0) / timed.rate
+    return math.inf if timed.half_width is None else timed.half_width / timed.rate
+
+
+def _too_noisy(noise: float) -> str:
+    if math.isinf(noise):
+        return "The passes were too short to say how steady they are, so no limit can be named."
+    return (
+        f"FULL and SYNTH vary by {noise:.0%} within this run: too noisy to tell what limits it. "
+        "Measure again on a quieter machine."
+    )
 
 
 def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
@@ -106,8 +132,8 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
         "copy": fmean(p.copy_s / t for p, t in zip(full, step, strict=True)),
         "enqueue": fmean(p.enqueue_s * p.steps / p.wall_s for p in synth),
     }
-    noise = [math.hypot(_relative(f), _relative(s)) for f, s in zip(full, synth, strict=True)]
-    evidence["noise"] = max(noise)
+    if all(math.isfinite(_noise(replicate)) for replicate in replicates):
+        evidence["noise"] = max(_noise(replicate) for replicate in replicates)
     drained = [p.drained for p in synth if p.drained is not None]
     if drained:
         evidence["drained"] = fmean(drained)

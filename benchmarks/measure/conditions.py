@@ -57,6 +57,11 @@ def peak_memory(device: torch.device) -> tuple[int, int]:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024, 0
 
 
+def allocator_retries(device: torch.device) -> int:
+    """Times that the allocator had to give memory back to the driver and try again."""
+    return torch.cuda.memory_stats(device)["num_alloc_retries"] if device.type == "cuda" else 0
+
+
 def reset_peak(device: torch.device) -> None:
     """Start counting peak memory anew, where the device can."""
     if device.type == "cuda":

@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 
 LAG1_LIMIT = 0.3
 """Above this the block means are not independent enough, and blocks are doubled."""
+SLOW = 1.5
+"""Times the median from which a step is counted as slow."""
 PLATEAU = 4
 """So many half-widths in a row within `PLATEAU_SPAN` mean that more steps teach nothing."""
 PLATEAU_SPAN = 0.05
@@ -33,10 +35,17 @@ class Interval:
     n_eff: float
 
 
-def block_length(step_s: float, protocol: Protocol) -> int:
-    """Steps per block: enough of them, and long enough, for block means to be meaningful."""
+def block_length(step_s: float, protocol: Protocol, least: int = 1) -> int:
+    """Steps per block: enough of them, and long enough, for block means to be meaningful.
+
+    Args:
+        step_s: *mean* step time. Loader processes deliver in bursts, and the median step of a
+            burst says nothing about how long a block takes.
+        protocol: its floors.
+        least: further floor in steps, such as one round of the loader's processes.
+    """
     by_time = math.ceil(protocol.block_min_s / max(step_s, 1e-9))
-    return max(protocol.block_min_steps, by_time)
+    return max(protocol.block_min_steps, by_time, least)
 
 
 def interval(step_s: Sequence[float], block_steps: int) -> Interval | None:
@@ -74,26 +83,24 @@ def _lag1(values: Floats) -> float:
 
 @dataclass
 class StopRule:
-    """Decides at block boundaries when a timed pass has seen enough."""
+    """Decides when a timed pass has seen enough; called once after each step."""
 
     protocol: Protocol
     block_steps: int
     reason: StopReason = StopReason.TIME
     _elapsed_s: float = 0.0
-    _counted: int = 0
     _half_widths: list[float] = field(default_factory=list)
 
     def __call__(self, times: StepTimes) -> bool:
         """Say whether to stop; the reason is then in ``reason``."""
-        steps = len(times.step)
-        if steps - self._counted < self.block_steps:
-            return False
-        self._elapsed_s += sum(times.step[self._counted :])
-        self._counted = steps
-        reason = self._decide(times.step)
-        if reason is not None:
-            self.reason = reason
-        return reason is not None
+        self._elapsed_s += times.step[-1]
+        if len(times.step) % self.block_steps == 0:
+            reason = self._decide(times.step)
+            if reason is not None:
+                self.reason = reason
+                return True
+        # The limit holds at every step: a block may be longer than what is left of the window.
+        return self._elapsed_s >= self.protocol.window_max_s
 
     def _decide(self, step_s: Sequence[float]) -> StopReason | None:
         blocks = len(step_s) // self.block_steps
@@ -110,8 +117,6 @@ class StopRule:
                     return StopReason.PRECISE
                 if self._flat():
                     return StopReason.PLATEAU
-        if self._elapsed_s >= self.protocol.window_max_s:
-            return StopReason.TIME
         enough_blocks = blocks >= self.protocol.window_max_blocks
         return StopReason.STEPS if floors and enough_blocks else None
 
@@ -147,6 +152,8 @@ def summarise(timed: Timed, items_per_step: int, rule: StopRule, *, queued: bool
         p90_s=p90,
         p99_s=p99,
         max_s=float(steps.max()),
+        slow_steps=int((steps > SLOW * p50).sum()),
+        cpu_pressure=timed.cpu_pressure,
         stall_s=_mean(times.stall),
         copy_s=_mean(times.copy),
         work_s=_mean(times.work),

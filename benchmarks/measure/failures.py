@@ -10,7 +10,11 @@ from benchmarks.catalog import Refused
 from benchmarks.contracts import Status
 from benchmarks.data import UnusableData
 
-_HOST_OOM = re.compile(r"DefaultCPUAllocator|can't allocate memory|Cannot allocate memory")
+_OUT_OF_MEMORY = re.compile(
+    r"CUDA error: out of memory|OutOfMemoryError|STATUS_ALLOC_FAILED"
+    r"|DefaultCPUAllocator|can't allocate memory|Cannot allocate memory"
+)
+"""Libraries below torch, loader processes and the pinning thread each say it in their own words."""
 _SHARED_MEMORY = re.compile(r"Bus error|shared memory|No space left on device: '/dev/shm")
 _NO_COMPILER = re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler")
 
@@ -25,12 +29,13 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
     text = str(error)
     if isinstance(error, Refused):
         return Status.UNSUPPORTED, text
-    if isinstance(error, torch.OutOfMemoryError | MemoryError) or _HOST_OOM.search(text):
+    chain = _chain(error)
+    if any(_is_out_of_memory(link) for link in chain):
         return Status.OOM, (
             f"A batch of {batch} does not fit in this device's memory: "
             "choose a smaller batch=, or a precision that needs less."
         )
-    if _is_compile_error(error):
+    if any(_is_compile_error(link) for link in chain):
         return Status.COMPILE_ERROR, _compile_sentence(text)
     if _SHARED_MEMORY.search(text):
         return Status.RUNTIME_ERROR, (
@@ -42,16 +47,25 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
     return Status.RUNTIME_ERROR, f"{type(error).__name__}: {_first_line(text)}"
 
 
-def _is_compile_error(error: BaseException) -> bool:
-    """Torch's compiler raises from several modules, with no common class to name."""
+def _chain(error: BaseException) -> list[BaseException]:
+    """The error and what caused it, as far as that goes back."""
     chain: list[BaseException] = []
     link: BaseException | None = error
     while link is not None and link not in chain:
         chain.append(link)
         link = link.__cause__
-    return any(
-        type(e).__module__.startswith(("torch._dynamo", "torch._inductor", "torch.fx", "triton"))
-        for e in chain
+    return chain
+
+
+def _is_out_of_memory(error: BaseException) -> bool:
+    known = isinstance(error, torch.OutOfMemoryError | MemoryError)
+    return known or _OUT_OF_MEMORY.search(str(error)) is not None
+
+
+def _is_compile_error(error: BaseException) -> bool:
+    """Torch's compiler raises from several modules, with no common class to name."""
+    return type(error).__module__.startswith(
+        ("torch._dynamo", "torch._inductor", "torch.fx", "triton")
     )
 
 

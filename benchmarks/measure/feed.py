@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterator, Sequence, Sized
 from typing import cast
 
@@ -75,7 +74,17 @@ def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:
         next(batches)
 
 
-def ring(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> Iterator[Batch]:
-    """Real batches from ``feed``, placed on the device once and then given round and round."""
-    placed = [trainer.place(next(feed)) for _ in range(RING)]
-    return itertools.cycle(placed)
+def ring(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> list[Batch]:
+    """Real batches from ``feed``, placed on the device to be given round and round.
+
+    Fewer than `RING` where no more fit beside the model: FULL has shown that one does.
+    """
+    placed: list[Batch] = []
+    for _ in range(RING):
+        try:
+            placed.append(trainer.place(next(feed)))
+        except torch.OutOfMemoryError:
+            if not placed:
+                raise
+            break
+    return placed

@@ -8,6 +8,7 @@ it (within 0.5 %) is a test: ``make gpu``.
 from __future__ import annotations
 
 import argparse
+import itertools
 import json
 import os
 import statistics
@@ -15,14 +16,18 @@ import sys
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
-from pathlib import Path
 
 import torch
 
 from benchmarks import catalog
-from benchmarks.contracts import Case
+from benchmarks.__main__ import cache_folder
+from benchmarks.contracts import Case, Protocol
 from benchmarks.measure import feed, flags, loop, session
+from benchmarks.measure.device import choose
+from benchmarks.measure.estimate import StopRule
 from benchmarks.measure.marks import drain
+from benchmarks.measure.passes import Passes
+from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context
 
@@ -61,19 +66,26 @@ def compare(case: Case, context: Context, pairs: int, span_s: float) -> Fidelity
     recipe = session.build(case, context)
     flags.put_in_force(recipe)
     trainer = Trainer(recipe, context.device)
-    ring = feed.ring(trainer, iter(feed.loader(recipe, context.seed)))
+    ring = itertools.cycle(feed.ring(trainer, iter(feed.loader(recipe, context.seed))))
     _plain(trainer, ring, 5)
     steps = max(10, round(span_s / _plain(trainer, ring, 10)))
     _plain(trainer, ring, steps)
     plain_s, harness_s = [], []
-    for turn in range(pairs):
-        for kind in ("plain", "harness") if turn % 2 == 0 else ("harness", "plain"):
-            if kind == "plain":
-                plain_s.append(_plain(trainer, ring, steps))
-            else:
-                harness_s.append(_harness(trainer, ring, steps))
+    with Reporter(os.open(os.devnull, os.O_WRONLY), case.key) as reporter:
+        passes = Passes(trainer, _until(steps), reporter, "sample/s")
+        for turn in range(pairs):
+            for kind in ("plain", "harness") if turn % 2 == 0 else ("harness", "plain"):
+                if kind == "plain":
+                    plain_s.append(_plain(trainer, ring, steps))
+                else:
+                    harness_s.append(_harness(passes, trainer, ring))
     name = torch.cuda.get_device_name(context.device) if _on_gpu(context) else "cpu"
     return Fidelity(case.key, name, steps, tuple(plain_s), tuple(harness_s))
+
+
+def _until(steps: int) -> Protocol:
+    """A protocol that ends a pass at the first block boundary from ``steps`` on."""
+    return Protocol(window_min_steps=steps, window_min_s=0.0, window_min_blocks=2, precision=0.99)
 
 
 def _on_gpu(context: Context) -> bool:
@@ -98,12 +110,11 @@ def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
     return (time.perf_counter() - from_s) / steps
 
 
-def _harness(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
-    """Seconds per step as the harness reports them."""
+def _harness(passes: Passes, trainer: Trainer, ring: Iterator[Batch]) -> float:
+    """Seconds per step as a SYNTH pass reports them: marks, stop rule, progress, pulse and all."""
+    rule = StopRule(passes.protocol, passes.protocol.block_min_steps)
     with flags.QuietCollector():
-        times = loop.run(
-            trainer, ring, lambda seen: len(seen.step) >= steps - loop.RUN_AHEAD
-        ).times.step
+        times = loop.run(trainer, ring, passes.watched("synth", rule)).times.step
     return sum(times) / len(times)
 
 
@@ -113,10 +124,9 @@ def main() -> int:
     parser.add_argument("--pairs", type=int, default=7)
     parser.add_argument("--span-s", type=float, default=3.0, help="length of each half of a pair")
     options = parser.parse_args()
-    device = torch.device("cuda", 0) if torch.cuda.is_available() else torch.device("cpu")
-    cache = Path(os.environ.get("THROUGHLINE_CACHE_DIR", Path.home() / ".cache/throughline"))
+    device = choose(None)
     for case in CASES:
-        found = compare(case, Context(device, cache), options.pairs, options.span_s)
+        found = compare(case, Context(device, cache_folder()), options.pairs, options.span_s)
         print(json.dumps({**asdict(found), "ratio": found.ratio}), flush=True)  # noqa: T201
     return 0
 

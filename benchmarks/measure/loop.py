@@ -12,6 +12,7 @@ never empties the device's queue, and it lets times be read while the loop goes 
 
 from __future__ import annotations
 
+import math
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +24,7 @@ from torch import Tensor
 from benchmarks.contracts import Window
 from benchmarks.measure.marks import Mark, drain, maker
 from benchmarks.measure.trainer import Trainer
+from benchmarks.processors import pressure_s
 
 RUN_AHEAD = 2
 """Steps that the host may be ahead of the device."""
@@ -47,6 +49,8 @@ class Timed:
     times: StepTimes
     window: Window
     wall_s: float
+    cpu_pressure: float | None
+    """Share of the pass in which some task of the node waited for a CPU."""
     loss: float
     """Loss of the last step, read after the pass."""
 
@@ -80,6 +84,7 @@ def run(
     """
     new_mark, times, queued = maker(trainer.device), StepTimes(), deque[_Queued]()
     drain(trainer.device)
+    waited_s = pressure_s()
     start_s, wall_from = time.monotonic(), time.perf_counter()
     before = new_mark()
     before.record()
@@ -101,14 +106,20 @@ def run(
                 break
     drain(trainer.device)
     wall_s, end_s = time.perf_counter() - wall_from, time.monotonic()
+    waited_s = pressure_s() - waited_s
     while queued:
         before = _finish(queued.popleft(), times, before)
-    return Timed(times, Window(start_s=start_s, end_s=end_s), wall_s, _value(loss))
+    window = Window(start_s=start_s, end_s=end_s)
+    return Timed(times, window, wall_s, _share(waited_s, wall_s), _value(loss))
 
 
 def _finish(item: _Queued, times: StepTimes, before: Mark) -> Mark:
     item.read_into(times, before)
     return item.end
+
+
+def _share(waited_s: float, wall_s: float) -> float | None:
+    return min(1.0, waited_s / wall_s) if math.isfinite(waited_s) else None
 
 
 def _value(loss: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import sys
 import threading
@@ -15,6 +16,11 @@ from benchmarks import contracts
 PULSE_S = 1.0
 """A sign of life at least so often, also while a compiler keeps the main thread busy."""
 
+PATIENCE_S = {"warmup": 240.0, "full": 60.0, "synth": 60.0}
+"""Without a finished step for so long a phase of steps hangs: the signs of life end, and the
+supervisor sees it. Building and the first step may be silent for as long as they compile; warm-up
+may hold a second compilation."""
+
 
 class Reporter:
     """Writes events to a file descriptor and, at a terminal, a bar to stderr."""
@@ -23,6 +29,7 @@ class Reporter:
         self._fd = events_fd
         self._lock = threading.Lock()
         self._last = contracts.Progress(phase="build")
+        self._told_at_s = time.monotonic()
         self._stop = threading.Event()
         self._bar: Progress | None = None
         self._task: TaskID | None = None
@@ -56,6 +63,7 @@ class Reporter:
     ) -> None:
         """Say where the measurement is; sent at once when the phase changes, else by the pulse."""
         changed = phase != self._last.phase
+        self._told_at_s = time.monotonic()
         self._last = contracts.Progress(
             phase=phase,
             fraction=min(1.0, max(0.0, fraction)),
@@ -70,7 +78,12 @@ class Reporter:
 
     def _pulse(self) -> None:
         while not self._stop.wait(PULSE_S):
-            self._send()
+            if not self._hangs():
+                self._send()
+
+    def _hangs(self) -> bool:
+        patience_s = PATIENCE_S.get(self._last.phase, math.inf)
+        return time.monotonic() - self._told_at_s > patience_s
 
     def _send(self) -> None:
         now = self._last

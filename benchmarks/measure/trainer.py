@@ -31,6 +31,11 @@ class Trainer:
         return self.recipe.loss(self.model, batch)
 
     @property
+    def syncs(self) -> bool:
+        """Whether every step makes the host wait for the device."""
+        return self.scaler is not None and not self.recipe.optimizer_options.get("fused")
+
+    @property
     def parameters(self) -> int:
         """How many parameters are trained; tied ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
@@ -42,7 +47,10 @@ class Trainer:
         return tuple(t.contiguous(memory_format=layout) if t.dim() == 4 else t for t in placed)
 
     def step(self, batch: Batch) -> Tensor:
-        """Forward, backward, update, gradients dropped; nothing waits for the device.
+        """Forward, backward, update, gradients dropped; nothing of ours waits for the device.
+
+        A gradient scaler beside an optimizer that is not fused does: it reads on the host whether
+        the gradients were finite. `syncs` says so.
 
         Returns:
             The loss, a scalar tensor on the device.

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from benchmarks.contracts import Protocol
-from benchmarks.measure.estimate import block_length
 from benchmarks.measure.loop import StepTimes
 
 AGREE = 0.01
@@ -42,11 +41,11 @@ class WarmupRule:
 
     protocol: Protocol
     read: Callable[[], Reading]
+    least_block: int = 1
+    """Floor of a block in steps, such as one round of the loader's processes."""
     reason: Reason = "capped"
-    block_steps: int = 0
     _since: int = 0
     _elapsed_s: float = 0.0
-    _seen: int = 0
     _blocks: list[list[float]] = field(default_factory=list)
     _quiet: int = 0
     _counters: tuple[int, ...] | None = None
@@ -55,19 +54,15 @@ class WarmupRule:
     def __call__(self, times: StepTimes) -> bool:
         """Say whether warm-up is over; how is then in ``reason``."""
         steps = times.step
-        self._elapsed_s += sum(steps[self._seen :])
-        self._seen = len(steps)
-        if not self.block_steps:
-            if len(steps) < 3:
-                return False
-            # The steps after the first still allocate and record graphs: the third tells how long
-            # a step is.
-            self.block_steps = block_length(steps[-1], self.protocol)
-            self._since = len(steps)
+        self._elapsed_s += steps[-1]
+        if self._counters is None:
             self._counters = self.read().counters
-        if len(steps) - self._since < self.block_steps:
+        block = steps[self._since :]
+        if len(block) < max(self.protocol.block_min_steps, self.least_block):
             return self._capped(steps)
-        self._blocks.append(list(steps[self._since :]))
+        if sum(block) < self.protocol.block_min_s:
+            return self._capped(steps)
+        self._blocks.append(list(block))
         self._since = len(steps)
         self._take_reading()
         return self._capped(steps) or self._steady(steps)

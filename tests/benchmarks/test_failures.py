@@ -15,12 +15,21 @@ from benchmarks.measure.failures import classify
         torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 60 GiB"),
         MemoryError(),
         RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory"),
+        RuntimeError("CUDA error: out of memory"),
+        RuntimeError("cuDNN error: CUDNN_STATUS_ALLOC_FAILED"),
+        RuntimeError("Caught OutOfMemoryError in pin memory thread for device 0."),
     ],
 )
 def test_a_batch_that_does_not_fit_is_oom_with_its_size(error: Exception) -> None:
     status, sentence = classify(error, batch=4096)
     assert status is Status.OOM
     assert sentence.startswith("A batch of 4096 does not fit")
+
+
+def test_memory_that_ran_out_inside_the_compiler_is_oom_too() -> None:
+    outer = torch._dynamo.exc.Unsupported("call_function of a thing")
+    outer.__cause__ = torch.OutOfMemoryError("CUDA out of memory.")
+    assert classify(outer, 8)[0] is Status.OOM
 
 
 def test_a_refused_combination_keeps_its_sentence() -> None:

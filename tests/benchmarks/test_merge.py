@@ -20,6 +20,26 @@ def test_each_metric_has_one_value_per_process_in_order() -> None:
     assert len(throughput.half_widths) == 3
 
 
+def test_the_first_process_of_a_job_is_cold_and_the_others_are_warm() -> None:
+    first_steps = {
+        sample.metric: sample.values
+        for sample in merge(three_replicates()).samples
+        if sample.metric.startswith("first_step_time")
+    }
+    assert {metric: len(values) for metric, values in first_steps.items()} == {
+        "first_step_time": 1,
+        "first_step_time_warm": 2,
+    }
+
+
+def test_what_a_supervisor_flagged_on_a_replicate_is_told_of_the_job() -> None:
+    results = three_replicates()
+    (last,) = results[-1].replicates
+    throttled = last.model_copy(update={"flags": ("throttled",)})
+    results[-1] = results[-1].model_copy(update={"replicates": (throttled,)})
+    assert merge(results).flags == ("throttled",)
+
+
 def test_all_replicates_and_the_first_time_are_kept() -> None:
     results = three_replicates()
     merged = merge(results)

@@ -4,7 +4,7 @@ import pytest
 from builders.measured import a_pass, a_replicate
 
 from benchmarks.contracts import Bottleneck, Pass, Verdict
-from benchmarks.verdict import input_stall, judge
+from benchmarks.verdict import HOST_SYNC, input_stall, judge
 
 
 def verdict(full: Pass, synth: Pass) -> Verdict:
@@ -60,6 +60,21 @@ def test_noise_larger_than_the_difference_gives_no_verdict() -> None:
     told = verdict(a_pass(0.130, stall_s=0.02, noise=0.3), a_pass(0.100, noise=0.02))
     assert (told.bottleneck, told.confidence) == (Bottleneck.UNKNOWN, "low")
     assert "quieter machine" in told.sentence
+
+
+def test_a_pass_without_an_interval_gives_no_verdict() -> None:
+    short = a_pass(0.130, stall_s=0.02).model_copy(update={"half_width": None})
+    told = verdict(short, a_pass(0.100))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.UNKNOWN, "low")
+    assert "too short" in told.sentence
+
+
+def test_a_step_that_waits_for_the_device_by_itself_is_not_called_overhead() -> None:
+    timed = a_pass(0.1, enqueue_s=0.099, drained=1.0)
+    replicate = a_replicate(timed, timed).model_copy(update={"flags": (HOST_SYNC,)})
+    told = judge((replicate,))
+    assert (told.bottleneck, told.confidence) == (Bottleneck.DEVICE, "low")
+    assert "gradient scaler" in told.sentence
 
 
 def test_the_input_stall_is_the_share_of_the_step_that_the_loader_costs() -> None:

@@ -53,6 +53,17 @@ def test_a_loader_that_never_calms_down_passes_when_it_is_flat() -> None:
     assert reason == "flat"
 
 
+def test_a_bursty_loader_makes_blocks_of_whole_rounds() -> None:
+    rule = WarmupRule(CALM, Reading, least_block=8)
+    times = StepTimes()
+    for step in ([0.001] * 7 + [0.4]) * 40:
+        times.step.append(step)
+        if rule(times):
+            break
+    assert rule.reason == "flat"
+    assert sum(times.step) >= 3.0
+
+
 def test_steps_that_keep_falling_end_at_the_cap_and_say_so() -> None:
     falling = [2.0 * 0.97**n + 0.05 for n in range(500)]
     taken, reason = warm_up(falling, protocol=Protocol(warmup_max_steps=60, settle_max_s=0.0))

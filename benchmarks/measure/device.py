@@ -1,0 +1,65 @@
+"""The device that this process measures on, and the CPUs that lie beside it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+_PCI = Path("/sys/bus/pci/devices")
+
+
+def choose(name: str | None) -> torch.device:
+    """Make ``name`` (``cpu``, ``cuda``, ``cuda:1``) this process's device; by default a GPU if any.
+
+    It becomes the *current* device too: events, streams and the loader's pinning thread act on the
+    current device, whatever device the tensors are on.
+
+    Raises:
+        RuntimeError: torch cannot use that device.
+    """
+    device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
+    if device.type != "cuda":
+        return device
+    device = torch.device("cuda", device.index or 0)
+    torch.cuda.set_device(device)
+    return device
+
+
+def stay_near(device: torch.device) -> str:
+    """Keep this process and its loader on the CPUs of the GPU's own node; say which they are.
+
+    Nothing changes, and nothing is said, where the node is not known or has no CPU of ours.
+    """
+    if device.type != "cuda":
+        return ""
+    told: Any = torch.cuda.get_device_properties(device)  # its stub leaves out the slot
+    try:
+        slot = f"{told.pci_domain_id:04x}:{told.pci_bus_id:02x}:{told.pci_device_id:02x}.0"
+        near = (_PCI / slot / "local_cpulist").read_text(encoding="ascii").strip()
+        ours = cpus(near) & os.sched_getaffinity(0)
+        if not ours:
+            return ""
+        os.sched_setaffinity(0, ours)
+    except (
+        OSError,
+        ValueError,
+        AttributeError,
+    ):  # no sysfs, or a torch that does not name the slot
+        return ""
+    return near
+
+
+def cpus(listed: str) -> set[int]:
+    """Read the kernel's notation for a set of CPUs: ``0-3,8`` is 0, 1, 2, 3 and 8.
+
+    Raises:
+        ValueError: it is not in that notation.
+    """
+    found: set[int] = set()
+    for span in filter(None, listed.split(",")):
+        first, _, last = span.partition("-")
+        found |= set(range(int(first), int(last or first) + 1))
+    return found

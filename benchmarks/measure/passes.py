@@ -1,0 +1,157 @@
+"""The passes of one replicate, in order: first step, warm-up, FULL, SYNTH.
+
+Everything that compiles, autotunes or allocates happens before the first timed step, both timed
+passes start from the same weights, and nothing but the step runs inside them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+
+from torch import Tensor
+
+from benchmarks.contracts import Pass, Protocol, Replicate, Warmup
+from benchmarks.measure import conditions, feed, flags, loop
+from benchmarks.measure.estimate import StopRule, block_length, summarise
+from benchmarks.measure.loop import StepTimes
+from benchmarks.measure.marks import drain
+from benchmarks.measure.progress import Reporter
+from benchmarks.measure.trainer import Trainer
+from benchmarks.measure.warmup import WarmupRule
+from benchmarks.verdict import HOST_SYNC
+from benchmarks.workload import Batch
+
+CLOCK_AGREEMENT = 0.005
+"""Event span and wall clock of a pass must agree this closely."""
+TAIL = 0.02
+"""Mean and median step time further apart than this: a few steps carry much of the time."""
+REFILL_STEPS = 3
+"""Untimed steps after the change to batches on the device."""
+QUEUES = 3
+"""Loader queues that a FULL window holds at least, or the queue's own filling weighs too much."""
+_SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
+"""Share of a replicate's progress that each phase covers."""
+
+
+class Passes:
+    """Runs the passes of one trainer."""
+
+    def __init__(self, trainer: Trainer, protocol: Protocol, reporter: Reporter, unit: str) -> None:
+        self._trainer = trainer
+        self.protocol = protocol
+        self._reporter = reporter
+        self._unit = unit
+        self._device = trainer.device
+        self._flags = [HOST_SYNC] if trainer.syncs else []
+        recipe = trainer.recipe
+        self.items_per_step = recipe.batch * recipe.items_per_sample
+        self._queue = feed.queue_batches(recipe)
+        self._workers = int(recipe.loader_options.get("num_workers", 0))
+
+    def replicate(self, seed: int, import_s: float, build_s: float) -> Replicate:
+        """Run every pass."""
+        batches: Iterator[Sequence[Tensor]] = iter(feed.loader(self._trainer.recipe, seed))
+        warmup, step_s = self._warm_up(batches)
+        conditions.reset_peak(self._device)
+        full = self._full(batches, step_s, seed)
+        peak_b, reserved_b = conditions.peak_memory(self._device)
+        ring = feed.ring(self._trainer, batches)
+        if len(ring) < feed.RING:
+            self._flags.append("synth.small_ring")
+        del batches  # ends the loader's processes: SYNTH shares the machine with nobody
+        synth = self._synth(itertools.cycle(ring), seed)
+        return Replicate(
+            seed=seed,
+            import_s=import_s,
+            build_s=build_s,
+            warmup=warmup,
+            full=full,
+            synth=synth,
+            peak_memory_b=peak_b,
+            reserved_memory_b=reserved_b,
+            allocator_retries=conditions.allocator_retries(self._device),
+            flags=tuple(self._flags),
+        )
+
+    def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[Warmup, float]:
+        """Step until steady; returns how it went and the mean step time that it ended with."""
+        first_step_s = self._first_step(batches)
+        read = conditions.reader(self._device)
+        rule = WarmupRule(self.protocol, read, least_block=self._workers)
+        timed = loop.run(self._trainer, batches, self.watched("warmup", rule))
+        if rule.reason == "capped":
+            self._flags.append("warmup_incomplete")
+        steps = timed.times.step
+        warmup = Warmup(
+            steps=len(steps) + 1,
+            s=first_step_s + sum(steps),
+            reason=rule.reason,
+            first_step_s=first_step_s,
+        )
+        return warmup, statistics.fmean(steps[-max(10, self._queue) :])
+
+    def _first_step(self, batches: Iterator[Sequence[Tensor]]) -> float:
+        """Seconds of the step that compiles, autotunes and allocates, its batch already read."""
+        batch = next(batches)
+        self._reporter.tell("first_step", 0.05)
+        from_s = time.perf_counter()
+        self._trainer.step(self._trainer.place(batch))
+        drain(self._device)
+        return time.perf_counter() - from_s
+
+    def _full(self, batches: Iterator[Sequence[Tensor]], step_s: float, seed: int) -> Pass:
+        least = max(self.protocol.window_min_steps, QUEUES * self._queue)
+        protocol = self.protocol.model_copy(update={"window_min_steps": least})
+        # Blocks of whole rounds: loader processes that started together deliver together.
+        rule = StopRule(protocol, block_length(step_s, protocol, self._workers))
+        with flags.QuietCollector():
+            self._trainer.rewind(seed)
+            # Last, because whatever pauses the steps fills the queue again.
+            feed.empty_queue(self._trainer.recipe, batches)
+            timed = loop.run(self._trainer, batches, self.watched("full", rule))
+        return self._summary("full", timed, rule)
+
+    def _synth(self, ring: Iterator[Batch], seed: int) -> Pass:
+        with flags.QuietCollector():
+            self._trainer.rewind(seed)
+            # FULL may have been much slower, so these steps tell how long a block has to be.
+            refill = loop.run(self._trainer, ring, lambda times: len(times.step) >= REFILL_STEPS)
+            step_s = statistics.fmean(refill.times.step)
+            rule = StopRule(self.protocol, block_length(step_s, self.protocol))
+            timed = loop.run(self._trainer, ring, self.watched("synth", rule))
+        return self._summary("synth", timed, rule)
+
+    def _summary(self, name: str, timed: loop.Timed, rule: StopRule) -> Pass:
+        self._flags += [f"{name}.{flag}" for flag in _doubts(timed)]
+        return summarise(timed, self.items_per_step, rule, queued=self._device.type == "cuda")
+
+    def watched(self, phase: str, rule: Callable[[StepTimes], bool]) -> Callable[[StepTimes], bool]:
+        """``rule``, with progress told on the way."""
+        start, end = _SPANS[phase]
+
+        def enough(times: StepTimes) -> bool:
+            steps = len(times.step)
+            done = start + (end - start) * min(1.0, steps / self.protocol.window_min_steps)
+            rate = self.items_per_step / times.step[-1] if times.step[-1] > 0 else 0.0
+            self._reporter.tell(phase, done, steps, (rate, self._unit))
+            return rule(times)
+
+        return enough
+
+
+def _doubts(timed: loop.Timed) -> list[str]:
+    """Flags that a finished pass has earned."""
+    steps = timed.times.step
+    total_s = sum(steps)
+    found = []
+    if abs(total_s - timed.wall_s) > CLOCK_AGREEMENT * timed.wall_s:
+        found.append("clock_mismatch")
+    if total_s / len(steps) > (1 + TAIL) * statistics.median(steps):
+        found.append("tail")
+    if not math.isfinite(timed.loss):
+        found.append("loss_not_finite")
+    return found

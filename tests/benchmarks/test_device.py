@@ -1,0 +1,47 @@
+"""The device that is named is the device that is measured."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+
+from benchmarks.measure import device
+
+
+def test_the_cpu_is_taken_when_it_is_named() -> None:
+    assert device.choose("cpu") == torch.device("cpu")
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(torch.cuda.device_count() < 2, reason="needs two real NVIDIA GPUs")
+def test_the_named_gpu_becomes_the_current_device() -> None:
+    code = (
+        "import torch; from benchmarks.measure import device; device.choose('cuda:1'); "
+        "assert torch.cuda.current_device() == 1"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_gpu_that_is_named_becomes_the_current_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Events and streams act on the current device: without this, GPU 1 is timed by GPU 0."""
+    made_current = []
+    monkeypatch.setattr(torch.cuda, "set_device", made_current.append)
+    assert device.choose("cuda:1") == torch.device("cuda", 1)
+    assert device.choose("cuda") == torch.device("cuda", 0)
+    assert made_current == [torch.device("cuda", 1), torch.device("cuda", 0)]
+
+
+@pytest.mark.parametrize(
+    ("listed", "expected"),
+    [("", set()), ("3", {3}), ("0-3,8", {0, 1, 2, 3, 8}), ("0-1,4-5", {0, 1, 4, 5})],
+)
+def test_the_kernels_notation_for_cpus_is_read(listed: str, expected: set[int]) -> None:
+    assert device.cpus(listed) == expected
+
+
+def test_a_process_on_the_cpu_keeps_its_cpus() -> None:
+    before = os.sched_getaffinity(0)
+    assert device.stay_near(torch.device("cpu")) == ""
+    assert os.sched_getaffinity(0) == before
