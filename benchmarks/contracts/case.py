@@ -1,0 +1,52 @@
+"""What is measured, and how it is timed."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, FiniteFloat
+
+from benchmarks.contracts.values import Contract, Name, Seconds, Value
+
+
+class Case(Contract):
+    """A workload with one value on each axis.
+
+    ``axes`` names only what differs from the axes' defaults, so that adding an axis later
+    continues every series; `benchmarks.catalog.normalise` brings a case into that form.
+    """
+
+    workload: Name
+    preset: Name = "auto"
+    """``auto`` becomes ``full`` on a GPU and ``tiny`` on a CPU; a result always names which."""
+    axes: dict[Name, Value] = Field(default_factory=dict, max_length=64)
+
+    @property
+    def key(self) -> str:
+        """One line that names the case, such as ``resnet50:full layout=channels_last``."""
+        settings = "".join(f" {axis}={value}" for axis, value in sorted(self.axes.items()))
+        return f"{self.workload}:{self.preset}{settings}"
+
+
+class Protocol(Contract):
+    """How a case is timed; stored with every result, each default argued in docs/measurement.md."""
+
+    replicates: Annotated[int, Field(ge=1, le=50)] = 1
+    """Fresh processes. The process is the unit of replication, not the step."""
+    warmup_min_steps: Annotated[int, Field(ge=1, le=10_000)] = 10
+    warmup_min_s: Seconds = 3.0
+    warmup_max_steps: Annotated[int, Field(ge=1, le=100_000)] = 200
+    warmup_max_s: Seconds = 60.0
+    settle_c: Annotated[FiniteFloat, Field(gt=0)] = 2.0
+    """Warm-up waits until the device's temperature stays within this span for 5 s ..."""
+    settle_max_s: Seconds = 20.0
+    """... or until so long has passed; 0 does not wait for it."""
+    window_min_s: Seconds = 5.0
+    window_max_s: Seconds = 30.0
+    window_min_steps: Annotated[int, Field(ge=2, le=100_000)] = 30
+    window_min_blocks: Annotated[int, Field(ge=2, le=1_000)] = 10
+    window_max_blocks: Annotated[int, Field(ge=2, le=1_000)] = 60
+    block_min_steps: Annotated[int, Field(ge=1, le=10_000)] = 5
+    block_min_s: Seconds = 0.25
+    precision: Annotated[FiniteFloat, Field(gt=0, lt=1)] = 0.005
+    """Stop a pass once the 95 % half-width over block means is at most this share of the mean."""

@@ -1,0 +1,133 @@
+"""What travels between the service and a worker."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import AwareDatetime, Field, FiniteFloat
+
+from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.values import Contract, Count, Labels, Line, Name, Revision
+
+
+class JobSpec(Contract):
+    """One case to be measured at one revision."""
+
+    case: Case
+    revision: Revision
+    revision_at: AwareDatetime | None = None
+    """When the revision was made; it orders the history. Without it: when it was first seen."""
+    protocol: Protocol = Protocol()
+    suite: Name | None = None
+    requires: Labels = Field(default_factory=dict)
+    """Labels that the worker must have, word for word."""
+    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    timeout_s: Annotated[FiniteFloat, Field(gt=0, le=86_400)] = 1_800.0
+    """Wall-clock limit of one attempt, all replicates included."""
+    rerun_of: Line | None = None
+
+
+class JobState(StrEnum):
+    """Where a job stands; the last four are final."""
+
+    QUEUED = "queued"
+    LEASED = "leased"
+    RUNNING = "running"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    QUARANTINED = "quarantined"
+    EXPIRED = "expired"
+
+
+FINAL_STATES = frozenset(
+    {
+        JobState.SUCCEEDED,
+        JobState.FAILED,
+        JobState.CANCELLED,
+        JobState.QUARANTINED,
+        JobState.EXPIRED,
+    }
+)
+
+
+class AttemptState(StrEnum):
+    """Where one attempt at a job stands. ``lost`` ends an attempt, never a job."""
+
+    GRANTED = "granted"
+    STARTED = "started"
+    SUCCEEDED = "succeeded"
+    FAILED = "failed"
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LOST = "lost"
+    REJECTED = "rejected"
+
+
+class Worker(Contract):
+    """What a worker tells the service about itself."""
+
+    name: Name
+    labels: Labels = Field(default_factory=dict)
+    version: Line = ""
+
+
+class Claim(Contract):
+    """A request for work. The same ``claim_id`` always gets the same lease back."""
+
+    worker: Name
+    claim_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    wait_s: Annotated[FiniteFloat, Field(ge=0, le=30)] = 0.0
+    """How long the service may hold the request open when there is no work."""
+
+
+class Lease(Contract):
+    """A job handed to a worker for a limited time.
+
+    Durations, not instants: the worker measures them with its own monotonic clock, from the
+    moment it *sent* the request, so that it always stops before the service hands the job on.
+    """
+
+    job_id: Line
+    attempt: Annotated[int, Field(ge=1)]
+    secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    spec: JobSpec
+    lease_s: Annotated[FiniteFloat, Field(gt=0)]
+    heartbeat_s: Annotated[FiniteFloat, Field(gt=0)]
+
+
+class Progress(Contract):
+    """Where a running measurement is, for people who watch."""
+
+    replicate: Annotated[int, Field(ge=1)] = 1
+    replicates: Annotated[int, Field(ge=1)] = 1
+    phase: Name
+    """build, first_step, warmup, full, synth ..."""
+    step: Count = 0
+    fraction: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.0
+    """Share of this replicate that is done, as far as it can be foreseen."""
+    throughput: FiniteFloat | None = None
+    unit: Line | None = None
+
+
+class Heartbeat(Contract):
+    """A worker's sign of life for one attempt."""
+
+    progress: Progress | None = None
+
+
+class Renewal(Contract):
+    """The answer to a heartbeat."""
+
+    lease_s: Annotated[FiniteFloat, Field(gt=0)]
+    cancel: bool = False
+    """The job was cancelled: stop the child and report an attempt that was cancelled."""
+
+
+class Event(Contract):
+    """One line on the child's event pipe: where it is, and that it is alive."""
+
+    at_s: FiniteFloat
+    """CLOCK_MONOTONIC when it was written."""
+    progress: Progress

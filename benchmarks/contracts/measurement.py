@@ -1,0 +1,154 @@
+"""What one process measured: passes, telemetry, environment."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, FiniteFloat, model_validator
+
+from benchmarks.contracts.values import Contract, Count, Direction, Line, Name, Seconds, Trace
+
+
+class Sample(Contract):
+    """Repeated raw measurements of one metric, one per replicate; the service summarises them."""
+
+    metric: Name
+    unit: Line
+    direction: Direction
+    values: tuple[FiniteFloat, ...] = Field(min_length=1, max_length=50)
+    half_widths: tuple[FiniteFloat, ...] | None = None
+    """95 % half-width within each replicate: a diagnostic, not the published interval."""
+
+    @model_validator(mode="after")
+    def _one_half_width_each(self) -> Self:
+        if self.half_widths is not None and len(self.half_widths) != len(self.values):
+            raise ValueError("half_widths needs one entry for each value")
+        return self
+
+
+class Environment(Contract):
+    """Hardware and software fingerprint: flat facts under dotted names.
+
+    Names that begin with ``hw.`` describe the node, ``sw.`` the software, ``flag.`` the settings
+    that the measurement put in force. `COMPARABILITY` names those that define a series.
+    """
+
+    facts: dict[Annotated[str, Field(pattern=r"^(hw|sw|flag)\.[A-Za-z0-9_.-]{1,120}$")], Line] = (
+        Field(max_length=2_000)
+    )
+
+    def comparability(self) -> dict[str, str]:
+        """The facts that must agree for two points to stand in one series."""
+        return {name: self.facts[name] for name in COMPARABILITY if name in self.facts}
+
+
+COMPARABILITY = (
+    "hw.device",
+    "hw.gpu.name",
+    "hw.cpu.model",
+    "hw.cpu.usable",
+    "sw.data",
+)
+"""Kind of hardware and of data, never a software version: a new driver must show up as a change
+*inside* a series, not start a new one. Nothing here may be an unstable reading."""
+
+
+class Window(Contract):
+    """A span on the node's CLOCK_MONOTONIC, which every process of the node shares."""
+
+    start_s: FiniteFloat
+    end_s: FiniteFloat
+
+
+class StopReason(StrEnum):
+    """Why a timed pass ended."""
+
+    PRECISE = "precise"
+    PLATEAU = "plateau"
+    TIME = "time"
+    STEPS = "steps"
+
+
+class Pass(Contract):
+    """One timed pass: FULL with the loader, or SYNTH with batches already on the device."""
+
+    window: Window
+    steps: Count
+    block_steps: Count
+    rate: FiniteFloat
+    """Items per second: ratio of sums over the whole pass."""
+    half_width: FiniteFloat | None
+    """95 % half-width of ``rate`` over block means."""
+    lag1: FiniteFloat | None
+    n_eff: FiniteFloat | None
+    stop: StopReason
+    p50_s: Seconds
+    p90_s: Seconds
+    p99_s: Seconds
+    max_s: Seconds
+    stall_s: Seconds
+    """Mean device idle time per step before the batch was there."""
+    copy_s: Seconds
+    """Mean host-to-device copy time per step on the compute stream."""
+    work_s: Seconds
+    enqueue_s: Seconds
+    """Mean host time to queue a step's work."""
+    drained: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    """Share of steps at whose start the device had already finished everything: host too slow."""
+    wall_s: Seconds
+    """The pass by the host's clock; disagreement with the events is flagged."""
+    slow_steps: Count = 0
+    """Steps that took more than 1.5 times the median."""
+    cpu_pressure: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    """Share of the pass in which some task of the node waited for a CPU; None where the kernel
+    does not tell."""
+    step_trace: Trace
+    stall_trace: Trace
+    copy_trace: Trace
+    work_trace: Trace
+
+
+class Warmup(Contract):
+    """How warm-up went: detected, with floors and a cap."""
+
+    steps: Count
+    s: Seconds
+    reason: Literal["steady", "flat", "capped"]
+    first_step_s: Seconds
+    """Compilation, autotuning and allocation; a metric of its own, never part of steady state."""
+
+
+class Telemetry(Contract):
+    """NVML readings of one device during a timed pass, sampled by the supervisor at 10 Hz."""
+
+    hz: FiniteFloat
+    t_s: Trace
+    """Seconds since the start of the pass's window."""
+    channels: dict[Name, Trace] = Field(max_length=64)
+    """sm_clock_hz, memory_clock_hz, power_w, temperature_c, utilization, memory_used_b ..."""
+    reasons: dict[Name, Annotated[FiniteFloat, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    """Share of readings in which each clock event reason was active."""
+    energy_j: FiniteFloat | None = None
+    """Difference of the total-energy counter; None for windows under 5 s."""
+    other_processes: Count = 0
+    """Compute processes on the device that are not ours, at most at once."""
+
+
+class Replicate(Contract):
+    """One fresh process's measurement of a case."""
+
+    seed: Count
+    import_s: Seconds
+    build_s: Seconds
+    warmup: Warmup
+    full: Pass
+    synth: Pass
+    peak_memory_b: Count
+    """Most bytes the allocator held for tensors; on a CPU the process's peak resident set."""
+    reserved_memory_b: Count = 0
+    allocator_retries: Count = 0
+    """Times that the allocator had to give memory back to the driver and try again."""
+    telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
+    flags: tuple[Name, ...] = Field(default=(), max_length=100)
+    """warmup_incomplete, clock_mismatch, tail ...: nothing is dropped, everything is said."""

@@ -1,0 +1,84 @@
+"""All that one job found out."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import AwareDatetime, Field, FiniteFloat, model_validator
+
+from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.measurement import Environment, Replicate, Sample
+from benchmarks.contracts.values import Contract, Count, Line, Name, Text
+
+
+class Status(StrEnum):
+    """What became of a measurement."""
+
+    OK = "ok"
+    UNSUPPORTED = "unsupported"
+    """The case cannot run on this device or software; decided before it costs time."""
+    OOM = "oom"
+    """The batch does not fit. The batch is never made smaller in silence."""
+    COMPILE_ERROR = "compile_error"
+    RUNTIME_ERROR = "runtime_error"
+    CRASHED = "crashed"
+    """The child died by a signal."""
+    GARBAGE = "garbage"
+    """The child ended well but printed no Result."""
+    TIMEOUT = "timeout"
+    """The child hung or ran past the job's limit."""
+    CANCELLED = "cancelled"
+    INFRA_ERROR = "infra_error"
+
+
+class Bottleneck(StrEnum):
+    """What limits a case."""
+
+    INPUT = "input"
+    OVERHEAD = "overhead"
+    DEVICE = "device"
+    UNKNOWN = "unknown"
+
+
+class Verdict(Contract):
+    """What stops the model, with its evidence."""
+
+    bottleneck: Bottleneck
+    confidence: Literal["high", "low"]
+    sentence: Line
+    evidence: dict[Name, FiniteFloat] = Field(default_factory=dict)
+    bounds: dict[Name, FiniteFloat] = Field(default_factory=dict)
+    """Speed-up if a cause vanished, such as ``without_input_stall: 1.7``."""
+
+
+class Result(Contract):
+    """All that one job found out, in one document."""
+
+    schema_version: Literal[1] = 1
+    case: Case
+    """As measured: the preset resolved, the axes normalised."""
+    status: Status
+    reason: Line = ""
+    """One sentence for a person when the status is not ok."""
+    log_tail: Text = ""
+    measured_at: AwareDatetime
+    protocol: Protocol
+    item: Line = "item"
+    """What throughput counts: img, token ..."""
+    batch_items: Count = 0
+    """Items per optimizer step."""
+    parameters: Count = 0
+    environment: Environment
+    samples: tuple[Sample, ...] = Field(default=(), max_length=200)
+    replicates: tuple[Replicate, ...] = Field(default=(), max_length=50)
+    verdict: Verdict | None = None
+    flags: tuple[Name, ...] = Field(default=(), max_length=100)
+    repro: Text = ""
+    """The command that measures this case again."""
+
+    @model_validator(mode="after")
+    def _an_ok_result_has_numbers(self) -> Self:
+        if self.status is Status.OK and not self.samples:
+            raise ValueError("a result with status ok needs at least one sample")
+        return self

@@ -1,0 +1,68 @@
+"""Building blocks: bounded strings and numbers, the frozen base, packed traces."""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from array import array
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+
+Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+"""An identifier that is safe in a URL, a file name and a shell: workload, axis, suite, metric."""
+Value = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
+"""A value on an axis; a string even where it looks like a number."""
+Line = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+"""One printable line."""
+Text = Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]
+"""Several lines, such as the tail of a log."""
+Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$")]
+"""Names the version under test: a commit hash, a tag, or any label that the team uses."""
+Labels = Annotated[dict[Name, Line], Field(max_length=64)]
+"""What a worker says of itself and what a job may require, such as ``device: cuda``."""
+Seconds = Annotated[FiniteFloat, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, le=2**53)]
+
+
+class Contract(BaseModel):
+    """A frozen value; unknown fields are refused so that a typing mistake is never ignored."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Direction(StrEnum):
+    """Which way a metric is better."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+class Trace(Contract):
+    """Many raw values, packed small: float32, zlib, base64."""
+
+    n: Annotated[int, Field(ge=0, le=2_000_000)]
+    data: Annotated[str, Field(max_length=16_000_000, pattern=r"^[A-Za-z0-9+/=]*$")]
+
+    @classmethod
+    def of(cls, values: Iterable[float]) -> Self:
+        """Pack ``values`` in their order, rounded to float32."""
+        packed = array("f", values)
+        return cls(n=len(packed), data=base64.b64encode(zlib.compress(packed.tobytes())).decode())
+
+    def values(self) -> list[float]:
+        """Give the values back.
+
+        Raises:
+            ValueError: the data are not ``n`` packed float32 values.
+        """
+        unpacker = zlib.decompressobj()
+        try:
+            raw = unpacker.decompress(base64.b64decode(self.data, validate=True), 4 * self.n + 1)
+        except zlib.error as error:
+            raise ValueError(f"a trace cannot be unpacked: {error}") from error
+        if len(raw) != 4 * self.n:
+            raise ValueError(f"a trace says {self.n} values and holds other than that")
+        return array("f", raw).tolist()
