@@ -1,4 +1,7 @@
-"""Databases for tests: whatever asks for one runs on SQLite and on a real PostgreSQL."""
+"""Databases for tests: whatever asks for one runs on SQLite and on a real PostgreSQL.
+
+Hypothesis has no deadline here: how long an example takes on a busy machine is no property of ours.
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
+
+hypothesis.settings.register_profile(
+    "unhurried", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("unhurried")
 
 if TYPE_CHECKING:
     from builders.postgres_server import PostgresServer

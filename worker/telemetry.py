@@ -27,9 +27,7 @@ from benchmarks.contracts import (
     Trace,
     Window,
 )
-from worker.nvml import REASONS, Gauge, Gpu, devices
-
-__all__ = ["Gpu", "Reading", "Sampler", "attach", "cut", "devices"]
+from worker.nvml import REASONS, Gauge
 
 ENERGY_NEEDS_S = 5.0
 """The energy counter moves about ten times a second: shorter windows would be off by percents."""
@@ -233,7 +231,18 @@ def _samples(replicate: Replicate) -> list[Sample]:
     if told.energy_j is not None and items > 0:
         per_item = told.energy_j / items
         samples.append(_sample("energy_per_item", "J", Direction.LOWER, per_item))
-    return samples
+    return samples + _cycles(replicate)
+
+
+def _cycles(replicate: Replicate) -> list[Sample]:
+    """SM cycles per SYNTH step: what a step costs at whatever clock the power limit allowed."""
+    told = replicate.telemetry.get("synth")
+    clock = told.channels.get("sm_clock_hz") if told else None
+    if clock is None or not clock.n:
+        return []
+    step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps
+    cycles = step_s * fmean(clock.values())
+    return [_sample("cycles_per_step", "1", Direction.LOWER, cycles)]
 
 
 def _sample(metric: str, unit: str, direction: Direction, value: float) -> Sample:

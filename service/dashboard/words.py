@@ -16,10 +16,12 @@ METRICS = {
     "step_time_synth": "Step time without input",
     "input_stall": "Input stall",
     "first_step_time": "First step",
+    "first_step_time_warm": "First step, warm caches",
     "peak_memory": "Peak memory",
     "power": "Power",
     "energy_per_item": "Energy per item",
     "sm_clock": "SM clock",
+    "cycles_per_step": "Cycles per step without input",
 }
 
 STATUSES = {
@@ -53,19 +55,13 @@ FLAGS = {
     "the timed window may still hold start-up effects.",
     "clock_mismatch": "Device events and the host's clock disagree on how long the pass took.",
     "tail": "Some steps are far slower than the median, so mean and median differ by over 2 %.",
-    "foreign_memory": "Another process held memory on the device.",
-    "foreign_processes": "Another process computed on the device during the measurement.",
+    "loss_not_finite": "The loss became infinite or not a number; the speed of such a run "
+    "says little.",
+    "small_ring": "Fewer than four batches fitted on the device beside the model.",
+    "host_sync_per_step": "The gradient scaler makes the host wait for the device in every step.",
     "other_processes": "Another process computed on the device during the measurement.",
     "throttled": "The device slowed its clocks to protect itself (heat or power brake).",
     "clock_unstable": "The SM clock varied by more than 2 % during the window.",
-    "power_capped": "The device ran at its power limit; normal for a busy GPU.",
-    "plateau": "The interval stopped shrinking before it reached the wanted precision.",
-    "imprecise": "The pass ended before its interval reached the wanted precision.",
-    "gc_disabled": "Python's garbage collector was off during the timed window.",
-    "loader_exhausted": "The loader ran out of batches and was started again in the window.",
-    "loss_not_finite": "The loss became infinite or not a number; the speed of such a run "
-    "says little.",
-    "short_window": "The timed window was shorter than the protocol asks for.",
 }
 
 REASONS = {
@@ -160,9 +156,3 @@ def rank(case: Case) -> tuple[object, ...]:
         values = list(known[axis].values) if axis in known else []
         places.append((_place(axis), values.index(value) if value in values else len(values)))
     return len(places), places, case.key
-
-
-def workload_summary(name: str) -> str:
-    """Give a workload's own first line, or nothing if this version does not have it."""
-    entry = catalog.workloads().get(name)
-    return entry.summary if entry else ""

@@ -206,7 +206,7 @@ def measured(plan: Plan, number: int, at: datetime, random: np.random.Generator)
         if number >= REVISIONS - DETAILED
         else (),
         verdict=_verdict(float(full.mean()), float(synth.mean())),
-        flags=("power_capped",) if plan.gpu and plan.case.axes.get("compile") else (),
+        flags=("clock_unstable",) if plan.gpu and plan.case.axes.get("compile") else (),
         repro=f"python -m benchmarks {plan.case.workload} "
         + " ".join(f"{axis}={value}" for axis, value in plan.case.axes.items())
         + f" --preset {plan.case.preset}",

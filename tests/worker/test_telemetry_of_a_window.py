@@ -120,6 +120,9 @@ def test_power_clock_and_energy_become_samples():
     assert values["power"] == (300.0,)
     assert values["sm_clock"] == (1.5e9,)
     assert values["energy_per_item"] == (pytest.approx(300 / 60),)
+    synth = result.replicates[0].synth
+    step_s = sum(synth.step_trace.values()) / synth.steps
+    assert values["cycles_per_step"] == (pytest.approx(step_s * 1.5e9),)
     assert set(result.replicates[0].telemetry) == {"full", "synth"}
     Result.model_validate_json(result.model_dump_json())
 
