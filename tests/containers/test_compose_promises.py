@@ -1,0 +1,163 @@
+"""What the compose file promises: who waits for whom, who may do what, what survives."""
+
+import re
+from typing import Any
+
+import pytest
+
+from tests.containers.dockerfile_stages import Dockerfile
+
+Compose = dict[str, Any]
+OURS = ("migrate", "service", "worker-gpu", "worker-cpu")
+WORKERS = ("worker-gpu", "worker-cpu")
+TAGGED = re.compile(r"[\w./-]+:\d[\w.-]*(@sha256:[0-9a-f]{64})?")
+
+
+def default(value: str) -> str:
+    """What ``${NAME:-default}`` is when the environment says nothing, within a longer value."""
+    return re.sub(r"\$\{\w+:?-([^}]*)\}", r"\1", value)
+
+
+def test_without_a_profile_there_is_no_worker(compose: Compose) -> None:
+    always = {name for name, service in compose["services"].items() if "profiles" not in service}
+    assert always == {"postgres", "migrate", "service"}
+
+
+def test_each_kind_of_worker_has_its_profile(compose: Compose) -> None:
+    assert compose["services"]["worker-gpu"]["profiles"] == ["gpu"]
+    assert compose["services"]["worker-cpu"]["profiles"] == ["cpu"]
+
+
+def test_the_gpu_worker_reserves_an_nvidia_device_and_the_cpu_worker_none(compose: Compose) -> None:
+    (device,) = compose["services"]["worker-gpu"]["deploy"]["resources"]["reservations"]["devices"]
+    assert device["driver"] == "nvidia"
+    assert device["capabilities"] == ["gpu"]
+    assert "deploy" not in compose["services"]["worker-cpu"]
+
+
+def test_a_worker_measures_on_the_device_of_its_profile_or_not_at_all(compose: Compose) -> None:
+    assert compose["services"]["worker-gpu"]["environment"]["THROUGHLINE_DEVICE"] == "cuda"
+    assert compose["services"]["worker-cpu"]["environment"]["THROUGHLINE_DEVICE"] == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("waiting", "conditions"),
+    [
+        ("migrate", {"postgres": "service_healthy"}),
+        (
+            "service",
+            {"postgres": "service_healthy", "migrate": "service_completed_successfully"},
+        ),
+        ("worker-gpu", {"service": "service_healthy"}),
+        ("worker-cpu", {"service": "service_healthy"}),
+    ],
+)
+def test_a_service_starts_once_what_it_needs_is_ready(
+    compose: Compose, waiting: str, conditions: dict[str, str]
+) -> None:
+    waits_for = compose["services"][waiting]["depends_on"]
+    assert {name: entry["condition"] for name, entry in waits_for.items()} == conditions
+
+
+def test_migration_runs_once_and_everything_else_comes_back(compose: Compose) -> None:
+    policies = {name: service["restart"] for name, service in compose["services"].items()}
+    assert policies.pop("migrate") == "no"
+    assert set(policies.values()) == {"unless-stopped"}
+
+
+def test_migration_is_not_held_to_the_health_check_of_the_service(compose: Compose) -> None:
+    assert compose["services"]["migrate"]["healthcheck"] == {"disable": True}
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_containers_may_do_no_more_than_they_need(compose: Compose, name: str) -> None:
+    service = compose["services"][name]
+    assert service["read_only"] is True
+    assert service["cap_drop"] == ["ALL"]
+    assert "no-new-privileges:true" in service["security_opt"]
+    assert "privileged" not in service
+    assert any(entry.split(":")[0] == "/tmp" for entry in service["tmpfs"])
+
+
+def test_only_the_service_is_reachable_and_by_default_from_this_host_alone(
+    compose: Compose,
+) -> None:
+    published = {
+        name: service["ports"]
+        for name, service in compose["services"].items()
+        if "ports" in service
+    }
+    assert {name: [default(port) for port in ports] for name, ports in published.items()} == {
+        "service": ["127.0.0.1:8765:8765"]
+    }
+
+
+def test_the_password_comes_from_the_environment_and_is_one_everywhere(compose: Compose) -> None:
+    services = compose["services"]
+    variable = services["postgres"]["environment"]["POSTGRES_PASSWORD"]
+    assert re.fullmatch(r"\$\{THROUGHLINE_POSTGRES_PASSWORD:-\w+\}", variable)
+    for name in ("migrate", "service"):
+        assert f":{variable}@postgres:" in services[name]["environment"]["THROUGHLINE_DATABASE_URL"]
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_reaches_the_service_by_http_alone(compose: Compose, name: str) -> None:
+    environment = compose["services"][name]["environment"]
+    assert environment["THROUGHLINE_URL"] == "http://service:8765"
+    assert "THROUGHLINE_DATABASE_URL" not in environment
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_keeps_its_spool_and_its_inputs_in_volumes(
+    compose: Compose, dockerfile: Dockerfile, name: str
+) -> None:
+    mounted = {volume.split(":")[1] for volume in compose["services"][name]["volumes"]}
+    assert mounted == set(dockerfile.whole("worker").last("VOLUME").exec_form)
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_has_shared_memory_for_its_data_loaders(compose: Compose, name: str) -> None:
+    size = default(compose["services"][name]["shm_size"])
+    assert int(size.removesuffix("gb")) >= 1
+
+
+@pytest.mark.parametrize("name", WORKERS)
+def test_a_worker_may_load_the_kernels_that_it_compiles(compose: Compose, name: str) -> None:
+    (tmp,) = compose["services"][name]["tmpfs"]
+    assert "exec" in tmp.split(":")[1].split(",")
+
+
+def test_every_volume_is_named_and_used(compose: Compose) -> None:
+    used = {
+        volume.split(":")[0]
+        for service in compose["services"].values()
+        for volume in service.get("volumes", ())
+    }
+    assert used == set(compose["volumes"])
+
+
+def test_the_database_is_asked_by_tcp_whether_it_is_ready(compose: Compose) -> None:
+    assert "--host=127.0.0.1" in compose["services"]["postgres"]["healthcheck"]["test"]
+
+
+def test_what_is_not_built_here_is_pinned(compose: Compose) -> None:
+    foreign = {
+        default(service["image"])
+        for service in compose["services"].values()
+        if "build" not in service
+    }
+    assert foreign
+    assert all(TAGGED.fullmatch(image) for image in foreign)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_our_images_are_built_from_targets_that_exist(
+    compose: Compose, dockerfile: Dockerfile, name: str
+) -> None:
+    build = compose["services"][name]["build"]
+    target = dockerfile.stages[build["target"]]
+    assert target.name == ("worker" if name in WORKERS else "service")
+    arguments = {
+        arg.rest.partition("=")[0] for s in dockerfile.stages.values() for arg in s.all("ARG")
+    }
+    assert set(build.get("args", {})) <= arguments
