@@ -31,6 +31,7 @@ _GRACE_S = 5
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code."""
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces each of its plugins
     try:
         settings = _settings(arguments)
         app = create_app(settings)
