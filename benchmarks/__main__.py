@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 import time
 from collections.abc import Sequence
@@ -16,6 +17,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks import catalog
+from benchmarks.catalog import Refused, UnknownName
 from benchmarks.contracts import Case, Protocol
 
 
@@ -25,26 +27,38 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         case = catalog.normalise(_case(options))
         protocol = Protocol.model_validate_json(options.protocol)
-    except catalog.Refused as error:
-        print(error, file=sys.stderr)
-        return 2
-    except (ValueError, ValidationError) as error:
-        print(error, file=sys.stderr)
-        return 2
-    print(_measured(options, case, protocol), flush=True)
+        line = _measured(options, case, protocol)
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        return _refuse(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
+    except (UnknownName, Refused, WrongUsage) as error:
+        return _refuse(str(error))
+    print(line, flush=True)
     return 0
+
+
+class WrongUsage(ValueError):
+    """A command line that makes no sense; the message is one sentence that says why."""
+
+
+def _refuse(sentence: str) -> int:
+    print(sentence, file=sys.stderr)
+    return 2
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description=(__doc__ or "").partition("\n")[0]
     )
-    parser.add_argument("workload", help=f"one of: {', '.join(catalog.workloads())}")
+    known = ", ".join(catalog.workloads())
+    parser.add_argument("workload", help=f"name or name:preset; one of: {known}")
     parser.add_argument(
         "axes", nargs="*", metavar="axis=value", help=f"axes: {', '.join(catalog.axes())}"
     )
     parser.add_argument("--preset", default="auto", help="full or tiny; by default what suits")
-    parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, or cpu")
+    parser.add_argument(
+        "--device", type=_device, help="cpu, cuda or cuda:N; by default the first GPU, or cpu"
+    )
     parser.add_argument("--protocol", default="{}", help="a Protocol as JSON, for other windows")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and of input order")
     parser.add_argument("--data-root", type=Path, help="your own ImageFolder or token file")
@@ -53,15 +67,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _case(options: argparse.Namespace) -> Case:
-    pairs = [setting.partition("=") for setting in options.axes]
-    for axis, equals, value in pairs:
+    axes: dict[str, str] = {}
+    for setting in options.axes:
+        axis, equals, value = setting.partition("=")
         if not (axis and equals and value):
-            raise ValueError(f"Write an axis as axis=value, not {axis + equals + value!r}.")
-    return Case(
-        workload=options.workload,
-        preset=options.preset,
-        axes={axis: value for axis, _, value in pairs},
-    )
+            raise WrongUsage(f"Write an axis as axis=value, not {setting!r}.")
+        if axis in axes:
+            raise WrongUsage(f"The axis {axis!r} is given twice; choose one value.")
+        axes[axis] = value
+    workload, _, preset = options.workload.partition(":")
+    return Case(workload=workload, preset=preset or options.preset, axes=axes)
+
+
+def _device(name: str) -> str:
+    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
+        raise argparse.ArgumentTypeError(f"{name!r} is not cpu, cuda or cuda:N")
+    return name
 
 
 def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> str:
@@ -77,8 +98,12 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     from benchmarks.workload import Context  # noqa: PLC0415
 
     import_s = time.perf_counter() - from_s
+    try:
+        device = choose(options.device)
+    except RuntimeError as error:
+        raise WrongUsage(str(error)) from error
     context = Context(
-        device=choose(options.device),
+        device=device,
         cache=cache_folder(),
         data_root=options.data_root,
         seed=options.seed,

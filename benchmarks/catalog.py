@@ -7,12 +7,16 @@ read from the syntax tree, so the service can list and check names without torch
 from __future__ import annotations
 
 import ast
+import contextlib
 import re
+import warnings
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.contracts import Case
 
@@ -38,9 +42,9 @@ class WorkloadEntry:
     summary: str
     item: str
     """What throughput counts: ``img`` or ``token``."""
-    facts: Mapping[str, str]
-    """What axes may ask for, such as ``{"input": "images"}``."""
     presets: Mapping[str, Mapping[str, int]]
+    facts: Mapping[str, str] = field(default_factory=dict)
+    """What axes may ask for, such as ``{"input": "images"}``."""
 
 
 @dataclass(frozen=True)
@@ -67,9 +71,10 @@ class AxisEntry:
 
 
 def _declared(path: Path) -> dict[str, Any]:
-    """Read a module's docstring and its literal upper-case assignments."""
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    found: dict[str, Any] = {"summary": (ast.get_docstring(tree) or "").partition("\n")[0]}
+    """Read a module's docstring and its literal upper-case assignments, names in lower case."""
+    tree = ast.parse(path.read_text(encoding="utf-8"), filename=path.name)
+    summary = (ast.get_docstring(tree) or "").partition("\n")[0]
+    found: dict[str, Any] = {"name": path.stem, "summary": summary}
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
@@ -80,45 +85,53 @@ def _declared(path: Path) -> dict[str, Any]:
                 pass
             case _:
                 continue
-        try:
-            found[name] = ast.literal_eval(value)
-        except ValueError:
-            continue  # a constant that is computed is the module's own affair
+        with contextlib.suppress(ValueError):  # what is computed is the module's own affair
+            found[name.lower()] = ast.literal_eval(value)
     return found
 
 
-def _files(folder: str) -> list[Path]:
-    return sorted(path for path in (_HERE / folder).glob("*.py") if not path.stem.startswith("_"))
+def _entries(folder: str, kind: type[T]) -> Mapping[str, T]:
+    """What each file of ``folder`` declares, by name.
+
+    A file that does not declare what it must is left out with a warning that names it: one
+    unfinished file must not take the others down.
+    """
+    entries: dict[str, T] = {}
+    wanted = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    for path in sorted((_HERE / folder).glob("[!_]*.py")):
+        try:
+            told = {name: value for name, value in _declared(path).items() if name in wanted}
+            entries[path.stem] = TypeAdapter(kind).validate_python(told)
+        except SyntaxError as error:
+            _leave_out(path, f"line {error.lineno}: {error.msg}")
+        except ValidationError as error:
+            faults = error.errors(include_url=False, include_input=False)
+            _leave_out(path, "; ".join(f"{_where(f['loc'])}: {f['msg']}" for f in faults))
+    return entries
+
+
+def _where(location: tuple[int | str, ...]) -> str:
+    return ".".join([str(location[0]).upper(), *(str(part) for part in location[1:])])
+
+
+def _leave_out(path: Path, why: str) -> None:
+    warnings.warn(
+        f"{path.parent.name}/{path.name} is left out, as its declarations must be plain literals "
+        f"of the documented form: {why}",
+        stacklevel=4,
+    )
 
 
 @cache
 def workloads() -> Mapping[str, WorkloadEntry]:
     """Every workload in ``benchmarks/workloads/``, by name."""
-    entries = {}
-    for path in _files("workloads"):
-        told = _declared(path)
-        entries[path.stem] = WorkloadEntry(
-            path.stem, told["summary"], told["ITEM"], told.get("FACTS", {}), told["PRESETS"]
-        )
-    return entries
+    return _entries("workloads", WorkloadEntry)
 
 
 @cache
 def axes() -> Mapping[str, AxisEntry]:
     """Every axis in ``benchmarks/axes/``, by name."""
-    entries = {}
-    for path in _files("axes"):
-        told = _declared(path)
-        entries[path.stem] = AxisEntry(
-            path.stem,
-            told["summary"],
-            told["DEFAULT"],
-            told["VALUES"],
-            told.get("PATTERN"),
-            told.get("ROLE", "step"),
-            told.get("NEEDS", {}),
-        )
-    return entries
+    return _entries("axes", AxisEntry)
 
 
 def _known(kind: str, name: str, among: Mapping[str, T]) -> T:

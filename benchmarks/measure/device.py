@@ -23,7 +23,9 @@ def choose(name: str | None) -> torch.device:
     device = torch.device(name or ("cuda" if torch.cuda.is_available() else "cpu"))
     if device.type != "cuda":
         return device
-    device = torch.device("cuda", device.index or 0)
+    device, seen = torch.device("cuda", device.index or 0), torch.cuda.device_count()
+    if (device.index or 0) >= seen:
+        raise RuntimeError(f"{device} cannot be used: torch {torch.__version__} sees {seen} GPUs.")
     torch.cuda.set_device(device)
     return device
 

@@ -41,7 +41,8 @@ def measure(request: Request, reporter: Reporter) -> Result:
         return session.measured()
     except Exception as error:  # every failure is information, stored with its reason
         status, reason = classify(error, session.batch)
-        tail = traceback.format_exc()[-16_000:].replace("\x00", "")
+        refused = status is Status.UNSUPPORTED  # says it all in one sentence
+        tail = "" if refused else traceback.format_exc()[-16_000:].replace("\x00", "")
         return session.failed(status, reason, tail)
 
 

@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -94,6 +95,29 @@ def test_what_needs_a_gpu_is_refused_on_a_cpu_and_left_open_without_a_device(
     assert catalog.normalise(case(**axes)).axes == axes
     with pytest.raises(catalog.Refused, match="needs device=cuda, and this worker has device=cpu"):
         catalog.normalise(case(**axes), "cpu")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("ITEM = 'img'\nPRESETS = {'full': {'batch': ", "line 2: "),
+        ("W = 4\nITEM = 'img'\nPRESETS = {'full': {'batch': W}}\n", "PRESETS: Field required"),
+        ("PRESETS = {'full': {'batch': 2}}\n", "ITEM: Field required"),
+        ("ITEM = 'img'\nPRESETS = {'full': {'batch': 'many'}}\n", "PRESETS.full.batch: "),
+    ],
+    ids=["syntax", "computed", "missing", "wrong type"],
+)
+def test_a_file_that_is_not_finished_is_left_out_by_name_and_the_others_stay(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, why: str
+) -> None:
+    folder = tmp_path / "workloads"
+    folder.mkdir()
+    (folder / "good.py").write_text("ITEM = 'img'\nPRESETS = {'full': {'batch': 2}}\n")
+    (folder / "bad.py").write_text(text)
+    monkeypatch.setattr(catalog, "_HERE", tmp_path)
+    with pytest.warns(UserWarning, match=f"workloads/bad.py is left out.*{why}"):
+        found = catalog._entries("workloads", catalog.WorkloadEntry)
+    assert list(found) == ["good"]
 
 
 def test_a_speedup_is_told_against_the_same_input_with_nothing_tuned() -> None:

@@ -27,10 +27,19 @@ def test_the_named_gpu_becomes_the_current_device() -> None:
 def test_a_gpu_that_is_named_becomes_the_current_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Events and streams act on the current device: without this, GPU 1 is timed by GPU 0."""
     made_current = []
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.setattr(torch.cuda, "set_device", made_current.append)
     assert device.choose("cuda:1") == torch.device("cuda", 1)
     assert device.choose("cuda") == torch.device("cuda", 0)
     assert made_current == [torch.device("cuda", 1), torch.device("cuda", 0)]
+
+
+def test_a_gpu_that_is_not_there_is_refused_in_one_sentence(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    with pytest.raises(RuntimeError, match=r"^cuda:1 cannot be used: torch .* sees 1 GPUs\.$"):
+        device.choose("cuda:1")
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,9 @@ def test_events_tell_the_supervisor_that_the_process_lives(cache: Path) -> None:
         (("resnet50", "precision"), "Write an axis as axis=value"),
         (("nanogpt", "layout=channels_last"), "layout=channels_last needs input=images"),
         (("resnet50", "--preset", "huge"), "There is no preset of resnet50 'huge'"),
+        (("resnet50:huge",), "There is no preset of resnet50 'huge'"),
+        (("resnet50", "precision=bf16", "precision=fp32"), "The axis 'precision' is given twice"),
+        (("resnet50", "batch=-1"), "axes.batch: String should match pattern"),
     ],
 )
 def test_a_wrong_name_ends_with_one_sentence_and_status_2(

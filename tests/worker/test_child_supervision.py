@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import sys
 import threading
 import time
 from pathlib import Path
 
+import psutil
 import pytest
 
 from benchmarks.contracts import Result, Status
 from tests.worker.miniature import eventually
+from worker.child import Child
 from worker.heartbeat import Cause
+from worker.processes import Tree
 from worker.runner import Interrupted, Runner
 
 
@@ -35,7 +40,9 @@ def test_replicates_run_one_after_another_and_are_merged(run, onlooker):
         (100.0, 101.0, 102.0)
     ]
     assert [replicate.seed for replicate in result.replicates] == [0, 1, 2]
-    assert {(told.replicate, told.replicates) for told in onlooker.told} >= {(1, 3), (3, 3)}
+    told = [(progress.replicate, progress.replicates) for progress in onlooker.told]
+    assert told == sorted(told)
+    assert {of for _, of in told} == {3}
 
 
 def test_the_first_replicate_that_fails_is_the_jobs_result(run):
@@ -165,6 +172,28 @@ def test_thread_counts_are_fixed_unless_someone_chose_them(run, notes, monkeypat
     monkeypatch.setenv("OMP_NUM_THREADS", "7")
     run("environment")
     assert read(notes, 0)["OMP_NUM_THREADS"] == "7"
+
+
+def test_the_cache_is_where_the_child_chooses_unless_someone_chose(run, notes, tmp_path):
+    run("environment", change={"cache_dir": None})
+    assert read(notes, 0)["THROUGHLINE_CACHE_DIR"] is None
+    run("environment")
+    assert read(notes, 0)["THROUGHLINE_CACHE_DIR"] == str(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("where", [(os, "pidfd_open"), (Tree, "of")], ids=["pidfd", "tree"])
+def test_a_child_that_cannot_be_watched_leaves_no_process_and_no_file(monkeypatch, tmp_path, where):
+    def refuse(*_):
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    def held() -> tuple[int, list[psutil.Process]]:
+        return psutil.Process().num_fds(), psutil.Process().children()
+
+    monkeypatch.setattr(*where, refuse)
+    before = held()
+    with pytest.raises(OSError, match="open files"):
+        Child((sys.executable, "-c", "import time; time.sleep(600)"), os.environ, tmp_path, "m")
+    assert held() == before
 
 
 def test_the_child_is_told_the_whole_case(run, notes):
