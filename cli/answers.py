@@ -60,6 +60,7 @@ class SubmissionSummary(Answer):
     id: str
     suite: str | None = None
     revision: str
+    source: str = ""
     created_at: AwareDatetime
     finished: bool
     counts: dict[str, int]

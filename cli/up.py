@@ -22,6 +22,7 @@ from cli.state import StateFolder
 from service import formats
 
 _LOOK_S = 1.0
+_SOURCE = "up"
 
 
 @dataclass(frozen=True)
@@ -53,8 +54,8 @@ def run(plan: Plan) -> Exit:
         with ServiceClient(ensemble.url) as client:
             _start(ensemble, client, plan, say)
             code = _measure(ensemble, client, plan, say)
-            say(f"Dashboard: {ensemble.url}/")
             if not plan.once:
+                say(f"Dashboard: {ensemble.url}/")
                 _serve(ensemble, say)
         at_once = False
         return code
@@ -104,12 +105,13 @@ def _submission(
 ) -> SubmissionView:
     """Go on with what an earlier run left unfinished at this revision, or submit anew."""
     name = formats.revision(under_test.revision)
-    for earlier in client.submissions(revision=under_test.revision, suite=suite, limit=1).items:
-        if not earlier.finished:
+    for earlier in client.submissions(revision=under_test.revision, suite=suite, limit=20).items:
+        # Somebody else's may want workers that are not here; ours are for whatever is here.
+        if earlier.source == _SOURCE and not earlier.finished:
             say(f"Going on with the suite {suite} at {name}, which was interrupted.")
             return client.submission(earlier.id)
     say(f"Measuring the suite {suite} at revision {name}.")
-    request = {"suite": suite, "revision": under_test.revision, "source": "up"}
+    request = {"suite": suite, "revision": under_test.revision, "source": _SOURCE}
     if under_test.revision_at is not None:
         request["revision_at"] = under_test.revision_at.isoformat()
     return client.submit(request)
