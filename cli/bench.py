@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from rich.console import Console
 from rich.panel import Panel
@@ -14,39 +14,43 @@ from benchmarks.merge import merge
 from cli.exits import Exit, Stop
 from service import formats
 from service.summary import summarise
-from worker.settings import Settings, child_environment
+from worker import launch
+from worker.outcome import read_result
+from worker.settings import Settings
+from worker.workspace import environment_in, workspace
 
 
-def measure(arguments: Sequence[str], replicates: int) -> Result:
+def measure(arguments: Sequence[str], replicates: int, seed: int = 0) -> Result:
     """Measure one case in ``replicates`` fresh processes; the children draw their own progress.
+
+    They are the children that a worker would start: each with the next seed, in one folder for
+    temporary files and compiler caches, which is removed afterwards.
 
     Raises:
         Stop: a child did not print a Result.
     """
+    settings = Settings()
     results: list[Result] = []
-    for _ in range(replicates):
-        results.append(_one(arguments))
-        if results[-1].status is not Status.OK:
-            break
+    with workspace() as folder:
+        environment = environment_in(folder, settings)
+        for number in range(replicates):
+            command = [*settings.command, *arguments, f"--seed={seed + number}"]
+            results.append(_one(command, environment))
+            if results[-1].status is not Status.OK:
+                break
     return merge(results)
 
 
-def _one(arguments: Sequence[str]) -> Result:
-    settings = Settings()  # the child that a worker would start, in the same environment
+def _one(command: Sequence[str], environment: Mapping[str, str]) -> Result:
     child = subprocess.run(
-        [*settings.command, *arguments],
-        env=child_environment(settings),
-        stdout=subprocess.PIPE,
-        text=True,
-        check=False,
+        [*launch.tied(), *command], env=environment, stdout=subprocess.PIPE, check=False
     )
     if child.returncode == Exit.USAGE:
         raise Stop("Nothing was measured.")  # the child has said why
     if child.returncode != 0:
         raise Stop(_ending(child.returncode), Exit.FAILED)
-    lines = child.stdout.strip().splitlines()
     try:
-        return Result.model_validate_json(lines[-1] if lines else "")
+        return read_result(child.stdout)
     except ValueError as error:
         raise Stop(
             "The benchmark ended well, but its last line on stdout is no Result.", Exit.FAILED

@@ -2,53 +2,44 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
 import time
+import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-import psutil
+from worker import launch, processes
 
-_PR_SET_PDEATHSIG = 1
 _POLL_S = 0.05
-
-
-def _end_with_parent() -> None:
-    """Have Linux kill this process when its parent dies, however it dies; elsewhere no promise.
-
-    Not SIGTERM, on which a worker would first finish its case, for a service that is gone as well.
-    Whatever a worker or a service had promised is on disk by then.
-    """
-    try:
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    except (OSError, AttributeError):
-        return
+_KILL_S = 10.0
+"""What the kernel cannot end within this time waits inside a driver."""
 
 
 class Child:
     """One child process. It never sees the terminal's Ctrl-C; its parent decides when it ends.
 
-    Start children before any thread: they are prepared between fork and exec.
+    When the parent dies, the kernel kills it. Not with SIGTERM, on which a worker would first
+    finish its case, for a service that is gone as well; what either had promised is on disk.
     """
 
     def __init__(self, name: str, argv: Sequence[str], log: Path, env: Mapping[str, str]) -> None:
         self.name = name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
+        mark = uuid.uuid4().hex
         with log.open("ab") as sink:
             self._log_start = sink.tell()
             self._process = subprocess.Popen(
-                argv,
+                [*launch.tied(), *argv],
                 stdin=subprocess.DEVNULL,
                 stdout=sink,
                 stderr=subprocess.STDOUT,
-                env=dict(env),
+                env={**env, processes.MARK: mark},
                 start_new_session=True,
-                preexec_fn=_end_with_parent,  # noqa: PLW1509 - see the class: no thread yet
             )
+        self._tree = processes.Tree.of(self._process.pid, mark)
 
     @property
     def pid(self) -> int:
@@ -79,21 +70,9 @@ class Child:
             return False
         return True
 
-    def family(self) -> list[psutil.Process]:
-        """The process and everything below it, other sessions included, as of now."""
-        try:
-            parent = psutil.Process(self.pid)
-            return [parent, *parent.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
-
-    def kill(self, family: Sequence[psutil.Process] | None = None) -> None:
-        """Kill ``family`` (by default everything below it now) and wait until it is gone."""
-        for process in self.family() if family is None else family:
-            try:
-                process.kill()  # psutil refuses if the id has gone to another process
-            except psutil.NoSuchProcess:
-                continue
+    def kill(self) -> None:
+        """Kill the process and all that came of it, other sessions included; wait for its end."""
+        processes.end(self._tree, 0.0, _KILL_S)
         self._process.wait()
 
 
@@ -109,9 +88,8 @@ def wait_for(children: Sequence[Child], patience_s: float) -> bool:
 
 def stop(children: Sequence[Child], patience_s: float) -> None:
     """Ask ``children`` to end, wait, and kill whoever has not ended and what it left behind."""
-    families = {child.pid: child.family() for child in children}
     for child in children:
         child.ask_to_stop()
     wait_for(children, patience_s)
     for child in children:
-        child.kill([*families[child.pid], *child.family()])
+        child.kill()

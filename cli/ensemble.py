@@ -35,11 +35,6 @@ class Ensemble:
         self._service: Child | None = None
         self._workers: list[Child] = []
 
-    @property
-    def pids(self) -> dict[str, int]:
-        """Each process by name."""
-        return {child.name: child.pid for child in self._children()}
-
     def start_service(self, client: ServiceClient) -> None:
         """Start the service and wait until it answers.
 

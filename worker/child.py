@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import selectors
+import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -67,32 +68,38 @@ class Child:
         """Start ``command``, with ``--events-fd N`` added, and its output in ``folder``.
 
         Raises:
-            OSError: it cannot be started.
+            OSError: it cannot be started or watched; then nothing of it is left.
         """
         self._stdout, self._stderr = folder / f"{mark}.out", folder / f"{mark}.err"
-        self._events, theirs = os.pipe()
-        os.set_blocking(self._events, False)
-        launcher = (sys.executable, "-I", "-S", launch.__file__, str(os.getpid()))
-        try:
-            with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
-                self._process = subprocess.Popen(
-                    [*launcher, *command, "--events-fd", str(theirs)],
-                    stdin=subprocess.DEVNULL,
-                    stdout=out,
-                    stderr=err,
-                    env={**environment, processes.MARK: mark},
-                    pass_fds=(theirs,),
-                    start_new_session=True,
-                )
-        except OSError:
-            os.close(self._events)
-            raise
-        finally:
-            os.close(theirs)
-        self._exit = os.pidfd_open(self._process.pid)
-        self.tree = Tree.of(self._process.pid, mark)
         self._pending = b""
         self.last: Progress | None = None
+        with ExitStack() as undo:
+            self._events, theirs = os.pipe()
+            undo.callback(os.close, self._events)
+            os.set_blocking(self._events, False)
+            try:
+                self._process = self._start(command, {**environment, processes.MARK: mark}, theirs)
+            finally:
+                os.close(theirs)
+            undo.callback(_kill, self._process)
+            self._exit = os.pidfd_open(self._process.pid)
+            undo.callback(os.close, self._exit)
+            self.tree = Tree.of(self._process.pid, mark)
+            undo.pop_all()
+
+    def _start(
+        self, command: Sequence[str], environment: Mapping[str, str], events: int
+    ) -> subprocess.Popen[bytes]:
+        with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
+            return subprocess.Popen(
+                [*launch.tied(), *command, "--events-fd", str(events)],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=err,
+                env=environment,
+                pass_fds=(events,),
+                start_new_session=True,
+            )
 
     def __enter__(self) -> Self:
         return self
@@ -163,3 +170,10 @@ class Child:
             tell(self.last)
             return True
         return False
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a child that cannot be watched, before it has done anything."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,6 +1,6 @@
-"""Starts a child so that it dies with its worker: ``launch.py PARENT_PID COMMAND ...``.
+"""Starts a child so that it dies with its parent: ``launch.py PARENT_PID COMMAND ...``.
 
-A worker that is killed cannot kill. The kernel can: it is asked to send SIGKILL when the parent
+A parent that is killed cannot kill. The kernel can: it is asked to send SIGKILL when the parent
 goes, and the request survives exec. Run as a file, so that it needs no package on the path.
 """
 
@@ -14,6 +14,11 @@ import sys
 PR_SET_PDEATHSIG = 1
 CANNOT_START = 127
 """As a shell says it."""
+
+
+def tied() -> tuple[str, ...]:
+    """What to put before a command so that it dies with the process that asks."""
+    return sys.executable, "-I", "-S", __file__, str(os.getpid())
 
 
 def main() -> None:

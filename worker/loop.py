@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
-from worker import nvml, processes
+from worker import nvml, processes, workspace
 from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
@@ -20,7 +20,7 @@ from worker.heartbeat import Heartbeat, now_s
 from worker.labels import introduce
 from worker.outcome import without_numbers
 from worker.patience import Patience
-from worker.runner import FOLDER_PREFIX, Runner
+from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.spool import Answer, Spool
 from worker.stop import Aborted, Stop
@@ -217,7 +217,7 @@ class Loop:
         found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.survivors = tuple(found)
         folder = Path(leftover.folder)
-        if folder.name.startswith(FOLDER_PREFIX):
+        if folder.name.startswith(workspace.PREFIX):
             shutil.rmtree(folder, ignore_errors=True)
         if not found:
             self._journal.ended()

@@ -71,6 +71,15 @@ def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
     return failure(Run(spec, 1, None, datetime.now(UTC), 0), status, sentence)
 
 
+def read_result(printed: bytes) -> Result:
+    """The Result that a child printed as its last line.
+
+    Raises:
+        ValidationError: that line is none.
+    """
+    return Result.model_validate_json(printed.rstrip().rpartition(b"\n")[2])
+
+
 def line(text: str) -> str:
     """``text`` as one printable line of at most 500 characters."""
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
@@ -138,9 +147,8 @@ def _killed(number: int) -> str:
 
 
 def _printed(run: Run, left: Exit, tail: str) -> Result:
-    raw = left.stdout.read_bytes().rstrip()
     try:
-        result = Result.model_validate_json(raw[raw.rfind(b"\n") + 1 :])
+        result = read_result(left.stdout.read_bytes())
     except ValidationError:
         printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
         sentence = "The child ended well, but the last line that it printed is no Result."

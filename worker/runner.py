@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import logging
-import shutil
-import tempfile
 import time
 import uuid
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Protocol
@@ -20,14 +18,13 @@ from worker.heartbeat import Cause
 from worker.nvml import Gauge
 from worker.outcome import Run, failure, judge
 from worker.processes import Process, Tree
-from worker.settings import Settings, child_environment
+from worker.settings import Settings
 from worker.telemetry import Sampler, attach
+from worker.workspace import environment_in, workspace
 
 log = logging.getLogger(__name__)
 
 COOL_LOOK_S = 0.25
-FOLDER_PREFIX = "tl-"
-"""Short, so that socket paths below it stay under 108 bytes."""
 
 
 class Interrupted(Exception):
@@ -77,7 +74,7 @@ class Runner:
         results: list[Result] = []
         first_c = self._temperature_c()
         try:
-            with _private_folder() as folder:
+            with workspace() as folder:
                 while len(results) < spec.protocol.replicates:
                     if results:
                         self._cool(first_c, watch)
@@ -100,7 +97,7 @@ class Runner:
         mark = uuid.uuid4().hex
         command = self._command(spec, run.replicate)
         sampler = Sampler(self._gauge, self._settings.telemetry_hz) if self._gauge else None
-        environment = self._environment(folder)
+        environment = environment_in(folder, self._settings)
         with sampler or nullcontext(), Child(command, environment, folder, mark) as child:
             self._started(child.tree, folder)
             if sampler is not None:
@@ -149,14 +146,6 @@ class Runner:
             command += ["--data-root", str(self._settings.data_root.expanduser())]
         return command
 
-    def _environment(self, folder: Path) -> dict[str, str]:
-        """Compiler caches are the job's own: the first replicate compiles, the others reuse."""
-        private = {"TMPDIR": "tmp", "TORCHINDUCTOR_CACHE_DIR": "ind", "TRITON_CACHE_DIR": "tri"}
-        for name in private.values():
-            (folder / name).mkdir(exist_ok=True)
-        own = {variable: str(folder / name) for variable, name in private.items()}
-        return child_environment(self._settings) | own
-
     def _temperature_c(self) -> float | None:
         return self._gauge.channels().get("temperature_c") if self._gauge else None
 
@@ -174,12 +163,3 @@ def _numbered(tell: Callable[[Progress], None], run: Run) -> Callable[[Progress]
     """A child knows of one replicate; the job has several."""
     place = {"replicate": run.replicate, "replicates": run.spec.protocol.replicates}
     return lambda progress: tell(progress.model_copy(update=place))
-
-
-@contextmanager
-def _private_folder() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

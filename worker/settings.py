@@ -33,7 +33,8 @@ class Settings(BaseSettings):
     labels: dict[str, str] = Field(default_factory=dict)
     """Further labels that jobs may require; as JSON in the environment."""
     data_root: Path | None = None
-    cache_dir: Path = Path("~/.cache/throughline")
+    cache_dir: Path | None = None
+    """Where children keep input files; without it where they choose: ``~/.cache/throughline``."""
     python: str = sys.executable
     """Interpreter of the child process; it needs torch, the worker does not."""
     child_command: tuple[str, ...] = ()
@@ -93,7 +94,8 @@ def child_environment(settings: Settings) -> dict[str, str]:
     inherited = dict(os.environ)
     inherited.setdefault("OMP_NUM_THREADS", str(usable_cpus()))
     inherited.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
-    inherited["THROUGHLINE_CACHE_DIR"] = str(settings.cache_dir.expanduser())
+    if settings.cache_dir is not None:
+        inherited["THROUGHLINE_CACHE_DIR"] = str(settings.cache_dir.expanduser())
     return inherited
 
 

@@ -26,7 +26,10 @@ def bench(
     replicates: Annotated[
         int, typer.Option(min=1, max=50, help="Fresh processes to measure in, one after another.")
     ] = 1,
-    seed: Annotated[int | None, typer.Option(help="Seed of weights and data order.")] = None,
+    seed: Annotated[
+        int,
+        typer.Option(min=0, help="Seed of weights and data order; each further process adds one."),
+    ] = 0,
     data_root: Annotated[
         Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
     ] = None,
@@ -39,11 +42,10 @@ def bench(
         "--preset": preset,
         "--device": device,
         "--protocol": protocol,
-        "--seed": seed,
         "--data-root": data_root,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    result = measuring.measure([workload, *(settings or []), *options], replicates)
+    result = measuring.measure([workload, *(settings or []), *options], replicates, seed)
     if as_json:
         print(result.model_dump_json())
     else:

@@ -30,7 +30,7 @@ def worker(
 ) -> None:
     """Take jobs from a service, measure them on this machine, send the results back.
 
-    Ctrl-C lets it give back its job first; a second one ends it at once.
+    Ctrl-C lets it finish its job first; a second one has it give the job back at once.
     """
     from cli.settings import child_environment
 

@@ -4,6 +4,7 @@ import json
 import os
 import re
 import signal
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -35,6 +36,12 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
+def on_a_free_port() -> tuple[str, str]:
+    """Two that look for the first free port at the same moment would both find it."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        return "--port", str(probe.getsockname()[1])
+
+
 def running_below(pid: int, module: str) -> list[psutil.Process]:
     """Descendants of ``pid`` that run a certain module or file."""
     found = []
@@ -55,7 +62,7 @@ def up(tmp_path: Path, environment: dict[str, str]) -> Iterator[Start]:
     def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
         with (tmp_path / "up.log").open("w") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", "cli", "up", "-r", "v1", *arguments],
+                [sys.executable, "-m", "cli", "up", "-r", "v1", *on_a_free_port(), *arguments],
                 cwd=tmp_path,
                 env=environment | more,
                 stdout=log,
@@ -97,7 +104,7 @@ def test_run_again_it_continues_the_same_history(
     throughline: Run, environment: dict[str, str]
 ) -> None:
     for revision in ("v1", "v2"):
-        assert throughline("up", "--once", "-r", revision).returncode == Exit.OK
+        assert throughline("up", "--once", *on_a_free_port(), "-r", revision).returncode == Exit.OK
     path = Path(environment["THROUGHLINE_STATE_DIR"]) / "throughline.sqlite3"
     with sqlite3.connect(path) as database:
         counts = database.execute("select count(*) from points group by series_id").fetchall()
@@ -107,7 +114,7 @@ def test_run_again_it_continues_the_same_history(
 
 
 def test_a_failed_case_is_told_with_its_reason_and_the_exit_code(throughline: Run) -> None:
-    done = throughline("up", "--once", "-r", "v1", SCRIPT="oom")
+    done = throughline("up", "--once", *on_a_free_port(), "-r", "v1", SCRIPT="oom")
     assert done.returncode == Exit.FAILED
     assert "does not fit" in done.stdout
     assert "oom" in done.stdout
@@ -134,7 +141,7 @@ def test_what_was_interrupted_is_gone_on_with(
     eventually(lambda: "Ctrl-C: gives" in said(tmp_path))
     process.terminate()
     process.wait(LIMIT_S)
-    done = throughline("up", "--once", "-r", "v1")
+    done = throughline("up", "--once", *on_a_free_port(), "-r", "v1")
     assert done.returncode == Exit.OK, done.stderr
     assert "Going on with the suite smoke at v1" in done.stderr
     path = Path(environment["THROUGHLINE_STATE_DIR"]) / "throughline.sqlite3"
@@ -174,13 +181,13 @@ def test_a_second_up_on_the_same_folder_says_where_the_first_is(
     up(SCRIPT="slow")
     note = Path(environment["THROUGHLINE_STATE_DIR"]) / "up.json"
     eventually(lambda: note.exists() and note.read_text().endswith("}"))
-    done = throughline("up", "--once")
+    done = throughline("up", "--once", *on_a_free_port())
     assert done.returncode == Exit.USAGE
     assert f"already running at {json.loads(note.read_text())['url']}" in done.stderr
 
 
 def test_a_database_that_cannot_be_used_is_one_sentence(throughline: Run) -> None:
-    done = throughline("up", "--once", THROUGHLINE_DATABASE_URL="oracle://there")
+    done = throughline("up", "--once", *on_a_free_port(), THROUGHLINE_DATABASE_URL="oracle://there")
     assert done.returncode == Exit.AWAY
     assert "THROUGHLINE_DATABASE_URL" in done.stderr
     assert "Traceback" not in done.stderr

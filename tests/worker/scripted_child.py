@@ -201,7 +201,8 @@ def oom(asked):
 
 def environment(asked):
     names = ("TMPDIR", "TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR", "OMP_NUM_THREADS")
-    told = {name: os.environ.get(name) for name in (*names, "CUDA_DEVICE_ORDER")}
+    names += ("CUDA_DEVICE_ORDER", "THROUGHLINE_CACHE_DIR")
+    told = {name: os.environ.get(name) for name in names}
     stamp = Path(told["TRITON_CACHE_DIR"]) / "kernel"
     told["warm"] = stamp.exists()
     stamp.touch()
