@@ -40,7 +40,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
     app.state.terms = terms_of(settings)
-    app.add_middleware(BodyLimit, limit_b=settings.body_limit_b)
+    app.add_middleware(
+        BodyLimit, limit_b=settings.body_limit_b, result_limit_b=settings.result_limit_b
+    )
     errors.install(app)
     app.include_router(router)
     app.include_router(pages.router)

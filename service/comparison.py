@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from enum import StrEnum
 
 from benchmarks.contracts import Case, Direction
@@ -67,8 +68,8 @@ def ratio(contender: SeriesPoint, baseline: SeriesPoint) -> Ratio | None:
 
 
 def compare(series: Series, baseline: str, contender: str) -> Change:
-    """Compare the latest measurement of each revision in ``series``."""
-    before, after = _latest(series, baseline), _latest(series, contender)
+    """Compare the soundest measurement of each revision in ``series``."""
+    before, after = _soundest(series, baseline), _soundest(series, contender)
     found = ratio(after, before) if before and after else None
     change, low, high = _signed(found, series.direction)
     verdict, note = _judge(before, after, low, high)
@@ -112,9 +113,15 @@ def same_case(measured: Case, asked: Case) -> bool:
     return same and asked.preset in presets
 
 
-def _latest(series: Series, revision: str) -> SeriesPoint | None:
+def _soundest(series: Series, revision: str) -> SeriesPoint | None:
+    """Of the most replicates, then the latest: a later quick look takes nothing from it."""
+
+    def rank(point: SeriesPoint) -> tuple[int, datetime, str]:
+        replicates = point.replicates if point.interval == "replicates" else 0
+        return replicates, point.measured_at, point.result_id
+
     points = [point for point in series.points if point.revision == revision]
-    return max(points, key=lambda point: (point.measured_at, point.result_id), default=None)
+    return max(points, key=rank, default=None)
 
 
 def _relative(point: SeriesPoint) -> float:
@@ -143,15 +150,26 @@ def _judge(
     if before is None or after is None:
         sides = [name for name, side in (("baseline", before), ("contender", after)) if not side]
         return Verdict.MISSING, f"No result of the {' and the '.join(sides)}."
+    if doubt := _doubt(before, after):
+        return Verdict.UNCLEAR, doubt
     if low is None or high is None:
-        return Verdict.UNCLEAR, "A value has no interval; measure with two replicates or more."
-    if {before.interval, after.interval} != {"replicates"}:
-        return Verdict.UNCLEAR, "Measured in one process; measure with two replicates or more."
+        return Verdict.UNCLEAR, "The intervals are too wide to say anything; measure again."
     if low > 0:
         return Verdict.FASTER, ""
     if high < 0:
         return Verdict.SLOWER, ""
     return Verdict.UNCLEAR, "The interval of the change holds zero."
+
+
+def _doubt(before: SeriesPoint, after: SeriesPoint) -> str:
+    """Why two points cannot be told apart, whatever their values; empty if they can."""
+    if before.value <= 0 or after.value <= 0:
+        return "A value is not above zero, so there is no ratio; look at both."
+    if before.low is None or after.low is None:
+        return "A value has no interval; measure with two replicates or more."
+    if {before.interval, after.interval} != {"replicates"}:
+        return "Measured in one process; measure with two replicates or more."
+    return ""
 
 
 def _absent(case: Case, metric: str) -> Change:

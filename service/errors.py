@@ -81,7 +81,7 @@ class Invalid(ServiceError):
 
 
 class UnknownChoice(ServiceError):
-    """A workload, preset, axis, value or suite that this version does not have."""
+    """A workload, preset, axis, value or suite that this version lacks; a revision never seen."""
 
     status_code = 422
     type = "unknown-name"

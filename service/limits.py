@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
+import re
+
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import TOO_LARGE, problem
 
+_RESULT = re.compile(r"/api/v1/jobs/[^/]+/attempts/[^/]+/result")
+
 
 class BodyLimit:
-    """ASGI middleware: 413 for a body over ``limit_b`` bytes, whatever its headers say."""
+    """ASGI middleware: 413 for a body over its limit in bytes, whatever its headers say.
 
-    def __init__(self, app: ASGIApp, limit_b: int) -> None:
+    Results have a limit of their own; everything else is small.
+    """
+
+    def __init__(self, app: ASGIApp, limit_b: int, result_limit_b: int) -> None:
         self._app = app
         self._limit_b = limit_b
+        self._result_limit_b = result_limit_b
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass the request on, counting what it sends."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        if self._announced(scope) > self._limit_b:
+        limit_b = self._result_limit_b if _RESULT.fullmatch(scope["path"]) else self._limit_b
+        if self._announced(scope) > limit_b:
             refusal = problem(413, "too-large", "Request too large", TOO_LARGE)
             await refusal(scope, receive, send)
             return
@@ -30,7 +39,7 @@ class BodyLimit:
             nonlocal received
             message = await receive()
             received += len(message.get("body", b""))
-            if received > self._limit_b:
+            if received > limit_b:
                 raise HTTPException(413, TOO_LARGE)
             return message
 

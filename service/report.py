@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from benchmarks import catalog
+from benchmarks import catalog, suites
 from benchmarks.contracts import Case, Result, Status
 from service import comparison, results
 from service.comparison import Change, Ratio
+from service.errors import UnknownChoice
 from service.jobs import JobView
 from service.results import SeriesPoint, StoredResult
 from service.submissions import load_submission
@@ -85,6 +86,18 @@ def changes_between(
     """Compare two revisions in every series, or in those of the ``wanted`` cases."""
     histories = results.points_of_revisions(session, metric, [baseline, contender])
     return comparison.compare_all(histories, baseline, contender, metric, wanted)
+
+
+def cases_of(suite: str) -> list[Case]:
+    """The cases of a suite as they are submitted and measured.
+
+    Raises:
+        UnknownChoice: there is no such suite.
+    """
+    try:
+        return [catalog.normalise(case) for case in suites.suite(suite).cases]
+    except catalog.UnknownName as error:
+        raise UnknownChoice(str(error)) from error
 
 
 def rows(jobs: Sequence[JobView], stored: Mapping[str, StoredResult]) -> list[Row]:

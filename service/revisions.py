@@ -9,6 +9,7 @@ from sqlalchemy import CursorResult, Table, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import insert_if_absent
+from service.errors import UnknownChoice
 from service.models import Point, Revision
 
 _REVISIONS = cast(Table, Revision.__table__)
@@ -38,6 +39,21 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
     if cast("CursorResult[object]", session.execute(corrected)).rowcount:
         moved = update(Point).where(Point.revision == name).values(revision_at=said_at)
         session.execute(moved.execution_options(synchronize_session=False))
+
+
+def require(session: Session, **named: str) -> None:
+    """Make sure that each revision was submitted; the keyword says what it is for.
+
+    Raises:
+        UnknownChoice: one never was.
+    """
+    known = set(session.scalars(select(Revision.name).where(Revision.name.in_(named.values()))))
+    unknown = [role for role, name in named.items() if name not in known]
+    if unknown:
+        raise UnknownChoice(
+            f"Nothing was ever submitted at the revision given as {' or as '.join(unknown)}: "
+            "check its name, or submit it."
+        )
 
 
 def latest(session: Session) -> str | None:

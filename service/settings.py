@@ -29,6 +29,8 @@ class Settings(BaseSettings):
     max_lost_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """A job whose attempts were lost this often is quarantined."""
     body_limit_b: Annotated[int, Field(ge=1)] = 8 * 2**20
+    result_limit_b: Annotated[int, Field(ge=1)] = 64 * 2**20
+    """For a result, whose traces hold every step of every replicate."""
     threads: Annotated[int, Field(ge=1, le=64)] = 4
     """Requests that use the database at once; more only makes them wait for each other."""
     background: bool = True

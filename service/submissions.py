@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -50,6 +51,8 @@ class SubmissionRequest(Contract):
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
     protocol: Protocol | None = None
     """How to measure; without it the suite's way, or the default."""
+    replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
+    """In how many fresh processes; without it as many as the protocol says."""
     timeout_s: Annotated[FiniteFloat, Field(gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
     rerun_of: Line | None = None
@@ -107,7 +110,7 @@ def submit(
     specs = expand(request)
     if key is None:
         return Accepted(_store(session, request, specs, now), replayed=False)
-    digest = hashlib.sha256(request.model_dump_json(exclude_unset=True).encode()).hexdigest()
+    digest = _digest(request)
     before = _answered(session, key, digest)
     if before is not None:
         return before
@@ -137,12 +140,15 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
         raise Impossible(str(error)) from error
     if request.revision_at is not None:
         check_time("revision_at", request.revision_at)
+    protocol = request.protocol or (suite.protocol if suite else Protocol())
+    if request.replicates is not None:
+        protocol = protocol.model_copy(update={"replicates": request.replicates})
     return tuple(
         JobSpec(
             case=case,
             revision=request.revision,
             revision_at=request.revision_at,
-            protocol=request.protocol or (suite.protocol if suite else Protocol()),
+            protocol=protocol,
             suite=request.suite,
             requires=request.requires,
             priority=request.priority,
@@ -193,6 +199,12 @@ def list_submissions(
     rows = session.scalars(wanted).all()
     next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
     return Page(tuple(_summaries(session, rows[:limit])), next_cursor)
+
+
+def _digest(request: SubmissionRequest) -> str:
+    """Names a request by what it says; the order of the names in it says nothing."""
+    said = request.model_dump(mode="json", exclude_unset=True)
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
 
 def _asked(request: SubmissionRequest, suite: suites.Suite | None) -> Sequence[Case]:

@@ -8,12 +8,10 @@ from fastapi import APIRouter, Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
-from benchmarks import catalog, suites
 from benchmarks.contracts import Name, Revision
-from service import markdown, report
+from service import markdown, report, revisions
 from service.api.dependencies import DatabaseSession
 from service.comparison import Change
-from service.errors import UnknownChoice
 
 router = APIRouter(prefix="/comparisons", tags=["comparisons"])
 
@@ -39,14 +37,11 @@ def compare(
 ) -> Comparison | Response:
     """Compare two revisions case by case; with `suite`, every case of it has a row at least.
 
-    A verdict needs intervals over two replicates or more, and missing data is `missing`.
+    A verdict needs intervals over two replicates or more, and missing data is `missing`. A revision
+    that was never submitted is refused.
     """
-    try:
-        wanted = None
-        if suite is not None:
-            wanted = [catalog.normalise(case) for case in suites.suite(suite).cases]
-    except catalog.UnknownName as error:
-        raise UnknownChoice(str(error)) from error
+    wanted = None if suite is None else report.cases_of(suite)
+    revisions.require(session, baseline=baseline, contender=contender)
     changes = report.changes_between(session, baseline, contender, metric, wanted)
     if format == "markdown":
         text = markdown.changes(changes, baseline, contender)

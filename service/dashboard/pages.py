@@ -15,7 +15,6 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
-from service.comparison import compare_all
 from service.dashboard import (
     assets,
     environments,
@@ -37,13 +36,8 @@ from service.dashboard.addresses import (
 from service.dashboard.rendering import partial, render, render_error
 from service.database import get_now, get_session
 from service.errors import NotFound
-from service.results import (
-    Series,
-    latest_of_each_series,
-    load_result,
-    load_series,
-    points_of_revisions,
-)
+from service.report import cases_of, changes_between
+from service.results import Series, latest_of_each_series, load_result, load_series
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -226,9 +220,8 @@ def show_comparison(
     known = queries.revisions(session)
     changes = []
     if at.baseline and at.contender:
-        histories = points_of_revisions(session, at.metric, [at.baseline, at.contender])
-        wanted = suites()[at.suite].cases if at.suite in suites() else None
-        changes = compare_all(histories, at.baseline, at.contender, at.metric, wanted)
+        wanted = cases_of(at.suite) if at.suite in suites() else None
+        changes = changes_between(session, at.baseline, at.contender, at.metric, wanted)
     return render(
         request,
         "compare.html",

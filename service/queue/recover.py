@@ -17,6 +17,7 @@ from service.queue.swap import (
     change,
     change_attempt,
     change_job,
+    lock_job,
     must,
     requeue,
     rows,
@@ -32,7 +33,8 @@ def cancel(session: Session, job_id: str, now: datetime) -> None:
     Raises:
         NotFound: there is no such job.
     """
-    if session.get(Job, job_id) is None:
+    # Locked, so that no requeue comes between the two changes below and neither applies.
+    if not lock_job(session, job_id):
         raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
     ended = {"state": JobState.CANCELLED, "finished_at": now, "cancel_requested": True}
     queued = Job.state == JobState.QUEUED

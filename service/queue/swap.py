@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import ColumnElement, CursorResult, Update, update
+from sqlalchemy import ColumnElement, CursorResult, Update, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
@@ -44,6 +44,12 @@ def change(
     return rows(session, update(table).where(*seen).values(**values)) == 1
 
 
+def lock_job(session: Session, job_id: str) -> bool:
+    """Keep a job from others until this transaction ends; say whether there is one."""
+    wanted = select(Job.id).where(Job.id == job_id).with_for_update()
+    return session.execute(wanted).first() is not None
+
+
 def rows(session: Session, statement: Update) -> int:
     """Run an update and count the rows that it changed."""
     silent = statement.execution_options(synchronize_session=False)
@@ -58,6 +64,7 @@ def must(done: bool) -> None:
 
 def cancel_held(session: Session, holder: Holder, now: datetime) -> bool:
     """End a job whose cancelling was asked for and whose worker has let go of it."""
+    lock_job(session, holder.job_id)  # a cancel that is being written now is waited for, and seen
     ended = {"state": JobState.CANCELLED, "finished_at": now, "reason": "Cancelled while it ran."}
     return change_job(session, holder, Job.state.in_(HELD), Job.cancel_requested.is_(True), **ended)
 

@@ -1,7 +1,8 @@
 """A verdict says no more than the intervals do."""
 
 import math
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from hypothesis import given
@@ -49,6 +50,41 @@ def test_a_verdict_follows_from_the_intervals(
     change = compare(history(before, after, direction=direction), "a", "b")
     assert change.verdict is verdict
     assert bool(change.note) == (verdict in (Verdict.UNCLEAR, Verdict.MISSING))
+
+
+def test_a_later_run_in_one_process_does_not_unmake_a_sound_comparison() -> None:
+    quick = replace(
+        point("b", 104, basis="within_run"), measured_at=AT + timedelta(hours=1), replicates=1
+    )
+    change = compare(history(point("a", 100), point("b", 110), quick), "a", "b")
+    assert change.verdict is Verdict.FASTER
+    assert change.contender is not None
+    assert change.contender.value == 110
+
+
+def test_of_equally_many_replicates_the_latest_is_compared() -> None:
+    later = replace(point("b", 90), measured_at=AT + timedelta(hours=1))
+    change = compare(history(point("a", 100), later, point("b", 110)), "a", "b")
+    assert change.verdict is Verdict.SLOWER
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "reason"),
+    [
+        (point("a", 0.0), point("b", 0.1), "not above zero"),
+        (point("a", 0.1), point("b", 0.0), "not above zero"),
+        (point("a", 100, None, "none"), point("b", 100), "no interval"),
+        (point("a", 100, 1.0, "within_run"), point("b", 100), "one process"),
+        (point("a", 1.0, 100.0), point("b", 1.0), "too wide"),
+        (point("a", 100), point("b", 100), "holds zero"),
+    ],
+)
+def test_what_is_unclear_says_the_right_reason(
+    before: SeriesPoint, after: SeriesPoint, reason: str
+) -> None:
+    change = compare(history(before, after), "a", "b")
+    assert change.verdict is Verdict.UNCLEAR
+    assert reason in change.note
 
 
 def test_the_interval_is_that_of_the_delta_method() -> None:

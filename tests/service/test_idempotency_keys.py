@@ -27,6 +27,26 @@ def test_the_same_key_with_another_body_is_refused(client: TestClient) -> None:
     assert len(client.get("/api/v1/submissions").json()["items"]) == 1
 
 
+def test_the_order_of_names_in_a_request_says_nothing(client: TestClient) -> None:
+    axes, requires = {"precision": "bf16", "workers": "4"}, {"device": "cpu", "pool": "ci"}
+
+    def body(turn: Any) -> Any:
+        case = {"workload": "unet", "axes": dict(turn(axes.items()))}
+        said = {"revision": "abc123", "case": case, "requires": dict(turn(requires.items()))}
+        return dict(turn(said.items()))
+
+    first = post(client, body(list))
+    again = post(client, body(lambda items: reversed(list(items))))
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert first.json() == again.json()
+
+
+def test_the_number_of_replicates_belongs_to_the_request(client: TestClient) -> None:
+    post(client, BODY | {"replicates": 3})
+    assert post(client, BODY | {"replicates": 3}).status_code == 200
+    assert post(client, BODY | {"replicates": 5}).status_code == 422
+
+
 def test_another_key_is_another_submission(client: TestClient) -> None:
     assert post(client).json()["id"] != post(client, key="build-8").json()["id"]
 

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 import pytest
 from builders.service_hand import result_of
-from sqlalchemy import func, select
+from sqlalchemy import event, func, select
 
 from benchmarks.contracts import Case, Claim, JobState, Lease, Worker
 from service import queue, workers
@@ -148,6 +148,31 @@ def test_sweeps_that_meet_lose_an_attempt_once(database: Database, crew: list[st
     assert sum(each.requeued for each in outcomes if isinstance(each, queue.Swept)) == 3
     with database.reading() as session:
         assert session.scalars(select(Job.lost_attempts)).all() == [1, 1, 1]
+
+
+def test_a_cancel_is_not_lost_to_a_release_that_meets_it(
+    database: Database, crew: list[str]
+) -> None:
+    put_jobs(database, 1)
+    _, holder = must_lease(database, crew[0])
+
+    def release() -> None:
+        with database.writing() as session:
+            queue.release(session, holder, "The worker stops.", now_of(session))
+
+    releasing = threading.Thread(target=release)
+
+    @event.listens_for(database.engine, "after_cursor_execute")
+    def meet(_connection: object, _cursor: object, statement: str, *_: object) -> None:
+        if statement.startswith("UPDATE jobs") and releasing.ident is None:
+            releasing.start()
+            releasing.join(0.5)  # if it may, it ends between the cancel's two steps
+
+    with database.writing() as session:
+        queue.cancel(session, holder.job_id, now_of(session))
+    releasing.join()
+    with database.reading() as session:
+        assert session.scalar(select(Job.state)) == JobState.CANCELLED
 
 
 def test_a_heartbeat_is_no_longer_heard_after_the_sweep(

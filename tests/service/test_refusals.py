@@ -1,13 +1,16 @@
 """Whatever is refused is a problem document, repeats nothing that was sent, and changes nothing."""
 
+import random
 from collections.abc import Callable
 from typing import Any
 
 import pytest
+from builders.measured import a_pass, a_replicate
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import text
 
+from benchmarks.contracts import Trace
 from service.models import Base
 
 CASE = {"workload": "resnet50"}
@@ -45,6 +48,10 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (422, "invalid", "POST", "/submissions", {"revision": "", "case": CASE}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "priority": 1000}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "rerun_of": "x"}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": 0}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": 51}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": "3"}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": True}),
     (
         *(422, "invalid", "POST", "/submissions"),
         {"revision": "r", "case": CASE, "revision_at": "2026-01-01T00:00:00"},
@@ -97,6 +104,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     ),
     (422, "unknown-name", "PUT", "/schedules/s", {"cron": "0 2 * * *", "suite": "no-such"}),
     (422, "unknown-name", "GET", "/comparisons?baseline=a&contender=b&suite=no-such", None),
+    (422, "unknown-name", "GET", "/comparisons?baseline=never&contender=seen", None),
 ]
 
 
@@ -173,3 +181,22 @@ def test_a_result_of_nearly_the_limit_is_taken(
     lease = hand.must_claim()
     facts = {f"sw.{number:04d}": "x" * 500 for number in range(2_000)}
     assert hand.post(lease, result_of(lease, facts=facts)).status_code == 201
+
+
+def test_a_result_may_be_larger_than_any_other_body(
+    client: TestClient, hand: Hand, submit: Callable[..., Any]
+) -> None:
+    submit()
+    lease = hand.must_claim()
+    draw = random.Random(0).random
+    steps = Trace.of(draw() for _ in range(1_900_000))
+    long = a_pass(0.1).model_copy(update={"step_trace": steps})
+    result = result_of(lease, replicates=(a_replicate(long, a_pass(0.1)),))
+    assert len(result.model_dump_json()) > 8 * 2**20
+    assert hand.post(lease, result).status_code == 201
+
+
+def test_a_result_has_a_limit_too(client: TestClient) -> None:
+    path, headers = "/api/v1/jobs/x/attempts/1/result", {"content-type": "application/json"}
+    answer = client.post(path, content=b" " * (65 * 2**20), headers=headers)
+    assert (answer.status_code, answer.json()["type"]) == (413, "too-large")

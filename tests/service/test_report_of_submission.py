@@ -9,6 +9,7 @@ from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Bottleneck, Status, Verdict
+from benchmarks.suites import suite
 
 Submit = Callable[..., dict[str, Any]]
 CASES = [
@@ -99,9 +100,34 @@ def test_a_comparison_says_faster_slower_and_missing(client: TestClient, hand: H
 
 
 def test_a_comparison_of_a_suite_has_a_row_for_every_case(client: TestClient) -> None:
+    for revision in ("a", "b"):
+        order(client, revision)
     query = {"baseline": "a", "contender": "b", "suite": "smoke"}
     changes = client.get("/api/v1/comparisons", params=query).json()["changes"]
     assert [each["verdict"] for each in changes] == ["missing"] * 6
+
+
+@pytest.mark.parametrize(
+    ("baseline", "contender", "named"),
+    [("a", "x", "contender"), ("x", "a", "baseline"), ("x", "y", "baseline or as contender")],
+)
+def test_a_revision_that_was_never_submitted_is_not_compared(
+    client: TestClient, baseline: str, contender: str, named: str
+) -> None:
+    order(client, "a")
+    query = {"baseline": baseline, "contender": contender}
+    answer = client.get("/api/v1/comparisons", params=query)
+    assert answer.status_code == 422
+    assert f"given as {named}: check its name" in answer.json()["detail"]
+
+
+def test_a_suite_may_be_measured_in_more_processes_than_it_says(
+    client: TestClient, hand: Hand
+) -> None:
+    body = {"suite": "smoke", "revision": "r1", "replicates": 3}
+    assert client.post("/api/v1/submissions", json=body).status_code == 201
+    protocol = hand.must_claim().spec.protocol
+    assert protocol == suite("smoke").protocol.model_copy(update={"replicates": 3})
 
 
 def test_markdown_shows_the_same_and_no_markup_of_strangers(client: TestClient, hand: Hand) -> None:
