@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
 from collections.abc import Sequence
 
 from rich import box
@@ -19,7 +21,7 @@ _COLOUR = {"faster": "green", "slower": "red"}
 
 
 def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Form) -> Exit:
-    """Print the comparison; a case that got slower is a failure."""
+    """Print the comparison; a case that got slower is a failure, and so is one without data."""
     with ServiceClient(url) as client:
         text = client.comparison(baseline, contender, suite)
         found = read(ComparisonView, text)
@@ -33,8 +35,21 @@ def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Fo
 
 
 def outcome(changes: Sequence[ChangeView]) -> Exit:
-    """Whether a case got slower."""
-    return Exit.FAILED if any(change.verdict == "slower" for change in changes) else Exit.OK
+    """Whether a case got slower, and whether every case was compared at all."""
+    found = Counter(change.verdict for change in changes)
+    if found["unclear"]:
+        _remark(
+            f"Not clear: {found['unclear']} of {len(changes)} cases; the note beside each says why."
+        )
+    if found["missing"] or not changes:
+        _remark(f"Not compared: {found['missing']} of {len(changes)} cases lack a result.")
+    if found["slower"]:
+        return Exit.FAILED
+    return Exit.TIMEOUT if found["missing"] or not changes else Exit.OK
+
+
+def _remark(sentence: str) -> None:
+    print(sentence, file=sys.stderr)
 
 
 def show(changes: Sequence[ChangeView], baseline: str, contender: str, console: Console) -> None:

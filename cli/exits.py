@@ -14,13 +14,13 @@ class Exit(IntEnum):
     AWAY = 3
     """The service does not answer, or cannot work."""
     TIMEOUT = 4
-    """Waited as long as allowed, and it was not over."""
+    """What was asked for is not all there: a wait ran out of time, or results are missing."""
     INTERRUPTED = 130
 
 
 EXIT_CODES = (
     "Exit codes: 0 all well; 1 a case failed or got slower; 2 wrong usage; "
-    "3 the service is away; 4 a wait ran out of time; 130 interrupted."
+    "3 the service is away; 4 results are missing or a wait ran out of time; 130 interrupted."
 )
 
 
@@ -31,3 +31,10 @@ class Stop(Exception):
         super().__init__(sentence)
         self.sentence = sentence
         self.code = code
+
+
+class Away(Stop):
+    """The service does not answer now; it may in a moment, as after a restart."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(sentence, Exit.AWAY)

@@ -40,6 +40,9 @@ class View(Protocol):
     def show(self, submission: SubmissionView) -> None:
         """Show the submission as it is now."""
 
+    def say(self, sentence: str) -> None:
+        """Say something beside it, in a line that stays."""
+
 
 def view(console: Console) -> View:
     """The view that suits where the output goes."""
@@ -67,6 +70,10 @@ class LiveTable:
         for job in submission.jobs:
             table.add_row(job.case.key, _state(job), *_columns(job.progress))
         self._live.update(table, refresh=True)
+
+    def say(self, sentence: str) -> None:
+        """Print above the table."""
+        self._live.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _state(job: JobView) -> Text:
@@ -107,8 +114,11 @@ class PlainLines:
             going = job.state in {JobState.RUNNING, JobState.LEASED}
             if stage != before or (going and now_s - at_s >= _QUIET_S):
                 self._said[job.id] = (stage, now_s)
-                line = f"[{position}/{len(submission.jobs)}] {job.case.key}: {_words(job)}"
-                self._console.print(line, markup=False, highlight=False, soft_wrap=True)
+                self.say(f"[{position}/{len(submission.jobs)}] {job.case.key}: {_words(job)}")
+
+    def say(self, sentence: str) -> None:
+        """Print a line."""
+        self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
 def _words(job: JobView) -> str:

@@ -18,7 +18,7 @@ from cli.answers import (
     SubmissionPage,
     SubmissionView,
 )
-from cli.exits import Exit, Stop
+from cli.exits import Away, Exit, Stop
 
 _CONNECT_S = 5.0
 _READ_S = 60.0
@@ -129,16 +129,14 @@ class ServiceClient:
         try:
             answer = self._http.request(method, path, **what)
         except httpx2.ConnectError as error:
-            raise Stop(
+            raise Away(
                 f"No Throughline service answers at {self.url}. "
-                "Start one with `throughline serve`, or set THROUGHLINE_URL.",
-                Exit.AWAY,
+                "Start one with `throughline serve`, or set THROUGHLINE_URL."
             ) from error
         except httpx2.HTTPError as error:
-            raise Stop(
+            raise Away(
                 f"The service at {self.url} broke off ({type(error).__name__}): "
-                "see its log, and try again.",
-                Exit.AWAY,
+                "see its log, and try again."
             ) from error
         if not answer.is_success:
             raise _refusal(self.url, answer)
@@ -166,13 +164,17 @@ def read(model: type[T], text: str) -> T:
 
 
 def _refusal(url: str, answer: httpx2.Response) -> Stop:
-    """The sentence of a problem document; another answer comes from no Throughline service."""
-    code = Exit.USAGE if answer.status_code < 500 else Exit.AWAY
+    """The sentence of a problem document; another answer comes from no Throughline service.
+
+    A proxy before the service answers 502 to 504 while it is away, so those may pass too.
+    """
+    may_pass = answer.status_code >= 500
     try:
-        return Stop(Problem.model_validate_json(answer.content).detail, code)
+        sentence = Problem.model_validate_json(answer.content).detail
     except ValueError:
-        return Stop(
+        sentence = (
             f"{url} answered {answer.status_code}, but not as a Throughline service does: "
-            "check THROUGHLINE_URL.",
-            Exit.AWAY,
+            "check THROUGHLINE_URL."
         )
+        return Away(sentence) if may_pass else Stop(sentence, Exit.AWAY)
+    return Away(sentence) if may_pass else Stop(sentence)

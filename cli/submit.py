@@ -26,6 +26,7 @@ class Order:
     preset: str | None
     requires: Sequence[str]
     priority: int
+    replicates: int | None
     key: str | None
 
 
@@ -57,6 +58,8 @@ def _request(order: Order) -> dict[str, Any]:
         request["suite"] = chosen.suite
     if version.revision_at is not None:
         request["revision_at"] = version.revision_at.isoformat()
+    if order.replicates is not None:
+        request["replicates"] = order.replicates
     if order.requires:
         request["requires"] = wanted.labels(order.requires)
     return request

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 from cli.answers import SubmissionView
-from cli.exits import Exit, Stop
+from cli.exits import Away, Exit, Stop
 from cli.progress import View
 from cli.service_client import ServiceClient
 
-_POLL_S = 0.5
+LOOK_S = 1.0
+"""How long the service may hold each request: what is shown is at most this old."""
+PATIENCE_S = 60.0
+"""How long a service may be away, as while it is restarted."""
+RETRY_S = 1.0
 
 
 def follow(
@@ -31,20 +36,42 @@ def follow(
         timeout_s: how long to wait at most; None waits as long as it takes.
 
     Raises:
-        Stop: ``timeout_s`` has passed, or the service is away.
+        Stop: ``timeout_s`` has passed, or the service stays away.
     """
-    deadline = None if timeout_s is None else time.monotonic() + timeout_s
+    deadline_s = time.monotonic() + (math.inf if timeout_s is None else timeout_s)
+    away_since_s: float | None = None
     with view:
         view.show(submission)
         while not submission.finished:
-            if deadline is not None and time.monotonic() >= deadline:
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
                 raise Stop(
                     f"Submission {submission.id} is not finished after {timeout_s:g} s; it goes "
                     f"on, and `throughline report {submission.id}` shows what there is.",
                     Exit.TIMEOUT,
                 )
-            time.sleep(_POLL_S)
             check()
-            submission = client.submission(submission.id)
+            try:
+                submission = client.submission(submission.id, min(LOOK_S, left_s))
+            except Away as away:
+                away_since_s = _bear(away, away_since_s, view)
+                continue
+            away_since_s = None
             view.show(submission)
     return submission
+
+
+def _bear(away: Away, since_s: float | None, view: View) -> float:
+    """Pause, and say so the first time; return since when the service has been away.
+
+    Raises:
+        Away: that is too long ago.
+    """
+    now_s = time.monotonic()
+    if since_s is None:
+        since_s = now_s
+        view.say(f"The service is away; asking again for {PATIENCE_S:g} s.")
+    if now_s - since_s >= PATIENCE_S:
+        raise away
+    time.sleep(RETRY_S)
+    return since_s

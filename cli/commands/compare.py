@@ -18,7 +18,10 @@ def compare(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Compare two revisions case by case; the exit code is 1 if a case got slower."""
+    """Compare two revisions case by case.
+
+    The exit code is 1 if a case got slower, 4 if one lacks a result of either revision.
+    """
     from cli import compare as comparing
     from cli import form
 

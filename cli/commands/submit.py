@@ -23,6 +23,10 @@ def submit(
         typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
     ] = None,
     priority: Annotated[int, typer.Option(min=-100, max=100, help="Higher goes first.")] = 0,
+    replicates: Annotated[
+        int | None,
+        typer.Option(min=1, max=50, help="Fresh processes a case; a comparison needs two or more."),
+    ] = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key submits once, however often CI retries.")
     ] = None,
@@ -47,6 +51,7 @@ def submit(
         preset,
         tuple(require or ()),
         priority,
+        replicates,
         idempotency_key,
     )
     raise typer.Exit(

@@ -1,6 +1,7 @@
 """What may be typed, what it costs to ask for help, and how a wrong command ends."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
@@ -98,6 +99,16 @@ def test_a_wrong_order_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
+def test_the_worker_says_what_an_interrupt_does(throughline: Run) -> None:
+    assert "Ctrl-C lets it finish its job first" in throughline("worker", "--help").stdout
+
+
+@pytest.mark.parametrize("count", ["0", "51", "many"])
+def test_a_number_of_replicates_that_cannot_be_is_wrong_usage(throughline: Run, count: str) -> None:
+    done = throughline("submit", "smoke", "-r", "v1", "--replicates", count)
+    assert done.returncode == Exit.USAGE
+
+
 def test_an_unknown_option_is_wrong_usage(throughline: Run) -> None:
     assert throughline("jobs", "list", "--colour").returncode == Exit.USAGE
 
@@ -153,6 +164,27 @@ def test_a_benchmark_as_json_is_a_result_and_nothing_else(throughline: Run) -> N
     result = json.loads(done.stdout)
     assert result["status"] == "ok"
     assert result["samples"][0]["values"] == [60.0, 60.0]
+
+
+@pytest.mark.parametrize(
+    ("options", "seeds"), [((), [0, 1]), (("--seed", "7"), [7, 8])], ids=["default", "chosen"]
+)
+def test_each_process_of_a_benchmark_has_a_seed_of_its_own(
+    throughline: Run, options: tuple[str, ...], seeds: list[int]
+) -> None:
+    done = throughline("bench", "unet", "--replicates", "2", "--json", *options)
+    assert [each["seed"] for each in json.loads(done.stdout)["replicates"]] == seeds
+
+
+def test_the_processes_of_a_benchmark_share_caches_that_nothing_else_uses(throughline: Run) -> None:
+    def caches() -> list[str]:
+        done = throughline("bench", "unet", "--replicates", "2", SCRIPT="caches")
+        return re.findall("caches: (.+)", done.stderr)
+
+    first, again = caches(), caches()
+    assert len(first) == 2
+    assert first[0] == first[1] != again[0]
+    assert not Path(first[0]).parent.exists()
 
 
 @pytest.mark.parametrize(

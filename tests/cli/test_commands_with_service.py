@@ -6,7 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -80,17 +80,28 @@ def running(
             process.wait()
 
 
+def eventually(is_so: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while not is_so():
+        assert time.monotonic() < deadline, "it never became so"
+        time.sleep(0.05)
+
+
+@contextmanager
+def serving(folder: Path, environment: dict[str, str]) -> Iterator[str]:
+    """Run a service on a migrated database until the block ends."""
+    url = environment["THROUGHLINE_URL"]
+    with running(folder, environment, "serve", "--port", url.rpartition(":")[2]) as process:
+        eventually(lambda: answers(url) or process.poll() is not None)
+        assert process.poll() is None, (folder / "serve.log").read_text()
+        yield url
+
+
 @pytest.fixture(scope="module")
 def service(throughline: Run, folder: Path, environment: dict[str, str]) -> Iterator[str]:
     """One service for the whole module: each test keeps to revisions of its own."""
     assert throughline("migrate").stdout == "The sqlite database is up to date.\n"
-    url = environment["THROUGHLINE_URL"]
-    with running(folder, environment, "serve", "--port", url.rpartition(":")[2]) as process:
-        deadline = time.monotonic() + LIMIT_S
-        while not answers(url):
-            assert process.poll() is None, (folder / "serve.log").read_text()
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+    with serving(folder, environment) as url:
         yield url
 
 
@@ -171,6 +182,13 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
     assert throughline("compare", "v1", "v2", "--markdown").stdout.startswith("### v2 against v1")
     both = throughline("report", first["submission_id"], "--json", "--markdown")
     assert both.returncode == Exit.USAGE
+    third = told(throughline(*MINE, "-r", "v3", "--replicates", "3", "--wait", "--json"))
+    assert third["rows"][0]["throughput"]["replicates"] == 3
+    elsewhere = ["submit", "unet", "--require", "pool=none"]
+    assert throughline(*elsewhere, "-r", "v4").returncode == Exit.OK
+    incomplete = throughline("compare", "v1", "v4")
+    assert incomplete.returncode == Exit.TIMEOUT
+    assert incomplete.stderr == "Not compared: 1 of 1 cases lack a result.\n"
 
 
 @pytest.mark.usefixtures("worker")
@@ -183,12 +201,18 @@ def test_a_case_that_fails_is_exit_code_1_with_its_reason(throughline: Run) -> N
 @pytest.mark.parametrize(
     ("verdicts", "code"),
     [
-        (["faster", "unclear", "missing"], Exit.OK),
+        (["faster"], Exit.OK),
+        (["faster", "unclear"], Exit.OK),
+        (["faster", "unclear", "missing"], Exit.TIMEOUT),
+        (["missing"], Exit.TIMEOUT),
         (["faster", "slower"], Exit.FAILED),
-        ([], Exit.OK),
+        (["missing", "slower"], Exit.FAILED),
+        ([], Exit.TIMEOUT),
     ],
 )
-def test_a_comparison_fails_when_a_case_got_slower(verdicts: list[str], code: Exit) -> None:
+def test_a_comparison_is_well_only_when_every_case_was_compared_and_none_got_slower(
+    verdicts: list[str], code: Exit, capsys: pytest.CaptureFixture[str]
+) -> None:
     changes = [
         ChangeView(
             case=Case(workload="unet"),
@@ -204,6 +228,36 @@ def test_a_comparison_fails_when_a_case_got_slower(verdicts: list[str], code: Ex
         for verdict in verdicts
     ]
     assert outcome(changes) is code
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert ("Not clear: 1 of " in said.err) == ("unclear" in verdicts)
+    assert ("Not compared: " in said.err) == ("missing" in verdicts or not verdicts)
+
+
+def test_a_service_that_is_restarted_does_not_end_the_waiting(
+    tmp_path: Path,
+    environment_in: Callable[[Path], dict[str, str]],
+    throughline_in: Callable[[Path, dict[str, str]], Run],
+) -> None:
+    environment = environment_in(tmp_path) | {"THROUGHLINE_URL": f"http://127.0.0.1:{free_port()}"}
+    throughline = throughline_in(tmp_path, environment)
+    assert throughline("migrate").returncode == Exit.OK
+    with ExitStack() as until_the_end:
+        with serving(tmp_path, environment):
+            order = running(tmp_path, environment, "submit", "unet", "-r", "v1", "--wait")
+            waiting = until_the_end.enter_context(order)
+            jobs: list[Any] = []
+            eventually(
+                lambda: (
+                    bool(jobs.extend(told(throughline("jobs", "list", "--json"))["items"]))
+                    or bool(jobs)
+                )
+            )
+        eventually(lambda: "The service is away" in (tmp_path / "submit.log").read_text())
+        with serving(tmp_path, environment):
+            assert throughline("jobs", "cancel", jobs[0]["id"]).returncode == Exit.OK
+            assert waiting.wait(LIMIT_S) == Exit.FAILED
+    assert (tmp_path / "submit.log").read_text().count("The service is away") == 1
 
 
 def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline: Run) -> None:
@@ -233,6 +287,7 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
         ["schedule", "set", "n", "--cron", "0 2 31 2 *", "--suite", "smoke"],
         ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smokey"],
         ["compare", "v 1", "v2"],
+        ["compare", "mistyped", "mistaken"],
     ],
     ids=" ".join,
 )

@@ -46,15 +46,3 @@ def test_no_pin_names_a_place() -> None:
     text = (ROOT / "constraints.txt").read_text(encoding="utf-8")
     assert "://" not in text
     assert " @ " not in text
-
-
-def test_no_other_distribution_claims_our_import_names() -> None:
-    ours = {"service", "worker", "benchmarks", "cli", "migrations"}
-    claimed = {
-        str(file).partition("/")[0]
-        for distribution in distributions()
-        if normal(distribution.metadata["Name"]) != "throughline"
-        for file in distribution.files or ()
-        if str(file).endswith(".py")
-    }
-    assert not ours & claimed

@@ -12,6 +12,8 @@ from builders import history
 from builders.seeded import Seeded
 from fastapi.testclient import TestClient
 
+from benchmarks import catalog, suites
+from benchmarks.contracts import Case
 from service.database import Database
 from service.models import SeriesRow
 
@@ -209,7 +211,7 @@ def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
         "software power cap",
         "python -m benchmarks resnet50",
         "580.159.04",
-        "power_capped",
+        "clock_unstable",
         "Raw JSON",
     ):
         assert said in text
@@ -289,6 +291,21 @@ def test_a_comparison_puts_what_got_slower_first(
     rows = text[text.index("<tbody>") :].split("<tr>")
     assert "slower" in rows[1]
     assert "nanogpt" in rows[1]
+
+
+def test_a_suite_is_compared_by_its_cases_as_they_are_measured(
+    pages: TestClient, addresses: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = pages.get("/api/v1/series?metric=throughput&workload=unet").json()["items"]
+    measured = next(
+        each["case"]["axes"] for each in found if "precision" not in each["case"]["axes"]
+    )
+    said = Case(workload="unet", axes={"precision": "fp32"} | measured)
+    assert said != catalog.normalise(said), "it names a default"
+    monkeypatch.setattr(suites, "_ALL", (suites.Suite("odd", "", (said,), suites.QUICK),))
+    text = pages.get(f"{addresses['comparison']}&suite=odd").text
+    assert "unet" in text[text.index("<tbody>") :]
+    assert "missing" not in text[text.index("<tbody>") :]
 
 
 def test_a_comparison_with_an_unknown_revision_says_so(pages: TestClient) -> None:

@@ -1,0 +1,135 @@
+"""Waiting for a submission while the service comes and goes."""
+
+from __future__ import annotations
+
+import io
+import json
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Thread
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from cli import watch
+from cli.answers import SubmissionView
+from cli.exits import Exit, Stop
+from cli.progress import PlainLines
+from cli.service_client import ServiceClient
+
+NO_ONE = "http://127.0.0.1:9"
+OPEN: dict[str, Any] = {
+    "id": "s1",
+    "revision": "v1",
+    "created_at": "2026-11-20T00:00:00Z",
+    "finished": False,
+    "counts": {},
+    "jobs": [],
+}
+DONE = OPEN | {"finished": True}
+AWAY = (503, {"detail": "The database is busy.", "status": 503})
+PROXY = (502, "<html>Bad gateway</html>")
+HANG_UP = (0, None)
+
+
+@contextmanager
+def answering(*answers: tuple[int, Any]) -> Iterator[tuple[str, list[str]]]:
+    """A server that gives these answers in turn; its address and what it was asked."""
+    asked: list[str] = []
+    rest = iter(answers)
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            status, body = next(rest)
+            if status == 0:
+                self.close_connection = True
+                return
+            content = (body if isinstance(body, str) else json.dumps(body)).encode()
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        thread = Thread(target=server.serve_forever, args=(0.02,))
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}", asked
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.fixture
+def said() -> io.StringIO:
+    return io.StringIO()
+
+
+@pytest.fixture
+def follow(monkeypatch: pytest.MonkeyPatch, said: io.StringIO) -> Callable[..., SubmissionView]:
+    """Follow the submission at an address, and bear with its service for half a second."""
+    monkeypatch.setattr(watch, "PATIENCE_S", 0.5)
+    monkeypatch.setattr(watch, "RETRY_S", 0.02)
+
+    def run(url: str, **more: Any) -> SubmissionView:
+        with ServiceClient(url) as client:
+            view = PlainLines(Console(file=said))
+            return watch.follow(client, SubmissionView.model_validate(OPEN), view, **more)
+
+    return run
+
+
+@pytest.mark.parametrize("fault", [AWAY, PROXY, HANG_UP], ids=["503", "502 of a proxy", "hang-up"])
+def test_a_service_that_is_away_for_a_moment_is_borne_with_and_said_once(
+    follow: Callable[..., SubmissionView], said: io.StringIO, fault: tuple[int, Any]
+) -> None:
+    with answering((200, OPEN), fault, fault, (200, DONE)) as (url, _):
+        assert follow(url).finished
+    assert said.getvalue() == "The service is away; asking again for 0.5 s.\n"
+
+
+def test_a_service_that_stays_away_ends_the_waiting(follow: Callable[..., SubmissionView]) -> None:
+    began_s = time.monotonic()
+    with pytest.raises(Stop, match="No Throughline service answers") as stopped:
+        follow(NO_ONE)
+    assert stopped.value.code is Exit.AWAY
+    assert 0.5 <= time.monotonic() - began_s < 10
+
+
+def test_the_limit_on_waiting_counts_while_the_service_is_away(
+    follow: Callable[..., SubmissionView],
+) -> None:
+    with pytest.raises(Stop, match=r"not finished after 0\.1 s") as stopped:
+        follow(NO_ONE, timeout_s=0.1)
+    assert stopped.value.code is Exit.TIMEOUT
+
+
+@pytest.mark.parametrize(
+    ("answer", "code"),
+    [
+        ((404, {"detail": "There is no such submission.", "status": 404}), Exit.USAGE),
+        ((200, "<html>Another server</html>"), Exit.AWAY),
+    ],
+)
+def test_an_answer_that_will_not_change_ends_the_waiting_at_once(
+    follow: Callable[..., SubmissionView], answer: tuple[int, Any], code: Exit
+) -> None:
+    with answering(answer) as (url, asked), pytest.raises(Stop) as stopped:
+        follow(url)
+    assert stopped.value.code is code
+    assert len(asked) == 1
+
+
+def test_each_look_is_held_by_the_service_and_not_repeated_in_haste(
+    follow: Callable[..., SubmissionView],
+) -> None:
+    with answering((200, OPEN), (200, DONE)) as (url, asked):
+        follow(url)
+    assert asked == [f"/api/v1/submissions/s1?wait_s={watch.LOOK_S}"] * 2
