@@ -148,6 +148,20 @@ class ComparisonView(Answer):
     changes: tuple[ChangeView, ...]
 
 
+class WorkerView(Answer):
+    """A worker and when it was last seen."""
+
+    name: str
+    labels: dict[str, str]
+    last_seen_at: AwareDatetime
+
+
+class WorkerPage(Answer):
+    """Workers, the last seen first."""
+
+    items: tuple[WorkerView, ...]
+
+
 class ScheduleView(Answer):
     """A cron expression that submits a suite."""
 

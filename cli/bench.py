@@ -77,7 +77,10 @@ def show(result: Result, console: Console | None = None) -> None:
         grid.add_row(name, text)
     good = result.status is Status.OK
     panel = Panel(grid, title=result.case.key, border_style="green" if good else "red")
-    (console or Console()).print(panel)
+    console = console or Console()
+    console.print(panel)
+    if not good and result.log_tail:
+        console.print(result.log_tail.rstrip(), markup=False, highlight=False, style="dim")
 
 
 _METRICS = {

@@ -5,14 +5,16 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from pathlib import Path
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from cli import form, revision
 from cli.answers import ChangeView, ComparisonView, Estimate
-from cli.exits import Exit
+from cli.exits import Away, Exit, Stop
 from cli.form import Form
 from cli.service_client import ServiceClient, read
 from service import formats
@@ -23,24 +25,36 @@ _COLOUR = {"faster": "green", "slower": "red"}
 def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Form) -> Exit:
     """Print the comparison; a case that got slower is a failure, and so is one without data."""
     with ServiceClient(url) as client:
-        text = client.comparison(baseline, contender, suite)
+        text = _comparison(client, baseline, contender, suite)
         found = read(ComparisonView, text)
         if shown_as is Form.MARKDOWN:
-            text = client.comparison(baseline, contender, suite, "markdown")
+            text = client.comparison(found.baseline, found.contender, suite, "markdown")
     if shown_as is Form.TABLE:
-        show(found.changes, baseline, contender, Console())
+        show(found.changes, found.baseline, found.contender, form.paper())
     else:
         print(text.rstrip("\n"))
     return outcome(found.changes)
+
+
+def _comparison(client: ServiceClient, baseline: str, contender: str, suite: str | None) -> str:
+    """Ask by the names as given; if the service does not know them, by the commits git knows."""
+    try:
+        return client.comparison(baseline, contender, suite)
+    except Away:
+        raise
+    except Stop:
+        given, here = (baseline, contender), Path.cwd()
+        commits = [revision.commit_named(name, here) or name for name in given]
+        if commits == [baseline, contender]:
+            raise
+        return client.comparison(commits[0], commits[1], suite)
 
 
 def outcome(changes: Sequence[ChangeView]) -> Exit:
     """Whether a case got slower, and whether every case was compared at all."""
     found = Counter(change.verdict for change in changes)
     if found["unclear"]:
-        _remark(
-            f"Not clear: {found['unclear']} of {len(changes)} cases; the note beside each says why."
-        )
+        _remark(f"Not clear: {found['unclear']} of {len(changes)} cases; the notes say why.")
     if found["missing"] or not changes:
         _remark(f"Not compared: {found['missing']} of {len(changes)} cases lack a result.")
     if found["slower"]:
@@ -59,25 +73,29 @@ def show(changes: Sequence[ChangeView], baseline: str, contender: str, console: 
         return
     before, after = formats.revision(baseline), formats.revision(contender)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("case", before, after, "change", "95 % interval", "verdict"):
-        table.add_column(heading, justify="left" if heading in {"case", "verdict"} else "right")
+    table.add_column("case", min_width=22)
+    for heading in (before, after, "change", "95 % interval"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict", no_wrap=True)
     for change in changes:
         table.add_row(*_cells(change))
     console.print(table)
+    for note in dict.fromkeys(change.note for change in changes if change.note):
+        said = sorted({change.verdict for change in changes if change.note == note})
+        console.print(f"{' and '.join(said)}: {note}", style="dim", highlight=False)
 
 
 def _cells(change: ChangeView) -> tuple[str | Text, ...]:
     interval = ""
     if change.change_low is not None and change.change_high is not None:
         interval = f"{formats.change(change.change_low)} to {formats.change(change.change_high)}"
-    note = f" ({change.note})" if change.note else ""
     return (
         change.case.key,
         _measured(change.baseline, change.unit),
         _measured(change.contender, change.unit),
         formats.DASH if change.change is None else formats.change(change.change),
         interval,
-        Text(f"{change.verdict}{note}", style=_COLOUR.get(change.verdict, "")),
+        Text(change.verdict, style=_COLOUR.get(change.verdict, "")),
     )
 
 

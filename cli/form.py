@@ -2,7 +2,12 @@
 
 from enum import StrEnum
 
+from rich.console import Console
+
 from cli.exits import Stop
+
+PAPER_WIDTH = 140
+"""Columns of what is no terminal: a log or a file has no edge at which words must be cut."""
 
 
 class Form(StrEnum):
@@ -22,3 +27,9 @@ def chosen(*, markdown: bool, as_json: bool) -> Form:
     if markdown and as_json:
         raise Stop("Choose one of --markdown and --json.")
     return Form.MARKDOWN if markdown else Form.JSON if as_json else Form.TABLE
+
+
+def paper() -> Console:
+    """What tables are printed on: the terminal at its width, or a file with room enough."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(PAPER_WIDTH, console.width))

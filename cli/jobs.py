@@ -8,9 +8,13 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from cli import form
 from cli.answers import JobView
 from cli.service_client import ServiceClient
 from service import formats
+
+ROOMY = 120
+"""Columns of a terminal from which on there is room for more than a job's case and state."""
 
 
 def show_list(
@@ -23,13 +27,16 @@ def show_list(
         print(page.model_dump_json())
         return
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("job", "case", "revision", "state", "submitted", "reason"):
+    paper = form.paper()
+    wide = paper.width >= ROOMY
+    for heading in ("job", "state", "case", *(("revision", "submitted", "reason") if wide else ())):
         table.add_column(heading, no_wrap=heading in {"job", "state"})
     now = datetime.now(UTC)
     for job in page.items:
         name, age = formats.revision(job.revision), formats.ago(job.created_at, now)
-        table.add_row(job.id, job.case.key, name, job.state.value, age, job.reason)
-    Console().print(table if page.items else "There are no such jobs.")
+        cells = (job.id, job.state.value, job.case.key, name, age, job.reason)
+        table.add_row(*cells[: len(table.columns)])
+    paper.print(table if page.items else "There are no such jobs.")
 
 
 def show_one(url: str, job_id: str, *, as_json: bool) -> None:

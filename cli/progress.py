@@ -18,6 +18,8 @@ from service import formats
 
 _QUIET_S = 10.0
 """A case that goes on says so this often in plain lines."""
+_WIDTHS = {"state": 9, "phase": 10, "done": 4, "rate": 14}
+"""Columns beside the case's name, and how wide each is at least."""
 _COLOUR = {
     JobState.SUCCEEDED: "green",
     JobState.FAILED: "red",
@@ -64,11 +66,15 @@ class LiveTable:
 
     def show(self, submission: SubmissionView) -> None:
         """Redraw."""
-        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
-        for heading in ("case", "state", "phase", "step", "done", "rate"):
-            table.add_column(heading, no_wrap=True)
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
+        table.add_column("case", ratio=1, no_wrap=True)  # what is left, cut where it must be
+        for heading, width in _WIDTHS.items():
+            table.add_column(heading, min_width=width, no_wrap=True)
         for job in submission.jobs:
-            table.add_row(job.case.key, _state(job), *_columns(job.progress))
+            phase, _, done, rate = _columns(job.progress)
+            if job.state is JobState.SUCCEEDED:
+                phase, done = "", "100%"  # the last progress that was told came before the end
+            table.add_row(job.case.key, _state(job), phase, done, rate)
         self._live.update(table, refresh=True)
 
     def say(self, sentence: str) -> None:

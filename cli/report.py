@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 
 from benchmarks.contracts import FINAL_STATES, JobState
-from cli import compare, progress, table, watch
+from cli import compare, form, progress, table, watch
 from cli.answers import ReportView, SubmissionView
 from cli.exits import Exit
 from cli.form import Form
@@ -30,7 +30,7 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
         form_asked = "markdown" if shown_as is Form.MARKDOWN else "json"
         told = client.report(submission_id, against, form_asked)
     if shown_as is Form.TABLE:
-        show(read(ReportView, told), Console())
+        show(read(ReportView, told), form.paper())
     else:
         print(told.rstrip("\n"))
     return outcome(submission)

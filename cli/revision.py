@@ -48,6 +48,11 @@ def checked_out(folder: Path) -> Version | None:
     )
 
 
+def commit_named(name: str, folder: Path) -> str | None:
+    """The commit that git knows by ``name`` (a branch, a tag, an abbreviation) in ``folder``."""
+    return _git(folder, "rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
+
+
 def of_today(now: datetime) -> Version:
     """Name the version after the day, for a folder without a commit."""
     return Version(f"local-{now.date().isoformat()}")

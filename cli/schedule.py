@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
-from cli import wanted
+from cli import form, wanted
 from cli.answers import ScheduleView
 from cli.service_client import ServiceClient
 from service import formats
@@ -75,7 +74,7 @@ def fire(url: str, name: str, *, as_json: bool) -> None:
 def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     for heading in ("schedule", "cron", "time zone", "suite", "revision", "requires", "next"):
-        table.add_column(heading)
+        table.add_column(heading, no_wrap=heading == "next")
     for schedule in schedules:
         due = schedule.next_due_at
         table.add_row(
@@ -87,4 +86,4 @@ def _print(schedules: Sequence[ScheduleView]) -> None:
             " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
             formats.moment(due) if due and schedule.enabled else "disabled",
         )
-    Console().print(table if schedules else "There are no schedules.")
+    form.paper().print(table if schedules else "There are no schedules.")

@@ -17,6 +17,7 @@ from cli.answers import (
     ScheduleView,
     SubmissionPage,
     SubmissionView,
+    WorkerPage,
 )
 from cli.exits import Away, Exit, Stop
 
@@ -103,6 +104,10 @@ class ServiceClient:
             "format": form,
         }
         return self._get("comparisons", parameters).text
+
+    def workers(self) -> WorkerPage:
+        """Every worker, the last seen first."""
+        return _read(WorkerPage, self._get("workers"))
 
     def schedules(self) -> ScheduleList:
         """Every schedule."""

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 
-from cli import progress, report, wanted, watch
+from cli import form, progress, report, wanted, watch
 from cli.answers import ReportView, SubmissionView
 from cli.exits import Exit
 from cli.revision import given_or_checked_out
 from cli.service_client import ServiceClient, read
+
+LATELY = timedelta(minutes=2)
+"""A worker that lives is seen every few seconds."""
 
 
 @dataclass(frozen=True)
@@ -35,17 +40,31 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
     request = _request(order)
     with ServiceClient(url) as client:
         submission = client.submit(request, order.key)
+        if lacking := _lacking(client, request.get("requires", {}), datetime.now(UTC)):
+            print(lacking, file=sys.stderr)
         if not wait:
             _print_submission(submission, url, as_json=as_json)
             return Exit.OK
+        remark = f"Submission {submission.id} (again: throughline report {submission.id} --wait)."
+        print(remark, file=sys.stderr)
         view = progress.view(Console(stderr=True))
         submission = watch.follow(client, submission, view, timeout_s=timeout_s)
         told = client.report(submission.id)
     if as_json:
         print(told)
     else:
-        report.show(read(ReportView, told), Console())
+        report.show(read(ReportView, told), form.paper())
     return report.outcome(submission)
+
+
+def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) -> str | None:
+    """Say so when nobody is there who could do the work; it waits, and that is no error."""
+    seen = [one for one in client.workers().items if now - one.last_seen_at < LATELY]
+    if any(requires.items() <= one.labels.items() for one in seen):
+        return None
+    labels = " ".join(f"{name}={value}" for name, value in requires.items())
+    which = f"no worker with {labels}" if labels and seen else "no worker"
+    return f"It will wait: {which} was seen in the last two minutes."
 
 
 def _request(order: Order) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from types import FrameType
 
 from rich.console import Console
 
-from cli import machine, migration, ports, progress, report, revision, watch
+from cli import form, machine, migration, ports, progress, report, revision, watch
 from cli.answers import ReportView, SubmissionView
 from cli.ensemble import Ensemble
 from cli.exits import Exit
@@ -89,7 +89,7 @@ def _measure(
     view = progress.view(Console(stderr=True))
     submission = watch.follow(client, submission, view, check=ensemble.check)
     say(f"Measured in {formats.duration(time.monotonic() - started_s)}.")
-    report.show(read(ReportView, client.report(submission.id)), Console())
+    report.show(read(ReportView, client.report(submission.id)), form.paper())
     return report.outcome(submission)
 
 

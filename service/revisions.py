@@ -12,6 +12,8 @@ from service.database import insert_if_absent
 from service.errors import UnknownChoice
 from service.models import Point, Revision
 
+ABBREVIATED = 7
+"""Characters from which on the beginning of a name may stand for it: git's own rule."""
 _REVISIONS = cast(Table, Revision.__table__)
 
 
@@ -41,19 +43,23 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
         session.execute(moved.execution_options(synchronize_session=False))
 
 
-def require(session: Session, **named: str) -> None:
-    """Make sure that each revision was submitted; the keyword says what it is for.
+def find(session: Session, name: str) -> str:
+    """The revision of that name, or the only one that begins so, as commits are abbreviated.
 
     Raises:
-        UnknownChoice: one never was.
+        UnknownChoice: there is none, or more than one.
     """
-    known = set(session.scalars(select(Revision.name).where(Revision.name.in_(named.values()))))
-    unknown = [role for role, name in named.items() if name not in known]
-    if unknown:
-        raise UnknownChoice(
-            f"Nothing was ever submitted at the revision given as {' or as '.join(unknown)}: "
-            "check its name, or submit it."
-        )
+    if session.get(Revision, name) is not None:
+        return name
+    begin = select(Revision.name).where(Revision.name.startswith(name, autoescape=True))
+    # SQLite compares without regard to case here, and PostgreSQL with.
+    found = [one for one in session.scalars(begin.limit(20)) if one.startswith(name)]
+    if len(name) >= ABBREVIATED and len(found) == 1:
+        return found[0]
+    several = f" {len(found)} revisions begin so: name more of it." if len(found) > 1 else ""
+    raise UnknownChoice(
+        f"Nothing was ever submitted at a revision {name!r}: check its name, or submit it.{several}"
+    )
 
 
 def latest(session: Session) -> str | None:

@@ -38,10 +38,10 @@ def compare(
     """Compare two revisions case by case; with `suite`, every case of it has a row at least.
 
     A verdict needs intervals over two replicates or more, and missing data is `missing`. A revision
-    that was never submitted is refused.
+    may be abbreviated like a commit; one that was never submitted is refused.
     """
     wanted = None if suite is None else report.cases_of(suite)
-    revisions.require(session, baseline=baseline, contender=contender)
+    baseline, contender = (revisions.find(session, name) for name in (baseline, contender))
     changes = report.changes_between(session, baseline, contender, metric, wanted)
     if format == "markdown":
         text = markdown.changes(changes, baseline, contender)

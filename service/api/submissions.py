@@ -10,7 +10,7 @@ from fastapi.responses import PlainTextResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
-from service import markdown, models, report, submissions
+from service import markdown, models, report, revisions, submissions
 from service.api.dependencies import (
     Cursor,
     DatabaseSession,
@@ -95,7 +95,8 @@ def read_report(
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Report | Response:
     """Read the results table of a submission, compared with another revision if one is named."""
-    told = report.load(session, submission_id, against)
+    other = None if against is None else revisions.find(session, against)
+    told = report.load(session, submission_id, other)
     if format == "markdown":
         return PlainTextResponse(markdown.report(told), media_type="text/markdown")
     return told

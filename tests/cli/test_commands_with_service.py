@@ -330,3 +330,11 @@ def test_another_server_is_no_throughline_service(throughline: Run, tmp_path: Pa
         other.wait()
     assert done.returncode == Exit.AWAY
     assert "check THROUGHLINE_URL" in done.stderr
+
+
+def test_a_submission_that_no_worker_can_do_waits_and_says_so(
+    service: str, throughline: Run
+) -> None:
+    done = throughline("submit", "nanogpt", "-r", "v1", "--require", "device=tpu")
+    assert done.returncode == Exit.OK
+    assert "It will wait: no worker" in done.stderr

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from cli.exits import Exit, Stop
-from cli.revision import checked_out, given_or_checked_out, of_today
+from cli.revision import checked_out, commit_named, given_or_checked_out, of_today
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -31,6 +31,14 @@ def test_the_revision_is_the_commit_with_its_time(checkout: Path) -> None:
     assert version.revision == git(checkout, "rev-parse", "HEAD")
     assert version.revision_at is not None
     assert version.revision_at.tzinfo is UTC
+
+
+def test_a_branch_or_an_abbreviation_names_its_commit(checkout: Path) -> None:
+    commit = git(checkout, "rev-parse", "HEAD")
+    git(checkout, "branch", "my-branch")
+    assert commit_named("my-branch", checkout) == commit
+    assert commit_named(commit[:9], checkout) == commit
+    assert commit_named("my-brnch", checkout) is None
 
 
 def test_changed_tracked_files_make_the_revision_dirty(checkout: Path) -> None:
