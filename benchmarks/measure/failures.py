@@ -70,6 +70,11 @@ def _is_compile_error(error: BaseException) -> bool:
 
 
 def _compile_sentence(text: str) -> str:
+    if "Python.h" in text:
+        return (
+            "torch.compile found no Python headers on this worker: install them "
+            "(apt-get install python3-dev) or measure with compile=off."
+        )
     if _NO_COMPILER.search(text):
         return (
             "torch.compile found no C++ compiler on this worker: install one (apt-get install g++) "

@@ -46,6 +46,15 @@ def test_an_error_inside_the_compiler_is_a_compile_error_also_when_wrapped() -> 
         assert sentence.startswith("torch.compile ")
 
 
+def test_missing_python_headers_are_named() -> None:
+    error = torch._dynamo.exc.BackendCompilerFailed(
+        lambda: None, RuntimeError("fatal error: Python.h: No such file or directory"), None
+    )
+    status, sentence = classify(error, 1)
+    assert status is Status.COMPILE_ERROR
+    assert "python3-dev" in sentence
+
+
 def test_a_loader_without_shared_memory_is_told_how_to_get_some() -> None:
     error = RuntimeError("DataLoader worker (pid 7) is killed by signal: Bus error.")
     status, sentence = classify(error, 1)

@@ -66,6 +66,13 @@ def test_without_chromium_one_sentence_says_what_to_install(bare_path: Path) -> 
     assert done.stderr.count("\n") == 1
 
 
+def test_a_compiler_is_asked_for_by_its_package(bare_path: Path) -> None:
+    done = run("compiler", bare_path)
+    assert done.returncode == 1
+    assert "apt-get install g++" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_make_alone_lists_the_commands() -> None:
     done = subprocess.run(
         ["make", "--no-print-directory"], cwd=ROOT, capture_output=True, text=True, check=True
