@@ -16,6 +16,7 @@ from cli import form, machine, migration, ports, progress, report, revision, wat
 from cli.answers import ReportView, SubmissionView
 from cli.ensemble import Ensemble
 from cli.exits import Exit
+from cli.options import DEFAULT_URL
 from cli.revision import Version
 from cli.service_client import ServiceClient, read
 from cli.state import StateFolder
@@ -77,6 +78,8 @@ def _start(
     say(here.notice)
     ensemble.start_workers(here.devices)
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
+    if ensemble.url != DEFAULT_URL:
+        say(f"In other terminals, first: export THROUGHLINE_URL={ensemble.url}")
 
 
 def _measure(
