@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from statistics import median
 
 from markupsafe import Markup
 
@@ -18,13 +19,25 @@ from service.results import Series, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
+class Speedup:
+    """How many times better a case is than its baseline, both measured at one revision."""
+
+    value: float
+    low: float | None
+    high: float | None
+    revision: str
+    sure: bool
+    """Whether the interval rests on fresh processes on both sides and leaves out 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Row:
     """One series on the overview."""
 
     series: Series
     latest: SeriesPoint
     change: Change | None
-    speedup: float | None
+    speedup: Speedup | None
     """Against the baseline of the same group; None for the baseline itself."""
     is_baseline: bool
     verdict: Verdict | None
@@ -46,24 +59,51 @@ class Group:
     rows: tuple[Row, ...]
 
 
+def by_revision(series: Series) -> Series:
+    """Keep one measurement of each revision: the one that a comparison takes as well."""
+    measured: dict[str, list[SeriesPoint]] = {}
+    for point in series.points:
+        measured.setdefault(point.revision, []).append(point)
+    kept = [_soundest(series, points) for points in measured.values()]
+    return replace(series, points=tuple(kept))
+
+
+def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
+    """Of measurements of one revision, so that a value and its change are about the same one."""
+    name = points[0].revision
+    found = compare(replace(series, points=tuple(points)), name, name) if len(points) > 1 else None
+    return found.contender if found and found.contender else points[-1]
+
+
 def change(series: Series) -> Change | None:
     """Compare the newest revision with the one before it; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in series.points))
     return compare(series, names[-2], names[-1]) if len(names) > 1 else None
 
 
-def speedup(series: Series, baseline: Series | None) -> float | None:
-    """Say how many times better the latest value is than the baseline's; None if undefined."""
+def speedup(series: Series, baseline: Series | None) -> Speedup | None:
+    """Hold a case against its baseline at the latest revision that has both; None without one."""
     if baseline is None or baseline is series:
         return None
-    found = ratio(series.points[-1], baseline.points[-1])
+    bases = {point.revision: point for point in baseline.points}
+    own = next((point for point in reversed(series.points) if point.revision in bases), None)
+    if own is None:
+        return None
+    base = bases[own.revision]
+    higher = series.direction is Direction.HIGHER
+    found = ratio(own, base) if higher else ratio(base, own)
     if found is None:
         return None
-    return found.value if series.direction is Direction.HIGHER else 1 / found.value
+    apart = found.low is not None and found.high is not None and not found.low <= 1 <= found.high
+    sure = apart and {own.interval, base.interval} == {"replicates"}
+    return Speedup(found.value, found.low, found.high, own.revision, sure)
 
 
 def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Group]:
-    """Sort series into groups, simple cases first, and hold each against its baseline."""
+    """Sort series into groups, simple cases first, and hold each against its baseline.
+
+    ``series`` have one point a revision, as `by_revision` leaves them.
+    """
     members: dict[tuple[str, str, str], list[Series]] = {}
     for one in series:
         if one.points:
@@ -109,14 +149,23 @@ def _row(series: Series, baseline: Series | None, verdicts: Mapping[str, Verdict
         is_baseline=baseline is series,
         verdict=verdicts.get(latest.result_id),
         environment_changed=len(points) - 1 in breaks,
-        spark=sparkline([point.value for point in points], breaks, _spark_label(series)),
+        spark=sparkline(
+            [point.value for point in points], breaks, _spark_label(series), _usual_interval(points)
+        ),
     )
+
+
+def _usual_interval(points: Sequence[SeriesPoint]) -> float:
+    """How wide the interval of a point usually is, from low to high; 0 if none has one."""
+    known = [(point.low, point.high) for point in points]
+    widths = [high - low for low, high in known if low is not None and high is not None]
+    return median(widths) if widths else 0.0
 
 
 def _spark_label(series: Series) -> str:
     values = [point.value for point in series.points]
     low, high = (formats.quantity(end, series.unit) for end in (min(values), max(values)))
-    return f"{words.metric(series.metric)}, last {len(values)} measurements: {low} to {high}"
+    return f"{words.metric(series.metric)}, last {len(values)} revisions: {low} to {high}"
 
 
 def matching(groups_: Sequence[Group], text: str) -> list[Group]:

@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
@@ -49,6 +49,7 @@ Now = Annotated[datetime, Depends(get_now, scope="function")]
 SPARK_POINTS = 30
 POINTS_PER_PAGE = 50
 JOBS_PER_PAGE = 50
+FAILURES_SHOWN = timedelta(hours=24)
 
 
 def mount(app: FastAPI) -> None:
@@ -65,7 +66,8 @@ def show_overview(
     request: Request, session: Reading, now: Now, at: Annotated[OverviewAddress, Query()]
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
-    series = latest_of_each_series(session, at.metric, last=SPARK_POINTS)
+    stored = latest_of_each_series(session, at.metric, last=SPARK_POINTS)
+    series = [overview.by_revision(one) for one in stored]
     found = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, found)
     chosen = [
@@ -85,6 +87,7 @@ def show_overview(
         hardwares=sorted({group.hardware for group in groups}),
         active=queries.active_jobs(session),
         counts=queries.jobs_by_state(session),
+        failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
         workers=queries.workers(session),
     )
 
@@ -114,6 +117,7 @@ def show_series(
         now=now,
         at=at,
         series=series,
+        latest=next(reversed(overview.by_revision(series).points), None),
         total=len(whole.points),
         figure=figures.history(series, at.view),
         changes=environments.changes(series.points, known),
@@ -158,7 +162,7 @@ def show_run(
         result=result,
         hardware=result.environment.comparability(),
         metrics=metrics,
-        headlines=runs.headlines(metrics),
+        headlines=runs.headlines(metrics, result.verdict),
         phases=runs.phases(result),
         phase_words=runs.PHASES,
         flags=runs.flags(result),
@@ -209,6 +213,7 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLR
         attempts=queries.attempts(session, job_id),
         results=queries.results_of_job(session, job_id),
         result=load_result(session, line.result_id).result if line.result_id else None,
+        before=queries.jobs_before(session, entity) if line.state == JobState.QUEUED else 0,
     )
 
 
@@ -218,8 +223,9 @@ def show_comparison(
 ) -> HTMLResponse:
     """Show two revisions side by side, case by case."""
     known = queries.revisions(session)
+    names = [revision.name for revision in known]
     changes = []
-    if at.baseline and at.contender:
+    if at.baseline and at.contender and at.baseline != at.contender:
         wanted = cases_of(at.suite) if at.suite in suites() else None
         changes = changes_between(session, at.baseline, at.contender, at.metric, wanted)
     return render(
@@ -230,7 +236,7 @@ def show_comparison(
         rows=tables.worst_first(changes),
         tally=Counter(change.verdict.value for change in changes),
         revisions=known,
-        unknown=[name for name in (at.baseline, at.contender) if name and name not in known],
+        unknown=[name for name in (at.baseline, at.contender) if name and name not in names],
         metrics=_in_order(queries.metrics(session)),
         suites=list(suites()),
     )

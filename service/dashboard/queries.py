@@ -9,7 +9,7 @@ from datetime import datetime
 
 import orjson
 from pydantic import ValidationError
-from sqlalchemy import Row, func, select
+from sqlalchemy import Row, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Direction, JobState, Progress, Verdict
@@ -18,6 +18,7 @@ from service.models import (
     EnvironmentRow,
     Job,
     Point,
+    Requirement,
     ResultRow,
     Revision,
     Schedule,
@@ -36,6 +37,7 @@ class JobLine:
 
     id: str
     case: Case
+    """As asked for, with the preset that was measured once a result counts."""
     revision: str
     state: str
     reason: str
@@ -87,23 +89,27 @@ _JOB_LINE = (
         Attempt.worker,
         Attempt.started_at,
         Attempt.progress,
-        select(ResultRow.id)
-        .where(ResultRow.job_id == Job.id, ResultRow.counted)
-        .order_by(ResultRow.received_at.desc())
-        .limit(1)
-        .scalar_subquery()
-        .label("result_id"),
+        ResultRow.id.label("result_id"),
+        ResultRow.case_key.label("measured"),
     )
     .select_from(Job)
     .outerjoin(Attempt, (Attempt.job_id == Job.id) & (Attempt.number == Job.attempt))
+    .outerjoin(ResultRow, (ResultRow.job_id == Job.id) & ResultRow.counted)
 )
 
 
 def _job_line(row: Row[tuple[object, ...]]) -> JobLine:
     fields = dict(row._mapping)
     case = Case.model_validate(fields.pop("spec")["case"])
+    if measured := fields.pop("measured"):
+        case = case.model_copy(update={"preset": _preset(measured)})
     progress = fields.pop("progress")
     return JobLine(case=case, progress=_progress(progress), **fields)
+
+
+def _preset(case_key: str) -> str:
+    """The preset in a case's key, such as ``full`` in ``resnet50:full layout=channels_last``."""
+    return case_key.partition(" ")[0].partition(":")[2]
 
 
 def _progress(stored: object) -> Progress | None:
@@ -158,6 +164,34 @@ def jobs_by_state(session: Session) -> dict[str, int]:
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
 
 
+def jobs_failed_since(session: Session, since: datetime) -> int:
+    """Count the jobs that have failed from this moment on."""
+    failed = (Job.state == JobState.FAILED, Job.finished_at >= since)
+    return session.scalar(select(func.count()).where(*failed)) or 0
+
+
+def jobs_before(session: Session, job: Job) -> int:
+    """Count the queued jobs ahead of ``job`` that its worker may have to do first.
+
+    These are the jobs whose labels one worker could have beside those of ``job``.
+    """
+    sets = _labels(session)
+    own = sets.get(job.requires, {})
+    together = [
+        digest
+        for digest, labels in sets.items()
+        if all(own.get(name, value) == value for name, value in labels.items())
+    ]
+    ahead = tuple_(Job.rank, Job.id) < tuple_(job.rank, job.id)
+    queued = (Job.state == JobState.QUEUED, Job.requires.in_(together), ahead)
+    return session.scalar(select(func.count()).where(*queued)) or 0
+
+
+def _labels(session: Session) -> dict[str, Mapping[str, str]]:
+    rows = session.execute(select(Requirement.digest, Requirement.labels))
+    return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+
+
 def workers(session: Session) -> list[WorkerLine]:
     """Read every worker, the most recently seen first, with the job that it holds."""
     holding = (
@@ -190,9 +224,9 @@ def schedules(session: Session) -> list[tuple[Schedule, Slot | None]]:
     return found
 
 
-def revisions(session: Session, limit: int = 200) -> Sequence[str]:
-    """Name the newest revisions, newest first."""
-    query = select(Revision.name).order_by(Revision.ordered_at.desc(), Revision.name).limit(limit)
+def revisions(session: Session, limit: int = 200) -> Sequence[Revision]:
+    """Read the newest revisions, newest first."""
+    query = select(Revision).order_by(Revision.ordered_at.desc(), Revision.name).limit(limit)
     return session.scalars(query).all()
 
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from benchmarks.contracts import Direction, Pass, Result, Sample
+from benchmarks.contracts import Bottleneck, Direction, Pass, Result, Sample, Verdict
 from service import formats
 from service.dashboard import words
 from service.dashboard.figures import PassName
@@ -39,6 +39,18 @@ class Metric:
     interval: str
     raw: tuple[float, ...]
     series_id: str | None
+    doubt: str = ""
+    """Why a headline must not show the value; empty if it may."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that a verdict rests on."""
+
+    title: str
+    value: str
+    meaning: str
+    """What the value is a share of; empty for a name that this version does not know."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +99,22 @@ def _metric(sample: Sample, stored: MetricValue | None) -> Metric:
     )
 
 
-def headlines(listed: Iterable[Metric]) -> list[Metric]:
-    """Keep the numbers that a reader wants first."""
-    return [metric for metric in listed if metric.name in HEADLINES]
+def headlines(listed: Iterable[Metric], verdict: Verdict | None) -> list[Metric]:
+    """Keep the numbers that a reader wants first, and doubt what was not measurable."""
+    kept = [metric for metric in listed if metric.name in HEADLINES]
+    return [replace(metric, doubt=_doubt(metric, verdict)) for metric in kept]
+
+
+def _doubt(metric: Metric, verdict: Verdict | None) -> str:
+    """Why the input stall, a small difference of two rates, says nothing in this run."""
+    if metric.name != "input_stall":
+        return ""
+    if verdict and verdict.bottleneck is Bottleneck.UNKNOWN:
+        noise = verdict.evidence.get("noise")
+        return f"noise: ±{formats.NBSP}{formats.share(noise)}" if noise else "the run is too short"
+    if metric.value < 0:
+        return "noise: without input it was no faster"
+    return ""
 
 
 def phases(result: Result) -> list[PhaseBar]:
@@ -145,23 +170,18 @@ def flags(result: Result) -> dict[str, str]:
     return {flag: words.flag(flag) for flag in dict.fromkeys(named)}
 
 
-def evidence(values: Mapping[str, float]) -> list[tuple[str, str]]:
-    """Write a verdict's evidence for a person, guided by how each name ends."""
-    return [(words.plain(_stem(name)), _evidence(name, value)) for name, value in values.items()]
+def evidence(values: Mapping[str, float]) -> list[Evidence]:
+    """Explain a verdict's evidence: shares as per cent, unknown names and values as they are."""
+    order = {name: place for place, name in enumerate(words.EVIDENCE)}
+    known_first = sorted(values, key=lambda name: (order.get(name, len(order)), name))
+    return [_evidence(name, values[name]) for name in known_first]
 
 
-def _stem(name: str) -> str:
-    return name.removesuffix("_s").removesuffix("_b")
-
-
-def _evidence(name: str, value: float) -> str:
-    if name.endswith("_s"):
-        return formats.quantity(value, "s")
-    if name.endswith("_b"):
-        return formats.quantity(value, "B")
-    if name.endswith(("share", "fraction", "stall", "drained")) and 0 <= value <= 1:
-        return formats.share(value)
-    return formats.number(value)
+def _evidence(name: str, value: float) -> Evidence:
+    if name not in words.EVIDENCE:
+        return Evidence(name, formats.number(value), "")
+    title, meaning = words.EVIDENCE[name]
+    return Evidence(title, formats.share(value), meaning)
 
 
 def better(direction: Direction) -> str:

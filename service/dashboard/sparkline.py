@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from statistics import median
 
 from markupsafe import Markup
 
 WIDTH, HEIGHT, PAD = 132.0, 30.0, 3.5
-CALM_SPAN = 0.02
-"""A line whose values differ by less than this share is drawn nearly flat: noise is no news."""
+CALM_SHARE = 0.02
+"""The scale reaches at least this share of the median up and down, so that noise looks calm."""
 
 
-def sparkline(values: Sequence[float], breaks: Sequence[int], label: str) -> Markup:
-    """Draw ``values`` from old to new, a tick before each index in ``breaks``, and the last dot."""
+def sparkline(
+    values: Sequence[float], breaks: Sequence[int], label: str, interval: float = 0.0
+) -> Markup:
+    """Draw ``values`` from old to new, a tick before each index in ``breaks``, and the last dot.
+
+    ``interval`` is how wide the values' own intervals usually are: the scale reaches as far from
+    the median, so that a line which stays within them stays flat.
+    """
     if not values:
         return Markup("")
-    spots = _spots(values)
+    spots = _spots(values, interval)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
     ticks = Markup("").join(_tick(spots, index) for index in breaks if 0 < index < len(spots))
     last_x, last_y = spots[-1]
@@ -26,10 +33,11 @@ def sparkline(values: Sequence[float], breaks: Sequence[int], label: str) -> Mar
     ).format(label, WIDTH, HEIGHT, WIDTH, HEIGHT, ticks, line, last_x, last_y)
 
 
-def _spots(values: Sequence[float]) -> list[tuple[float, float]]:
-    low, high = min(values), max(values)
-    middle = (low + high) / 2
-    span = max(high - low, abs(middle) * CALM_SPAN) or 1.0
+def _spots(values: Sequence[float], interval: float) -> list[tuple[float, float]]:
+    usual = median(values)
+    reach = max(abs(usual) * CALM_SHARE, interval)
+    low, high = min(*values, usual - reach), max(*values, usual + reach)
+    middle, span = (low + high) / 2, (high - low) or 1.0
     step = (WIDTH - 2 * PAD) / max(len(values) - 1, 1)
     start = PAD if len(values) > 1 else WIDTH / 2
     return [

@@ -47,8 +47,18 @@ BOTTLENECKS = {
     Bottleneck.INPUT: "Input",
     Bottleneck.OVERHEAD: "Host overhead",
     Bottleneck.DEVICE: "Device",
-    Bottleneck.UNKNOWN: "Not known",
+    Bottleneck.UNKNOWN: "Unknown",
 }
+
+EVIDENCE = {
+    "input_stall": ("Input stall", "of the step goes away with the loader"),
+    "stall": ("Waiting", "of the step the device waits for a batch"),
+    "copy": ("Copy", "of the step goes into copying the batch to the device"),
+    "enqueue": ("Queuing", "of the step the host needs to queue the device's work"),
+    "drained": ("Drained", "of the steps found the device idle"),
+    "noise": ("Noise", "of the step: how far these shares may be off"),
+}
+"""What a verdict rests on: a title, and what its share is a share of."""
 
 FLAGS = {
     "warmup_incomplete": "Warm-up reached its limit before step times were steady; "

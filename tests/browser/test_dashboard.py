@@ -25,6 +25,8 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "overview": "/",
         "run": f"/runs/{seeded.ids['latest:' + INPUT_BOUND]}",
         "failed run": f"/runs/{seeded.ids['oom']}",
+        "unsupported run": f"/runs/{seeded.ids['unsupported']}",
+        "noisy run": f"/runs/{seeded.ids['noisy']}",
         "hostile run": f"/runs/{seeded.ids['hostile']}",
         "jobs": "/jobs",
         "job": f"/jobs/{seeded.ids['running']}",
@@ -278,6 +280,74 @@ def test_no_page_scrolls_sideways_on_a_phone(new_page: NewPage, paths: dict[str,
     open_history(page)
     wide["series"] = page.evaluate("document.documentElement.scrollWidth")
     assert {name: width for name, width in wide.items() if width > 360} == {}
+
+
+@pytest.mark.parametrize("path", ["overview", "jobs", "compare", "workers", "schedules"])
+def test_every_page_is_named_in_full_on_a_phone(
+    new_page: NewPage, paths: dict[str, str], path: str
+) -> None:
+    page = new_page(width=390, height=740, has_touch=True, is_mobile=True)
+    page.goto(paths[path])
+    links = page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link").all()
+    boxes = [box for link in links if (box := link.bounding_box())]
+    assert len(boxes) == 5
+    assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
+
+
+@pytest.mark.parametrize("width", [360, 375, 390, 1280])
+@pytest.mark.parametrize("name", ["run", "noisy run"])
+def test_nothing_on_a_run_is_cut_or_left_empty(
+    new_page: NewPage, paths: dict[str, str], name: str, width: int
+) -> None:
+    page = new_page(width=width, height=740)
+    page.goto(paths[name])
+    expect(page.locator("[data-chart][data-drawn]").first).to_be_visible()
+    assert page.evaluate(CUT) == []
+    rows: dict[float, float] = {}
+    for tile in page.locator(".figures > div").all():
+        box = tile.bounding_box()
+        assert box
+        rows[box["y"]] = rows.get(box["y"], -1.0) + box["width"] + 1
+    whole = page.evaluate("document.querySelector('.figures').clientWidth")
+    assert list(rows.values()) == pytest.approx([whole] * len(rows), abs=1.5)
+
+
+CUT = """() => [...document.querySelectorAll('.scroll, .figures .big, .figures')]
+  .filter((part) => part.scrollWidth > part.clientWidth + 1).map((part) => part.textContent)"""
+
+
+def test_a_whole_commit_hash_can_be_read_where_it_is_typed(
+    new_page: NewPage, paths: dict[str, str]
+) -> None:
+    for width in (390, 1280):
+        page = new_page(width=width, height=740)
+        page.goto(paths["compare"])
+        for label in ("Baseline", "Contender"):
+            field = page.get_by_label(label)
+            assert field.evaluate("field => field.scrollWidth <= field.clientWidth")
+
+
+def test_the_toolbar_of_a_chart_waits_for_the_mouse(page: Page, paths: dict[str, str]) -> None:
+    page.goto(paths["run"])
+    page.mouse.move(0, 0)
+    chart = page.locator("[data-chart]").nth(1)
+    toolbar = chart.locator(".modebar-group").first
+    legend = chart.locator(".legend")
+    chart.scroll_into_view_if_needed()
+    expect(toolbar).to_have_css("opacity", "0")
+    chart.hover()
+    expect(toolbar).to_have_css("opacity", "1")
+    tools, names = toolbar.bounding_box(), legend.bounding_box()
+    assert tools
+    assert names
+    assert names["x"] + names["width"] <= tools["x"] or tools["y"] + tools["height"] <= names["y"]
+
+
+def test_no_toolbar_lies_over_a_chart_on_a_phone(new_page: NewPage, paths: dict[str, str]) -> None:
+    page = new_page(width=390, height=740, has_touch=True, is_mobile=True)
+    page.goto(paths["run"])
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(3)
+    assert page.locator(".modebar-btn").count() == 0
 
 
 def test_the_keyboard_leads_from_the_overview_to_a_run(page: Page) -> None:

@@ -214,6 +214,38 @@ def measured(plan: Plan, number: int, at: datetime, random: np.random.Generator)
     )
 
 
+def noisy(plan: Plan, number: int, at: datetime, random: np.random.Generator) -> Result:
+    """Give what one process of ``plan`` measures beside other work: too noisy for a verdict."""
+    told = measured(plan, number, at, random)
+    full, synth = plan.rate * 1.27, plan.rate * 0.74
+    values = {"throughput": full, "throughput_synth": synth, "input_stall": 1 - full / synth}
+    samples = (
+        sample.model_copy(
+            update={
+                "values": (values.get(sample.metric, sample.values[0]),),
+                "half_widths": (abs(values.get(sample.metric, sample.values[0])) * 0.24,),
+            }
+        )
+        for sample in told.samples
+    )
+    verdict = Verdict(
+        bottleneck=Bottleneck.UNKNOWN,
+        confidence="low",
+        sentence="FULL and SYNTH vary by 34% within this run: too noisy to tell what limits it. "
+        "Measure again on a quieter machine.",
+        evidence={"input_stall": 1 - full / synth, "stall": 0.02, "copy": 0.01, "noise": 0.34},
+        bounds={"without_input_stall": 1.0},
+    )
+    return told.model_copy(
+        update={
+            "protocol": Protocol(replicates=1),
+            "samples": tuple(samples),
+            "replicates": told.replicates[:1],
+            "verdict": verdict,
+        }
+    )
+
+
 def _samples(
     plan: Plan, full: np.ndarray, synth: np.ndarray, random: np.random.Generator
 ) -> Iterator[Sample]:
@@ -246,14 +278,21 @@ def _verdict(full: float, synth: float) -> Verdict:
             confidence="high",
             sentence=f"The device waits {stall:.0%} of the time for batches; without input "
             f"it would run {synth / full:.2f} times as fast.",
-            evidence={"input_stall": stall, "device_idle_share": stall * 0.97},
+            evidence={
+                "input_stall": stall,
+                "stall": stall * 0.97,
+                "copy": 0.01,
+                "enqueue": 0.3,
+                "noise": 0.004,
+                "drained": 0.01,
+            },
             bounds={"without_input_stall": synth / full},
         )
     return Verdict(
         bottleneck=Bottleneck.DEVICE,
         confidence="high" if full > 1000 else "low",
         sentence="The device is busy throughout; neither input nor the host holds it up.",
-        evidence={"input_stall": max(stall, 0.0), "drained": 0.01},
+        evidence={"input_stall": stall, "stall": 0.0, "noise": 0.004, "drained": 0.01},
         bounds={"without_input_stall": 1.0},
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -15,8 +16,8 @@ from hypothesis.extra.numpy import arrays
 
 from benchmarks.contracts import Result, Trace
 from service.dashboard import figures
-from service.dashboard.figures.frame import CONFIG, decimate
-from service.dashboard.sparkline import sparkline, stacked_bar
+from service.dashboard.figures.frame import CONFIG, TOOLS, decimate
+from service.dashboard.sparkline import HEIGHT, sparkline, stacked_bar
 
 
 def read(figure: figures.Figure | None) -> Any:
@@ -48,6 +49,7 @@ def test_a_chart_never_offers_to_upload_anything() -> None:
     assert "sendChartToCloud" in CONFIG["modeBarButtonsToRemove"]  # type: ignore[operator]
     assert CONFIG["plotlyServerURL"] == ""
     assert CONFIG["displaylogo"] is False
+    assert CONFIG["displayModeBar"] == "hover"
     assert read(figures.history(series(point(1, 5.0))))["config"] == CONFIG
 
 
@@ -58,6 +60,21 @@ def test_a_history_is_ordered_by_revision_with_its_intervals() -> None:
     assert line["y"] == [100.0, 110.0, 90.0]
     assert line["error_y"]["array"] == pytest.approx([1.0, 1.1, 0.9])
     assert drawn["layout"]["xaxis"]["categoryarray"] == ["r1", "r2", "r3"]
+
+
+def test_two_measurements_of_one_revision_are_not_joined_by_a_line() -> None:
+    again = point(2, 120.0, measured_at=point(3, 0.0).measured_at)
+    drawn = read(figures.history(series(point(1, 100.0), point(2, 110.0), again, point(3, 90.0))))
+    (line,) = drawn["data"]
+    assert line["y"] == [100.0, 110.0, None, 120.0, 90.0]
+    assert line["x"] == ["r1", "r2", None, "r2", "r3"]
+    assert len(line["error_y"]["array"]) == len(line["customdata"]) == 5
+
+
+def test_nothing_is_drawn_where_the_toolbar_appears() -> None:
+    charts = (figures.history(series(point(1, 5.0))), figures.step_histogram(result()))
+    for chart in (*charts, figures.step_times(result()), figures.telemetry(result())):
+        assert read(chart)["layout"]["margin"]["t"] >= TOOLS
 
 
 def test_hovering_tells_revision_value_interval_worker_and_environment() -> None:
@@ -178,6 +195,22 @@ def test_a_sparkline_says_in_words_what_it_draws_and_escapes_them() -> None:
     assert "&lt;3&gt;" in drawn
     assert sparkline([], [], "none") == ""
     assert "NaN" not in sparkline([5.0, 5.0], [], "flat")
+
+
+def heights(drawn: str) -> list[float]:
+    """The heights of a sparkline's points in pixels from the top."""
+    found = re.search(r'polyline points="([^"]+)"', drawn)
+    assert found
+    return [float(spot.partition(",")[2]) for spot in found[1].split()]
+
+
+def test_a_calm_series_has_a_calm_sparkline() -> None:
+    noise = heights(sparkline([100.0, 100.4, 99.6, 100.2], [], "calm"))
+    assert max(noise) - min(noise) < HEIGHT / 4
+    wide = heights(sparkline([100.0, 103.0, 97.0, 101.0], [], "calm", interval=12.0))
+    assert max(wide) - min(wide) < HEIGHT / 4
+    fall = heights(sparkline([100.0, 100.2, 99.9, 80.0], [], "a fall"))
+    assert max(fall) - min(fall) > HEIGHT / 2
 
 
 def test_a_stacked_bar_fills_its_share_of_the_whole() -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
-from service.dashboard import environments, overview, tables, words
+from service.dashboard import environments, overview, rendering, tables, words
+from service.results import SeriesPoint
 
 
 def case(**axes: str) -> Case:
@@ -41,7 +44,8 @@ def test_a_speed_up_is_over_the_same_input_with_defaults_elsewhere() -> None:
     other = series(point(1, 10.0), id="c" * 32, case=case(workers="2", precision="bf16"))
     (group,) = overview.groups([fast, other, plain], {})
     rows = {row.series.id[0]: row for row in group.rows}
-    assert rows["b"].speedup == pytest.approx(6.5)
+    assert rows["b"].speedup
+    assert rows["b"].speedup.value == pytest.approx(6.5)
     assert rows["a"].is_baseline
     assert rows["c"].speedup is None
     assert not rows["c"].is_baseline
@@ -50,7 +54,65 @@ def test_a_speed_up_is_over_the_same_input_with_defaults_elsewhere() -> None:
 def test_a_speed_up_in_time_is_the_shorter_time() -> None:
     slow = series(point(1, 4.0), direction=Direction.LOWER)
     fast = series(point(1, 2.0), direction=Direction.LOWER, case=case(precision="bf16"))
-    assert overview.speedup(fast, slow) == pytest.approx(2.0)
+    told = overview.speedup(fast, slow)
+    assert told
+    assert told.value == pytest.approx(2.0)
+    assert told.low is not None
+    assert told.high is not None
+    assert told.low < 2.0 < told.high
+
+
+def test_a_speed_up_holds_two_measurements_of_one_revision_together() -> None:
+    fast = case(precision="bf16")
+    slow = series(point(1, 100.0), point(2, 200.0))
+    told = overview.speedup(series(point(1, 300.0), point(2, 500.0), case=fast), slow)
+    assert told
+    assert (told.revision, told.value) == ("r2", pytest.approx(2.5))
+    newer = overview.speedup(series(point(1, 300.0), point(3, 900.0), case=fast), slow)
+    assert newer
+    assert (newer.revision, newer.value) == ("r1", pytest.approx(3.0))
+    assert overview.speedup(series(point(3, 900.0), case=fast), slow) is None
+
+
+@pytest.mark.parametrize(
+    ("base", "own", "sure"),
+    [
+        (point(1, 100.0), point(1, 150.0), True),
+        (point(1, 100.0), point(1, 100.5), False),
+        (point(1, 100.0), point(1, 150.0, interval="within_run"), False),
+        (point(1, 100.0, low=None, high=None, interval="none"), point(1, 150.0), False),
+    ],
+)
+def test_a_speed_up_is_sure_only_with_intervals_over_processes_that_leave_out_one(
+    base: SeriesPoint, own: SeriesPoint, sure: bool
+) -> None:
+    told = overview.speedup(series(own, case=case(precision="bf16")), series(base))
+    assert told
+    assert told.sure is sure
+
+
+def test_a_speed_up_that_may_be_noise_is_grey_and_called_unclear() -> None:
+    parts = cast("Any", rendering._templates.get_template("_parts.html").module)
+    told = overview.Speedup(1.01, 0.98, 1.04, "r1", sure=False)
+    shown = parts.speedup(told, "r2")
+    assert 'class="muted"' in shown
+    assert "0.98\u00d7 to 1.04\u00d7" in shown
+    assert ">unclear<" in shown
+    assert ">at r1<" in shown
+    sure = parts.speedup(replace(told, low=1.005, sure=True), "r1")
+    assert "muted" not in sure
+    assert "unclear" not in sure
+    assert "at r1<" not in sure
+
+
+def test_a_value_and_its_change_are_about_the_same_measurement() -> None:
+    later = point(2, 0.0).measured_at + timedelta(hours=1)
+    look = point(2, 500.0, measured_at=later, interval="within_run", replicates=1)
+    kept = overview.by_revision(series(point(1, 100.0), point(2, 110.0), look))
+    assert [one.value for one in kept.points] == [100.0, 110.0]
+    told = overview.change(kept)
+    assert told
+    assert told.contender == kept.points[-1]
 
 
 def test_hardware_that_cannot_be_compared_stands_in_groups_of_its_own() -> None:

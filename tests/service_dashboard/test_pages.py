@@ -14,8 +14,9 @@ from fastapi.testclient import TestClient
 
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case
+from service import formats
 from service.database import Database
-from service.models import SeriesRow
+from service.models import Job, SeriesRow
 
 INTERNAL = ("/", "#", "data:")
 LOADING = {"src", "href", "action", "hx-get", "poster", "data"}
@@ -67,6 +68,8 @@ def addresses(seeded: Seeded, series_id: str) -> dict[str, str]:
         "run without input": f"/runs/{ids['latest:' + history.PLANS[5].case.key]}?during=synth",
         "run on a CPU": f"/runs/{ids['latest:' + history.PLANS[-1].case.key]}",
         "run that failed": f"/runs/{ids['oom']}",
+        "unsupported run": f"/runs/{ids['unsupported']}",
+        "noisy run": f"/runs/{ids['noisy']}",
         "hostile run": f"/runs/{ids['hostile']}",
         "late run": f"/runs/{ids['late']}",
         "jobs": "/jobs",
@@ -90,6 +93,8 @@ NAMES = (
     "run without input",
     "run on a CPU",
     "run that failed",
+    "unsupported run",
+    "noisy run",
     "hostile run",
     "late run",
     "jobs",
@@ -141,6 +146,20 @@ def test_the_overview_tells_value_change_cause_and_what_runs(pages: TestClient) 
     assert "process 2 of 3" in text
     assert "Input" in text
     assert text.count('class="spark"') == len(history.PLANS)
+
+
+def test_what_the_intervals_do_not_allow_is_called_unclear(pages: TestClient) -> None:
+    text = pages.get("/?workload=resnet50").text
+    hollow = re.findall(r"[△▽]</span>[^<]*</span><span[^>]*> (\w+)<", text)
+    assert set(hollow) == {"unclear"}
+    assert len(hollow) == text.count("△") + text.count("▽")
+
+
+def test_the_overview_counts_what_failed_of_late(pages: TestClient) -> None:
+    text = pages.get("/").text
+    failed = re.search(r'href="/jobs\?state=failed"><b>(\d+)</b> failed</a> in the last 24 h', text)
+    assert failed
+    assert int(failed[1]) == pages.get("/jobs?state=failed").text.count('<tr id="job-') > 0
 
 
 def test_the_overview_is_filtered_by_its_address(pages: TestClient) -> None:
@@ -234,6 +253,27 @@ def test_a_failed_run_gives_its_reason_and_its_log(
     assert "data-chart" not in text
 
 
+def test_a_combination_that_was_refused_says_so_before_any_log(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["unsupported run"]).text
+    assert text.index("This device has no float8 arithmetic.") < text.index("Traceback")
+    assert re.search(r"<details><summary>3 lines", text)
+    assert "<details open>" in pages.get(addresses["run that failed"]).text
+
+
+def test_noise_is_not_told_as_a_negative_input_stall(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["noisy run"]).text.replace("\u00a0", " ")
+    headlines, _, rest = text.partition("</dl>")
+    assert "not measurable" in headlines
+    assert "noise: ± 34.0 %" in headlines
+    assert "\u221271" not in headlines
+    assert "What limits it: unknown" in rest
+    assert "\u221271.62 %" in rest[rest.index("All metrics") :]
+
+
 def test_a_late_result_is_shown_as_not_counted(
     pages: TestClient, addresses: dict[str, str]
 ) -> None:
@@ -272,6 +312,35 @@ def test_a_job_shows_its_attempts_and_progress_until_it_is_over(
     assert "Open its result" in over
 
 
+def test_a_measured_job_names_the_preset_that_was_measured(
+    pages: TestClient, seeded: Seeded
+) -> None:
+    database = Database(f"sqlite:///{seeded.path}")
+    with database.reading() as session:
+        asked = session.query(Job).filter(Job.case_key.contains(":auto")).one().id
+    database.close()
+    text = pages.get("/jobs").text
+    assert f'<a href="/jobs/{asked}">nanogpt tiny</a>' in text
+    assert "nanogpt auto" not in text
+    assert '<span class="muted">tiny at</span>' in pages.get(f"/jobs/{asked}").text
+
+
+def test_a_queued_job_says_how_many_are_before_it(pages: TestClient) -> None:
+    waiting = re.findall(r'<tr id="job-([0-9a-f]+)"', pages.get("/jobs?state=queued").text)
+    assert len(waiting) == 5
+    said = [pages.get(f"/jobs/{job}").text for job in reversed(waiting)]
+    assert "It is the next." in said[0]
+    assert "1 job is before it." in said[1]
+    assert "4 jobs are before it." in said[4]
+
+
+def test_a_job_leaves_out_what_there_is_nothing_to_say_about(pages: TestClient) -> None:
+    text = pages.get("/jobs?state=queued").text
+    assert formats.DASH not in text
+    assert 'data-label="More"' not in text
+    assert 'data-label="Worker"></td>' in text
+
+
 def test_jobs_are_paged_without_losing_or_repeating_any(pages: TestClient) -> None:
     seen: list[str] = []
     path: str | None = "/jobs"
@@ -280,7 +349,7 @@ def test_jobs_are_paged_without_losing_or_repeating_any(pages: TestClient) -> No
         seen += re.findall(r'<tr id="job-([0-9a-f]+)"', text)
         older = re.search(r'href="([^"]+)">Older', text)
         path = older[1].replace("&amp;", "&") if older else None
-    assert len(seen) == len(set(seen)) == 12 * len(history.PLANS) + 9
+    assert len(seen) == len(set(seen)) == 12 * len(history.PLANS) + 11
     assert seen == sorted(seen, reverse=True)
 
 
@@ -306,6 +375,20 @@ def test_a_suite_is_compared_by_its_cases_as_they_are_measured(
     text = pages.get(f"{addresses['comparison']}&suite=odd").text
     assert "unet" in text[text.index("<tbody>") :]
     assert "missing" not in text[text.index("<tbody>") :]
+
+
+def test_a_revision_is_not_compared_with_itself(pages: TestClient) -> None:
+    name = history.revision_name(39)
+    text = pages.get(f"/compare?baseline={name}&contender={name}").text
+    assert "choose two different revisions" in text
+    assert "<table" not in text
+
+
+def test_revisions_are_suggested_with_their_age(pages: TestClient) -> None:
+    text = pages.get("/compare").text.replace("\u00a0", " ")
+    newest, older = history.revision_name(39), history.revision_name(37)
+    assert re.search(rf'value="{newest}">{newest[:10]}, 4 h ago, the newest<', text)
+    assert re.search(rf'value="{older}">{older[:10]}, 2 d ago<', text)
 
 
 def test_a_comparison_with_an_unknown_revision_says_so(pages: TestClient) -> None:

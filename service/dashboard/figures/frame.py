@@ -19,11 +19,21 @@ Floats = NDArray[np.float64]
 MOST_POINTS = 2_000
 """What a chart draws at most: twice the pixels of a wide screen."""
 FONT = "system-ui, sans-serif"
+TOOLS = 28
+"""Height in pixels that plotly's toolbar takes at the top: nothing else is drawn there."""
 CONFIG: Figure = {
     "displaylogo": False,
     "plotlyServerURL": "",
     "responsive": True,
-    "modeBarButtonsToRemove": ["sendChartToCloud", "lasso2d", "select2d"],
+    "displayModeBar": "hover",
+    "modeBarButtonsToRemove": [
+        "sendChartToCloud",
+        "lasso2d",
+        "select2d",
+        "zoomIn2d",
+        "zoomOut2d",
+        "autoScale2d",
+    ],
 }
 
 
@@ -104,7 +114,7 @@ def frame(x: Figure, y: Figure, **more: object) -> Figure:
             "color": "var(--muted)",
             "activecolor": "var(--accent)",
         },
-        "margin": {"l": 8, "r": 12, "t": 34, "b": 8},
+        "margin": {"l": 8, "r": 12, "t": TOOLS + 20, "b": 8},
         "hovermode": "closest",
         "dragmode": "zoom",
         "legend": {"orientation": "h", "x": 0, "y": 1.02, "yanchor": "bottom"},

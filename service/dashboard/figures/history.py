@@ -167,13 +167,14 @@ def _interval_band(kept: Sequence[SeriesPoint], place: _Places, factor: float) -
 def _history_line(
     series: Series, kept: Sequence[SeriesPoint], place: _Places, factor: float
 ) -> Figure:
+    drawn = _parted(kept)
     line: Figure = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": words.metric(series.metric),
-        "x": [place.at(point) for point in kept],
-        "y": [point.value * factor for point in kept],
-        "customdata": [[point.result_id, _hover(series, point)] for point in kept],
+        "x": [point and place.at(point) for point in drawn],
+        "y": [point and point.value * factor for point in drawn],
+        "customdata": [point and [point.result_id, _hover(series, point)] for point in drawn],
         "hovertemplate": "%{customdata[1]}<extra></extra>",
         "line": {"color": "var(--c1)", "width": 1.5},
         "marker": {"color": "var(--c1)", "size": 7 if len(kept) <= MOST_BARS else 4},
@@ -182,13 +183,23 @@ def _history_line(
         line["error_y"] = {
             "type": "data",
             "symmetric": False,
-            "array": [_reach(point.high, point.value, factor) for point in kept],
-            "arrayminus": [_reach(point.low, point.value, factor) for point in kept],
+            "array": [point and _reach(point.high, point.value, factor) for point in drawn],
+            "arrayminus": [point and _reach(point.low, point.value, factor) for point in drawn],
             "color": "var(--c1-soft)",
             "thickness": 1.5,
             "width": 3,
         }
     return line
+
+
+def _parted(points: Sequence[SeriesPoint]) -> list[SeriesPoint | None]:
+    """Put a gap between two measurements of one revision: a line up the same place says nothing."""
+    parted: list[SeriesPoint | None] = []
+    for before, point in zip((None, *points), points, strict=False):
+        if before is not None and before.revision == point.revision:
+            parted.append(None)
+        parted.append(point)
+    return parted
 
 
 def _reach(end: float | None, value: float, factor: float) -> float:

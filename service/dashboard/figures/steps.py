@@ -12,6 +12,7 @@ from service import formats
 from service.dashboard.figures.frame import (
     CONFIG,
     MOST_POINTS,
+    TOOLS,
     Figure,
     Floats,
     decimate,
@@ -49,7 +50,8 @@ def step_histogram(result: Result) -> Figure | None:
     passes = {name: steps for name, steps in passes.items() if len(steps)}
     if not passes:
         return None
-    layout = frame({}, {}, showlegend=False, bargap=0, margin={"l": 8, "r": 12, "t": 8, "b": 8})
+    margin = {"l": 8, "r": 12, "t": TOOLS, "b": 8}
+    layout = frame({}, {}, showlegend=False, bargap=0, margin=margin)
     data = []
     for row, (name, steps) in enumerate(passes.items()):
         factor, label = formats.scale("s", float(np.median(steps)))

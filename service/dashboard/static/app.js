@@ -86,7 +86,10 @@
     const figure = themed(source);
     figure.layout.uirevision = "same"; // a new theme keeps the zoom
     figure.layout.height = plot.clientHeight;
-    if (matchMedia("(pointer: coarse)").matches) figure.layout.dragmode = false; // let fingers scroll
+    if (matchMedia("(pointer: coarse)").matches) {
+      figure.layout.dragmode = false; // let fingers scroll
+      figure.config.displayModeBar = false; // a finger does not hover: it would never go away
+    }
     window.Plotly.react(plot, figure.data, figure.layout, figure.config);
     if (chart.dataset.drawn) return;
     chart.dataset.drawn = "yes";

@@ -1,0 +1,63 @@
+"""What a run's page says is explained in words, and says no more than was measured."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from builders.measured import a_pass, a_replicate, a_result
+
+from benchmarks.contracts import Bottleneck, Verdict
+from benchmarks.verdict import judge
+from service.dashboard import runs, words
+
+STEADY = a_result(a_replicate(a_pass(0.10, stall_s=0.04), a_pass(0.06)))
+
+
+def verdict(bottleneck: Bottleneck, **evidence: float) -> Verdict:
+    return Verdict(bottleneck=bottleneck, confidence="low", sentence="", evidence=evidence)
+
+
+def stall(value: float, told: Verdict | None) -> runs.Metric:
+    (metric,) = (one for one in runs.metrics(STEADY, []) if one.name == "input_stall")
+    (headline,) = runs.headlines([replace(metric, value=value)], told)
+    return headline
+
+
+def test_a_stall_that_was_measured_stands_in_the_headline() -> None:
+    assert stall(0.4, verdict(Bottleneck.INPUT)).doubt == ""
+    assert stall(0.0, None).doubt == ""
+
+
+@pytest.mark.parametrize(
+    ("value", "told", "reason"),
+    [
+        (-0.7, verdict(Bottleneck.UNKNOWN, noise=0.3), "noise: ± 30.0 %"),
+        (0.2, verdict(Bottleneck.UNKNOWN, noise=0.3), "noise: ± 30.0 %"),
+        (0.2, verdict(Bottleneck.UNKNOWN), "the run is too short"),
+        (-0.01, verdict(Bottleneck.DEVICE), "noise: without input it was no faster"),
+        (-0.01, None, "noise: without input it was no faster"),
+    ],
+)
+def test_a_stall_that_noise_hides_is_not_a_headline(
+    value: float, told: Verdict | None, reason: str
+) -> None:
+    assert stall(value, told).doubt.replace("\u00a0", " ") == reason
+    assert stall(value, told).value == value
+
+
+def test_no_other_headline_is_doubted_for_the_stall() -> None:
+    told = runs.headlines(runs.metrics(STEADY, []), verdict(Bottleneck.UNKNOWN))
+    assert {one.name for one in told if one.doubt} == {"input_stall"}
+
+
+def test_all_evidence_is_a_share_that_is_explained() -> None:
+    found = judge(STEADY.replicates).evidence
+    assert set(found) == set(words.EVIDENCE)
+    assert all(one.value.endswith("%") and one.meaning for one in runs.evidence(found))
+
+
+def test_evidence_that_is_not_known_is_shown_as_it_is() -> None:
+    later, known = runs.evidence({"queue_depth": 3.25, "stall": -0.02})[::-1]
+    assert (later.title, later.value, later.meaning) == ("queue_depth", "3.25", "")
+    assert (known.title, known.value.replace("\u00a0", " ")) == ("Waiting", "\u22122.0 %")
