@@ -94,7 +94,8 @@ def interval(value: float, low: float | None, high: float | None, unit: str) -> 
     if low is None or high is None:
         return "no interval"
     factor, label = scale(unit, value)
-    return f"{number(low * factor)}{DASH}{number(high * factor)}{NBSP}{label}".rstrip()
+    between = " to " if low < 0 else DASH  # a dash beside a minus reads badly
+    return f"{number(low * factor)}{between}{number(high * factor)}{NBSP}{label}".rstrip()
 
 
 def change(ratio: float) -> str:

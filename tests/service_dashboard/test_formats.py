@@ -72,6 +72,9 @@ def test_half_an_interval_is_relative_and_in_points_for_ratios() -> None:
 
 def test_both_ends_of_an_interval_share_the_value_s_unit() -> None:
     assert plain(formats.interval(0.242, 0.2401, 0.2439, "s")) == "240.1\u2013243.9 ms"
+    below_zero = plain(formats.interval(-0.7, -0.88, -0.54, "1"))
+    assert " to " in below_zero
+    assert "\u2013" not in below_zero
 
 
 @pytest.mark.parametrize(
