@@ -4,6 +4,7 @@
 #
 #   bash benchmarks/results/h200/measure.sh OUTPUT_FOLDER [PYTHON]
 #
+# Takes a quarter of an hour or so. REVISION names the version where the folder is no git checkout.
 # Needs the packages of `.[service,worker]` in PYTHON's environment; touches no clock and no limit.
 set -euo pipefail
 
@@ -13,17 +14,23 @@ root=$(cd "$(dirname "$0")/../../.." && pwd)
 state=$(mktemp -d)
 export THROUGHLINE_STATE_DIR=$state THROUGHLINE_URL=http://127.0.0.1:8790
 export THROUGHLINE_CACHE_DIR=${THROUGHLINE_CACHE_DIR:-$state/cache}
+revision=${REVISION:-$(git -C "$root" rev-parse HEAD 2>/dev/null || echo unknown)}
 cd "$root"
 
 "$python" -m cli migrate
 "$python" -m cli serve --port 8790 >"$out/service.log" 2>&1 & service=$!
 "$python" -m cli worker --name h200 >"$out/worker.log" 2>&1 & worker=$!
-# Not SIGINT: a shell that is not interactive starts its background processes deaf to it.
-trap 'kill -TERM $worker $service 2>/dev/null; wait' EXIT
+finish() {
+  # What is measured so far is kept, whatever ended this script.
+  "$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl" || true
+  # Not SIGINT: a shell that is not interactive starts its background processes deaf to it.
+  kill -TERM "$worker" "$service" 2>/dev/null
+  wait
+}
+trap finish EXIT
 up() { "$python" -c "import urllib.request as u; u.urlopen('$THROUGHLINE_URL/api/v1/health')" 2>/dev/null; }
 for _ in $(seq 60); do up && break; sleep 1; done
 
-"$python" -m cli submit ladder --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
-  echo "Not every case was measured: see $out/ladder.json."
-"$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl"
 "$python" -m benchmarks.measure.fidelity >"$out/fidelity.jsonl"
+"$python" -m cli submit ladder --revision "$revision" --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
+  echo "Not every case was measured: see $out/ladder.json."
