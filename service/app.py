@@ -9,6 +9,7 @@ from datetime import timedelta
 import anyio.to_thread
 from fastapi import FastAPI
 
+from benchmarks.version import installed
 from service import errors
 from service.api.routes import router
 from service.background import Background
@@ -17,7 +18,6 @@ from service.database import Database
 from service.limits import BodyLimit
 from service.queue import Terms
 from service.settings import Settings
-from service.version import installed
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:

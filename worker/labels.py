@@ -5,9 +5,9 @@ from __future__ import annotations
 import platform
 import subprocess
 import sys
-from importlib import metadata
 
 from benchmarks.contracts import Worker
+from benchmarks.version import installed
 from worker.nvml import Gpu, driver_version
 from worker.outcome import line
 from worker.settings import Settings
@@ -26,14 +26,7 @@ def introduce(settings: Settings, gpu: Gpu | None) -> Worker:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": driver_version() or ""}
     labels |= settings.labels
     told = {name: line(value) for name, value in labels.items() if value}
-    return Worker(name=settings.name, labels=told, version=_version())
-
-
-def _version() -> str:
-    try:
-        return metadata.version("throughline")
-    except metadata.PackageNotFoundError:  # run from a checkout that is not installed
-        return ""
+    return Worker(name=settings.name, labels=told, version=installed())
 
 
 def _python_version(python: str) -> str:

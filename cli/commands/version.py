@@ -1,8 +1,29 @@
-"""`throughline version`."""
+"""`throughline version`, also as `throughline --version`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
 
 
 def version() -> None:
     """Print the installed version."""
-    from importlib.metadata import version as installed
+    from benchmarks.version import installed
 
-    print(installed("throughline"))
+    print(installed())
+
+
+def _print(asked: bool) -> None:
+    if asked:
+        version()
+        raise typer.Exit
+
+
+def options(
+    *,
+    show: Annotated[
+        bool, typer.Option("--version", callback=_print, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take what stands before a subcommand."""

@@ -8,9 +8,9 @@ import anyio.to_thread
 from fastapi import APIRouter, Request
 from pydantic import BaseModel
 
+from benchmarks.version import installed
 from service.condition import check
 from service.database import get_database
-from service.version import installed
 
 router = APIRouter(tags=["health"])
 
