@@ -86,7 +86,7 @@ _ALL = (
     ),
     Suite(
         "nightly",
-        "Each workload's fp32 eager baseline and its fastest rung, three processes a case.",
+        "Each workload's baseline, tuned and compiled, with four loaders and three processes a case.",
         tuple(
             case
             for workload, steps in (
