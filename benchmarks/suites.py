@@ -86,7 +86,7 @@ _ALL = (
     ),
     Suite(
         "nightly",
-        "Each workload's baseline, tuned and compiled, with four loaders and three processes a case.",
+        "Each workload's baseline, tuned and compiled, by four loaders, in three processes.",
         tuple(
             case
             for workload, steps in (
