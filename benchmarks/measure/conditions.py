@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+import sys
 from collections.abc import Callable
 
 import torch
@@ -29,12 +30,13 @@ def _counters(device: torch.device) -> tuple[int, ...]:
 
 
 def _unique_graphs() -> int:
-    """Graphs that the compiler has made; 0 while nothing was compiled."""
-    try:
-        from torch._dynamo.utils import counters  # noqa: PLC0415 - slow, and needed only here
-    except ImportError:
-        return 0
-    return int(counters["stats"]["unique_graphs"])
+    """Graphs that the compiler has made; 0 while nothing was compiled.
+
+    Looked up rather than imported: importing the compiler takes seconds that an eager case need
+    not spend.
+    """
+    compiler = sys.modules.get("torch._dynamo.utils")
+    return int(compiler.counters["stats"]["unique_graphs"]) if compiler else 0
 
 
 def _temperature_reader(device: torch.device) -> Callable[[], float | None]:
