@@ -30,7 +30,7 @@ CLOCK_AGREEMENT = 0.005
 TAIL = 0.02
 """Mean and median step time further apart than this: a few steps carry much of the time."""
 REFILL_STEPS = 3
-"""Untimed steps after the change to batches on the device."""
+"""Untimed steps before a pass, at least."""
 QUEUES = 3
 """Loader queues that a FULL window holds at least, or the queue's own filling weighs too much."""
 _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
@@ -110,8 +110,12 @@ class Passes:
         rule = StopRule(protocol, block_length(step_s, protocol, self._workers))
         with flags.QuietCollector():
             self._trainer.rewind(seed)
-            # Last, because whatever pauses the steps fills the queue again.
+            # After every pause, because a pause fills the queue, which the pass would then live on.
             feed.empty_queue(self._trainer.recipe, batches)
+            # A loader that keeps up has its queue again after one round of its processes; without
+            # these steps the wait for that round would be taken for a stall.
+            round_ = max(REFILL_STEPS, self._workers)
+            loop.run(self._trainer, batches, lambda times: len(times.step) >= round_)
             timed = loop.run(self._trainer, batches, self.watched("full", rule))
         return self._summary("full", timed, rule)
 

@@ -1,0 +1,91 @@
+"""What a loader can sustain is what FULL reports, from both sides."""
+
+import time
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.utils.data import Dataset
+
+from benchmarks.contracts import Pass, Protocol
+from benchmarks.measure.passes import Passes
+from benchmarks.measure.progress import Reporter
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Recipe
+
+BRIEF = Protocol(
+    warmup_min_s=0.2,
+    warmup_max_s=3.0,
+    settle_max_s=0.0,
+    window_min_s=0.5,
+    window_max_s=2.0,
+    block_min_s=0.05,
+)
+STEP_S = 0.02
+
+
+class SlowlyRead(Dataset[Batch]):
+    """Samples that take a known time to read."""
+
+    def __init__(self, read_s: float) -> None:
+        self.read_s = read_s
+
+    def __len__(self) -> int:
+        return 1000
+
+    def __getitem__(self, index: int) -> Batch:
+        time.sleep(self.read_s)
+        return (torch.full((4,), float(index)),)
+
+
+def sleeping_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """A step of a known length that leaves the processor to others."""
+    time.sleep(STEP_S)
+    (x,) = batch
+    loss: Tensor = model(x).pow(2).mean()
+    return loss
+
+
+def recipe(read_s: float, workers: int) -> Recipe:
+    return Recipe(
+        model=nn.Linear(4, 1),
+        loss=sleeping_loss,
+        optimizer=torch.optim.SGD,
+        parameters=lambda model: model.parameters(),
+        dataset=SlowlyRead(read_s),
+        batch=2,
+        optimizer_options={"lr": 1e-6},
+        loader_options={"num_workers": workers, "persistent_workers": workers > 0},
+    )
+
+
+def passes_of(made: Recipe) -> tuple[Pass, Pass]:
+    trainer = Trainer(made, torch.device("cpu"))
+    with Reporter(None, "test") as reporter:
+        replicate = Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
+    return replicate.full, replicate.synth
+
+
+def test_a_loader_that_keeps_up_costs_nothing() -> None:
+    full, synth = passes_of(recipe(read_s=0.002, workers=2))
+    assert full.rate == pytest.approx(synth.rate, rel=0.4)
+    assert full.stall_s < 0.4 * STEP_S
+
+
+def test_a_loader_that_does_not_keep_up_is_reported_at_its_own_rate() -> None:
+    read_s, workers = 0.05, 2  # two processes, each a batch of two in 0.1 s: 40 samples a second
+    full, synth = passes_of(recipe(read_s, workers))
+    assert full.rate <= 1.15 * workers / read_s
+    assert synth.rate > 1.5 * full.rate
+    assert full.stall_s > STEP_S
+
+
+def test_both_passes_start_from_the_weights_that_were_built() -> None:
+    made = replace(recipe(read_s=0.0, workers=0), optimizer_options={"lr": 1e-3})
+    before = {name: value.clone() for name, value in made.model.state_dict().items()}
+    trainer = Trainer(made, torch.device("cpu"))
+    trainer.step((torch.ones(2, 4),))
+    assert not torch.equal(made.model.weight, before["weight"])
+    trainer.rewind(0)
+    assert torch.equal(made.model.weight, before["weight"])
