@@ -7,7 +7,6 @@ import hashlib
 import importlib.metadata
 import os
 import platform
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,7 +109,7 @@ def _software() -> Iterator[tuple[str, str]]:
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             yield f"package.{package}", importlib.metadata.version(package)
     yield "packages", _packages_digest()
-    yield "source", _source_revision()
+    yield "benchmarks", _benchmarks_digest()
     for name in sorted(os.environ):
         if name.startswith(_VARIABLES) and not any(word in name for word in _PRIVATE):
             yield f"env.{name}", os.environ[name]
@@ -124,27 +123,17 @@ def _packages_digest() -> str:
     return hashlib.sha256("\n".join(frozen).encode()).hexdigest()[:16]
 
 
-def _source_revision() -> str:
-    """Commit of the folder that holds this package, marked when it has changes."""
+def _benchmarks_digest() -> str:
+    """One digest over the code that measures, so that a change of it shows as a change.
+
+    Not the commit: that differs with every change of a document, and would mark every point.
+    """
     here = Path(__file__).resolve().parent
-    commit = _git(here, "rev-parse", "--short=12", "HEAD")
-    changed = _git(here, "status", "--porcelain", "-uno", "--", ".")
-    return f"{commit}+dirty" if commit and changed else commit
-
-
-def _git(folder: Path, *words: str) -> str:
-    """What git answers in ``folder``; nothing where there is no git or no repository."""
-    try:
-        asked = subprocess.run(
-            ["git", "-C", str(folder), *words],
-            capture_output=True,
-            text=True,
-            timeout=5,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
-        return ""
-    return asked.stdout.strip() if asked.returncode == 0 else ""
+    digest = hashlib.sha256()
+    for path in sorted(here.rglob("*.py")):
+        digest.update(str(path.relative_to(here)).encode())
+        digest.update(path.read_bytes())
+    return digest.hexdigest()[:16]
 
 
 def _cpu_model() -> str:

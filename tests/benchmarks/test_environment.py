@@ -1,0 +1,37 @@
+"""The fingerprint: stable from run to run, and silent about what must not leave the machine."""
+
+import pytest
+import torch
+
+from benchmarks.environment import capture
+
+CPU = torch.device("cpu")
+
+
+def test_two_fingerprints_of_one_machine_are_equal() -> None:
+    assert capture(CPU, {}, "builtin") == capture(CPU, {}, "builtin")
+
+
+def test_hardware_software_and_flags_are_told_apart() -> None:
+    facts = capture(CPU, {"flag.compile": "off"}, "builtin-photos-v1").facts
+    assert facts["hw.device"] == "cpu"
+    assert facts["sw.torch"] == torch.__version__
+    assert facts["flag.compile"] == "off"
+    assert facts["sw.data"] == "builtin-photos-v1"
+    assert len(facts["sw.benchmarks"]) == len(facts["sw.packages"]) == 16
+
+
+def test_variables_that_change_speed_are_told_and_secrets_are_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "3")
+    monkeypatch.setenv("TORCH_HUB_TOKEN", "hunter2")
+    monkeypatch.setenv("HOME_ADDRESS", "elsewhere")
+    facts = capture(CPU, {}, "builtin").facts
+    assert facts["sw.env.OMP_NUM_THREADS"] == "3"
+    assert "hunter2" not in str(facts)
+    assert "elsewhere" not in str(facts)
+
+
+def test_what_cannot_be_printed_is_made_printable() -> None:
+    assert capture(CPU, {"flag.odd": "a\x00b\n"}, "x").facts["flag.odd"] == "a b "
