@@ -2,7 +2,7 @@
 #   PYTHON=python3.12       which Python makes .venv (3.11 or newer)
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers lock install-dev
+.PHONY: help up test lint gpu containers bench-detection lock install-dev
 
 ONCE ?=
 # Two processes: the tests start real servers, databases and browsers, which take cores of their own.
@@ -11,7 +11,7 @@ PYTEST_ARGS ?=
 BIN := .venv/bin
 
 help: ## List these commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-16s %s\n", $$1, $$2}' Makefile
 
 up: ## Install, start the service and a worker, measure the smoke suite, serve (ONCE=1: then stop)
 	@scripts/install service,worker
@@ -19,10 +19,11 @@ up: ## Install, start the service and a worker, measure the smoke suite, serve (
 
 test: install-dev ## Install what tests need, then check style, types and contracts and run all tests
 	@scripts/chromium
+	@scripts/compiler
 	@scripts/lint
 	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m "not gpu" $(PYTEST_ARGS)
 
-lint: install-dev ## Check style, types, import contracts, container files and workflows
+lint: install-dev ## Check style, types, import contracts, scripts and container files
 	@scripts/lint
 
 gpu: install-dev ## Run the tests that need a real NVIDIA GPU
@@ -30,6 +31,9 @@ gpu: install-dev ## Run the tests that need a real NVIDIA GPU
 
 containers: ## Build the images and run the compose file for real with the engine at hand
 	@containers/try.sh
+
+bench-detection: install-dev ## Our change detection beside what others do (10 minutes; docs/judgement.md)
+	@PYTHONPATH=.:tests $(BIN)/python -m detection_bench
 
 lock: ## Write constraints.txt from what is installed in .venv
 	@scripts/install dev

@@ -10,7 +10,19 @@ import sys
 
 import typer
 
-from cli.commands import bench, compare, jobs, migrate, report, schedule, serve, submit, up, version
+from cli.commands import (
+    bench,
+    compare,
+    detect,
+    jobs,
+    migrate,
+    report,
+    schedule,
+    serve,
+    submit,
+    up,
+    version,
+)
 from cli.commands import worker as worker_command
 from cli.exits import EXIT_CODES, Stop
 
@@ -22,6 +34,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
+app.callback()(version.options)
 app.command("up")(up.up)
 app.command("serve")(serve.serve)
 app.command("worker")(worker_command.worker)
@@ -29,6 +42,7 @@ app.command("bench")(bench.bench)
 app.command("submit")(submit.submit)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
+app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(schedule.app, name="schedule")
 app.command("migrate")(migrate.migrate)

@@ -1,0 +1,37 @@
+"""`throughline detect`: where the level of a history changed, without a service."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+
+def detect(
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="JSON lines or CSV; - reads standard input.")
+    ] = "-",
+    *,
+    online: Annotated[
+        bool, typer.Option("--online", help="Replay point by point: what is announced, and when.")
+    ] = False,
+    detector: Annotated[
+        str, typer.Option(help="Which detector: steps, or a fixed ratio.")
+    ] = "steps",
+    threshold: Annotated[
+        float | None,
+        typer.Option(help="The detector's threshold; its default serves every series."),
+    ] = None,
+    csv: Annotated[
+        bool, typer.Option("--csv", help="Read CSV; by default as the file's name says.")
+    ] = False,
+    direction: Annotated[
+        str, typer.Option(help="Which way is better in a CSV file: higher or lower.")
+    ] = "lower",
+) -> None:
+    """Print where the level of each history changed, as JSON lines."""
+    from cli import detect as detecting
+
+    wanted = detecting.Wanted(online, detector, threshold)
+    reads_csv = csv or source.lower().endswith(".csv")
+    raise typer.Exit(detecting.run(source, wanted, direction if reads_csv else None))

@@ -1,0 +1,94 @@
+"""Histories in, findings out, one JSON line each; no service, no database."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import orjson
+
+from benchmarks.contracts import Direction
+from cli.detect_input import HistoryLine, Unreadable, from_csv, from_json_lines, opened
+from cli.exits import Exit, Stop
+from service.detection import online
+from service.detection.history import History, Refused
+from service.detection.judgement import ChangePoint, Judgement
+from service.detection.registry import DETECTORS
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for."""
+
+    online: bool
+    detector: str
+    threshold: float | None
+
+
+def run(source: str, wanted: Wanted, csv_direction: str | None) -> int:
+    """Judge every history of ``source``; a refused one is a line of its own and exit code 1."""
+    _check(wanted, csv_direction)
+    refused = False
+    with opened(source) as lines:
+        histories = (
+            from_json_lines(lines)
+            if csv_direction is None
+            else from_csv(lines, Direction(csv_direction))
+        )
+        for answer in _answers(histories, wanted):
+            refused |= "error" in answer
+            sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
+    sys.stdout.buffer.flush()
+    return Exit.FAILED if refused else Exit.OK
+
+
+def _check(wanted: Wanted, csv_direction: str | None) -> None:
+    if wanted.detector not in DETECTORS:
+        raise Stop(f"There is no detector {wanted.detector!r}; there are {', '.join(DETECTORS)}.")
+    if wanted.online and wanted.detector != "steps":
+        raise Stop("Only the detector steps runs --online.")
+    if csv_direction not in (None, *Direction):
+        raise Stop(f"The direction is 'higher' or 'lower', not {csv_direction!r}.")
+    if wanted.threshold is not None and not 0 < wanted.threshold < float("inf"):
+        raise Stop("A threshold is a number above zero.")
+
+
+def _answers(histories: Iterator[HistoryLine], wanted: Wanted) -> Iterator[dict[str, Any]]:
+    try:
+        for line in histories:
+            try:
+                history = History.of(line.numbers, line.direction, line.groups)
+            except Refused as refusal:
+                yield {"id": line.id, "error": str(refusal)}
+                continue
+            yield {"id": line.id, **_judged(history, wanted)}
+    except Unreadable as problem:
+        raise Stop(str(problem)) from None
+
+
+def _judged(history: History, wanted: Wanted) -> dict[str, Any]:
+    detector, usual = DETECTORS[wanted.detector]
+    threshold = usual if wanted.threshold is None else wanted.threshold
+    if wanted.online:
+        alarms = online.replay(history, threshold)
+        return {"alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms]}
+    return document(detector(history, threshold))
+
+
+def document(judged: Judgement) -> dict[str, Any]:
+    """A judgement as it is printed; what is infinite becomes null."""
+    return {
+        "change_points": [shown(each) for each in judged.change_points],
+        "noise": asdict(judged.noise) if judged.noise else None,
+        "warnings": list(judged.warnings),
+    }
+
+
+def shown(change: ChangePoint) -> dict[str, Any]:
+    """A change as it is printed, six digits after the point where they can matter."""
+    return {
+        key: float(f"{value:.6g}") if isinstance(value, float) else value
+        for key, value in asdict(change).items()
+    }

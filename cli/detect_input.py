@@ -1,0 +1,128 @@
+"""What `throughline detect` reads: JSON lines, or CSV with one history per column or per id."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from benchmarks.contracts import Direction
+from cli.exits import Stop
+
+VALUE, ID, GROUP = "value", "id", "group"
+"""A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other
+file has one column per history. ``group`` names the machine behind a row in both."""
+
+
+class Unreadable(Exception):
+    """The input is not what it should be; the sentence names the line."""
+
+
+class HistoryLine(BaseModel):
+    """One history to judge."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+    id: str | int | None = None
+    direction: Direction = Direction.LOWER
+    values: list[float | None]
+    """Null is kept, so that it is refused by its place and not silently passed over."""
+    groups: list[Annotated[str, Field(coerce_numbers_to_str=True)]] | None = None
+
+    @property
+    def numbers(self) -> list[float]:
+        """The values, with NaN for null."""
+        return [math.nan if value is None else value for value in self.values]
+
+
+@contextmanager
+def opened(source: str) -> Iterator[IO[str]]:
+    """The text of a file, or of standard input."""
+    if source == "-":
+        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        return
+    try:
+        with Path(source).open(encoding="utf-8-sig", newline="") as lines:
+            yield lines
+    except OSError as problem:
+        raise Stop(f"{source} cannot be read: {problem.strerror}.") from None
+
+
+def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
+    """One history per line; empty lines are passed over."""
+    for number, text in enumerate(lines, start=1):
+        if not text.strip():
+            continue
+        try:
+            yield HistoryLine.model_validate_json(text)
+        except ValidationError as problem:
+            first = problem.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            told = f"{where}: {first['msg']}" if where else first["msg"]
+            raise Unreadable(f"Line {number} is no history ({told}).") from None
+
+
+def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+    """One history per ``id`` or per column; columns without a single number are passed over."""
+    rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
+    if not rows:
+        return
+    header = [name.strip() for name in rows[0]]
+    if all(_number(name) is not None for name in header):
+        header = [f"column {number}" for number in range(1, len(header) + 1)]
+    else:
+        rows = rows[1:]
+    for row in rows:
+        row.extend([""] * (len(header) - len(row)))
+    read = _long if VALUE in header else _wide
+    for name, cells, groups in read(header, rows):
+        values = [_cell(cell, name) for cell in cells]
+        yield HistoryLine(id=name, direction=direction, values=values, groups=groups)
+
+
+Column = tuple[str, list[str], list[str] | None]
+
+
+def _long(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
+    value, name = header.index(VALUE), header.index(ID) if ID in header else None
+    histories: dict[str, list[list[str]]] = {}
+    for row in rows:
+        histories.setdefault(row[name] if name is not None else VALUE, []).append(row)
+    for each, its_rows in histories.items():
+        yield each, [row[value] for row in its_rows], _groups(header, its_rows)
+
+
+def _wide(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
+    for at, name in enumerate(header):
+        cells = [row[at] for row in rows]
+        while cells and not cells[-1].strip():
+            cells.pop()  # a shorter history than its neighbours'
+        if name != GROUP and any(_number(cell) is not None for cell in cells):
+            yield name, cells, _groups(header, rows[: len(cells)])
+
+
+def _groups(header: list[str], rows: list[list[str]]) -> list[str] | None:
+    return [row[header.index(GROUP)] for row in rows] if GROUP in header else None
+
+
+def _cell(cell: str, column: str) -> float | None:
+    if not cell.strip():
+        return None
+    number = _number(cell)
+    if number is None:
+        raise Unreadable(f"Column {column!r} holds {cell!r}, which is no number.")
+    return number
+
+
+def _number(cell: str) -> float | None:
+    try:
+        return float(cell)
+    except ValueError:
+        return None

@@ -1,0 +1,55 @@
+"""A slow slope over the whole stretch, told from steps because it needs fewer of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from service.detection.explanation import Explanation, levels, settled
+from service.detection.history import Floats
+
+LEAST_POINTS = 60
+PRICE = 12.0
+"""Squared noise per change or slope when explanations are compared: twice the nats of a change."""
+TILTED = 2.0
+"""Standard errors of the slope between changes below which nothing drifts, and time is saved."""
+ROUNDS = 2
+"""First a line through everything, then a line through what its changes leave."""
+
+
+def with_drift(plain: Explanation, threshold: float) -> Explanation | None:
+    """``plain`` explained with a slope; None if steps alone are as good. Steps are needed first."""
+    if len(plain.y) < LEAST_POINTS or not plain.changes or not _tilts(plain):
+        return None
+    positions = np.arange(len(plain.y)) - (len(plain.y) - 1) / 2
+    sloped = replace(plain, changes=())
+    for _ in range(ROUNDS):
+        slope = common_slope(plain.y, sloped.places)
+        sloped = settled(replace(plain, y=plain.y - slope * positions), threshold)
+    with_slope = _squares(sloped)
+    without = _squares(plain)
+    variance = min(with_slope, without) / len(plain.y)
+    saved = without - with_slope + PRICE * variance * (len(plain.changes) - len(sloped.changes) - 1)
+    return replace(sloped, drift=slope) if saved > 0 else None
+
+
+def common_slope(y: Floats, places: list[int]) -> float:
+    """The one slope, per point, that fits all levels best."""
+    positions = np.arange(len(y), dtype=np.float64)
+    centred = positions - levels(positions, places)
+    power = float(centred @ centred)
+    return float(centred @ y) / power if power else 0.0
+
+
+def _tilts(plain: Explanation) -> bool:
+    """Whether the levels between the changes slope; those of true steps do not."""
+    positions = np.arange(len(plain.y), dtype=np.float64)
+    centred = positions - levels(positions, plain.places)
+    error = plain.noise.scale / np.sqrt(max(float(centred @ centred), 1.0))
+    return bool(abs(common_slope(plain.y, plain.places)) > TILTED * error)
+
+
+def _squares(explained: Explanation) -> float:
+    residuals = explained.y - levels(explained.y, explained.places)
+    return float(residuals @ residuals)

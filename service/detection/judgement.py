@@ -1,0 +1,185 @@
+"""A whole history, window by window, so that new points cost what they are.
+
+Windows overlap: each judges ``STRIDE`` points of its own with ``CONTEXT`` on both sides. A window
+whose context is complete is never judged again by an appended point, so the distant past stands,
+the work per point is bounded, and the outcome is that of a full judgement by construction.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from benchmarks.contracts import Direction
+from service.detection.evidence import NoiseOf, Sums, sides, variance_of
+from service.detection.history import Floats, History
+from service.detection.merging import THRESHOLD
+from service.detection.noise import Noise, minimum_detectable_effect
+from service.detection.scale import Scale, transform
+from service.detection.window import Window, judge
+
+STRIDE, CONTEXT = 192, 96
+"""Half a year of nights, and more context than evidence reaches (60 points)."""
+SEAM = 10
+"""Two windows may place one change on either side of their border; within this it is one."""
+LEAST_POINTS = 10
+"""Two levels of five points; fewer hold no change that could be told."""
+TWO_SIDED_95 = 1.96
+CONFIDENCE_AT_THRESHOLD, CONFIDENCE_PER_SIGMA = 0.77, 0.28
+"""Log odds that a change is where it is said to be, fitted on the synthetic suite's tuning half by
+``python -m detection_bench.calibration``."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangePoint:
+    """A change of level."""
+
+    index: int
+    """First point of the new level."""
+    effect: float
+    """How much more the new level is, as a share of the old one: -0.02 is two percent less."""
+    effect_low: float
+    effect_high: float
+    """95 % interval of the effect."""
+    before: float
+    after: float
+    """Both levels in the unit measured, alike in machine, mode and drift."""
+    improvement: bool
+    confidence: float
+    """Probability that there is a change within five points, 0 to 1."""
+    evidence: float
+    """What ``confidence`` rests on, in standard deviations."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is said of a history."""
+
+    change_points: tuple[ChangePoint, ...]
+    noise: Noise | None
+    """None if there are too few points to tell."""
+    warnings: tuple[str, ...] = ()
+    settled: tuple[tuple[ChangePoint, ...], ...] = ()
+    """Change points of the windows that no appended point touches; pass them on to ``extend``."""
+
+
+def detect(history: History, threshold: float = THRESHOLD) -> Judgement:
+    """Judge a whole history."""
+    return extend(Judgement((), None), history, threshold)
+
+
+def extend(before: Judgement, history: History, threshold: float = THRESHOLD) -> Judgement:
+    """Judge a history that ``before`` judged up to some point, after points were appended.
+
+    Equals ``detect`` of the whole; costs one or two windows however long the past is. What changes
+    the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
+    """
+    count = len(history.values)
+    if count < LEAST_POINTS:
+        return Judgement((), None, (f"{count} points: changes are told from {LEAST_POINTS} on.",))
+    settled = list(before.settled)
+    while (len(settled) + 1) * STRIDE + CONTEXT <= count:
+        settled.append(_window_changes(history, len(settled), threshold)[0])
+    newest, noise, warnings = _window_changes(history, len(settled), threshold)
+    return Judgement(_joined([*settled, newest]), noise, warnings, tuple(settled))
+
+
+Found = tuple[tuple[ChangePoint, ...], Noise, tuple[str, ...]]
+
+
+def _window_changes(history: History, number: int, threshold: float) -> Found:
+    """The changes that one window is answerable for, a seam's width beyond its own points."""
+    own = number * STRIDE
+    start = max(0, own - CONTEXT)
+    end = min(len(history.values), own + STRIDE + CONTEXT)
+    y, scale = transform(history.values[start:end])
+    groups = None if history.groups is None else history.groups[start:end]
+    window = judge(y, groups, len(history.group_names), threshold)
+    found = _described(window, scale, history.direction)
+    last = end if end - own < STRIDE + CONTEXT else own + STRIDE + SEAM
+    mine = tuple(
+        replace(each, index=each.index + start)
+        for each in found
+        if own - SEAM <= each.index + start < last
+    )
+    return mine, _noise(window, history.group_names, threshold), _warnings(scale)
+
+
+def _joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
+    """All windows' changes in order, each once: of two beside a border the stronger one."""
+    kept: list[ChangePoint] = []
+    for number, found in enumerate(windows):
+        border = number * STRIDE
+        for each in found:
+            rival = kept[-1] if kept else None
+            beside = rival is not None and abs(rival.index - border) <= SEAM
+            if rival and beside and each.index - rival.index <= SEAM:
+                if each.evidence > rival.evidence:
+                    kept[-1] = each
+            else:
+                kept.append(each)
+    return tuple(kept)
+
+
+def _described(window: Window, scale: Scale, direction: Direction) -> list[ChangePoint]:
+    explained = window.explained
+    sums = Sums(explained.y)
+    borders = [0, *explained.places, len(explained.y)]
+    return [
+        _change(sums, borders, at, window, scale, direction) for at in range(1, len(borders) - 1)
+    ]
+
+
+def _change(
+    sums: Sums, borders: list[int], at: int, window: Window, scale: Scale, direction: Direction
+) -> ChangePoint:
+    place, weight = window.explained.changes[at - 1]
+    seen = sides(sums, borders[at - 1], place, borders[at + 1])
+    noise = window.explained.noise
+    variance = variance_of(seen.rest, seen.points - 2, noise)
+    of_means = variance * (1 / seen.left + 1 / seen.right) * noise.dependence
+    error = TWO_SIDED_95 * math.sqrt(of_means)
+    level = sums.first + sums.part(place - seen.left, place)[0]
+    higher = (seen.difference > 0) == (scale.sign > 0)
+    return ChangePoint(
+        index=place,
+        effect=scale.effect(seen.difference),
+        effect_low=scale.effect(seen.difference - error),
+        effect_high=scale.effect(seen.difference + error),
+        before=scale.value(level),
+        after=scale.value(level + seen.difference),
+        improvement=higher == (direction is Direction.HIGHER),
+        confidence=confidence(weight),
+        evidence=weight,
+    )
+
+
+def confidence(weight: float) -> float:
+    """Probability that a change with this evidence is one."""
+    odds = CONFIDENCE_AT_THRESHOLD + CONFIDENCE_PER_SIGMA * (weight - THRESHOLD)
+    return 1.0 / (1.0 + math.exp(-odds))
+
+
+def _noise(window: Window, names: tuple[str, ...], threshold: float) -> Noise:
+    explained = window.explained
+    of: NoiseOf = explained.noise
+    since = len(explained.y) - (explained.places[-1] if explained.places else 0)
+    offsets: Floats = window.offsets
+    return Noise(
+        scale=of.scale,
+        autocorrelation=of.autocorrelation,
+        minimum_detectable_effect=minimum_detectable_effect(of, since, threshold=threshold),
+        mode_distance=abs(explained.mode_distance),
+        drift_per_point=explained.drift,
+        machine_offsets={
+            name: float(np.expm1(offset)) for name, offset in zip(names, offsets, strict=True)
+        },
+    )
+
+
+def _warnings(scale: Scale) -> tuple[str, ...]:
+    if scale.logarithmic:
+        return ()
+    return (f"Zeros or both signs: no ratios, effects are shares of {scale.size:.6g}.",)

@@ -1,0 +1,59 @@
+"""Values to the scale on which they are judged, and differences on it back to relative effects.
+
+Run times and rates change by factors and their noise grows with them, so positive values (and
+negative ones, mirrored) are judged by their logarithms. A history that holds zeros or both signs
+has no ratios; it is judged as it is, and its effects are shares of its typical size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.detection.history import Floats
+from service.detection.robust import spread
+
+QUIET = 0.02
+"""Without ratios the size of a step means nothing: noise is made to look like 2 %, where evidence
+counts size neither way."""
+LARGEST = 1e12
+"""Units beyond which a value is an outlier whatever it is, and its square still a good double."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """How values were transformed."""
+
+    logarithmic: bool
+    sign: float = 1.0
+    unit: float = 1.0
+    """What one is on this scale, for a history that has no logarithms."""
+    size: float = 1.0
+    """Median of its absolute values that are not zero."""
+
+    def effect(self, difference: float) -> float:
+        """The change of the value as a share: 0.02 is two percent more of it."""
+        if not self.logarithmic:
+            return difference * self.unit / self.size
+        return math.expm1(min(difference, 700.0))  # exp(710) overflows a double
+
+    def value(self, position: float) -> float:
+        """A position on the scale as a value in the unit that was measured."""
+        return self.sign * math.exp(position) if self.logarithmic else position * self.unit
+
+
+def transform(values: Floats) -> tuple[Floats, Scale]:
+    """The values on the scale on which they are judged; same length."""
+    if values.size and bool(np.all(values > 0)):
+        return np.log(values), Scale(logarithmic=True)
+    if values.size and bool(np.all(values < 0)):
+        return np.log(-values), Scale(logarithmic=True, sign=-1.0)
+    sizes = np.abs(values[values != 0])
+    size = float(np.median(sizes)) if sizes.size else 1.0
+    noise = spread(np.diff(values)) / math.sqrt(2)
+    unit = noise / QUIET if noise > 1e-9 * size else size
+    with np.errstate(over="ignore"):
+        y = np.clip(values / unit, -LARGEST, LARGEST)
+    return y, Scale(logarithmic=False, unit=unit, size=size)

@@ -1,0 +1,144 @@
+"""What is found, what is left alone, and what is said of it; a small seeded synthetic suite."""
+
+import numpy as np
+import pytest
+from detection_bench.ours import history, ours
+from detection_bench.score import Row, matched, tally
+from detection_bench.synthetic import KINDS, Planted, plant, suite
+
+from service.detection import ratio
+from service.detection.history import History
+from service.detection.judgement import detect
+from service.detection.registry import DEFAULT, DETECTORS
+
+CHECKING = 77
+"""Neither the seed that constants were tuned on nor the one that is reported."""
+
+
+def small_suite() -> list[Planted]:
+    return list(suite(CHECKING, replicates=1))
+
+
+@pytest.fixture(scope="module")
+def rows() -> list[Row]:
+    return [Row.of("ours", series, ours(series), 0.0) for series in small_suite()]
+
+
+def test_one_default_finds_most_of_what_can_be_seen(rows: list[Row]) -> None:
+    count = tally(rows)
+    assert count.f1 > 0.68
+    assert count.precision > 0.85
+
+
+def test_stable_series_are_left_alone(rows: list[Row]) -> None:
+    assert tally(rows).per_thousand <= 1.0
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_steps_are_found_in_every_kind_of_noise(kind: str) -> None:
+    found = planted = wrong = 0
+    for seed in range(4):
+        series = plant(kind, 0.10, 0.01, np.random.default_rng((CHECKING, seed)))
+        hits, misses = matched(series, ours(series))
+        found, planted, wrong = found + hits, planted + len(series.change_points), wrong + misses
+    assert found >= planted - 1
+    assert wrong <= 3
+
+
+@pytest.mark.parametrize("length", [1, 3, 6])
+def test_a_bad_stretch_of_a_few_nights_is_no_change(length: int) -> None:
+    values = np.random.default_rng(1).normal(100, 1, 200)
+    values[90 : 90 + length] *= 1.3
+    assert not detect(History.of(values)).change_points
+
+
+def test_a_change_says_how_large_it_is_and_which_way() -> None:
+    values = np.random.default_rng(2).normal(100, 0.5, 120)
+    values[60:] *= 1.04
+    (change,) = detect(History.of(values, "lower")).change_points
+    assert abs(change.index - 60) <= 1
+    assert change.effect_low < 0.04 < change.effect_high
+    assert change.effect_low < change.effect < change.effect_high
+    assert change.after / change.before == pytest.approx(1 + change.effect)
+    assert not change.improvement
+    assert 0.9 < change.confidence < 1
+
+
+def test_mixed_machines_are_judged_as_one_and_their_offsets_told() -> None:
+    rng = np.random.default_rng(3)
+    which = rng.integers(0, 2, 200)
+    values = rng.normal(100, 0.3, 200) * np.where(which, 1.05, 1.0)
+    values[120:] *= 1.01
+    judged = detect(History.of(values, "lower", [f"gpu{m}" for m in which]))
+    assert [abs(change.index - 120) <= 2 for change in judged.change_points] == [True]
+    assert judged.noise is not None
+    offsets = judged.noise.machine_offsets
+    assert offsets["gpu1"] - offsets["gpu0"] == pytest.approx(0.05, abs=0.005)
+
+
+def test_a_machine_that_takes_over_is_a_change() -> None:
+    values = np.random.default_rng(4).normal(100, 0.5, 100)
+    values[50:] *= 1.05
+    groups = ["old"] * 50 + ["new"] * 50
+    assert len(detect(History.of(values, "lower", groups)).change_points) == 1
+
+
+def test_two_modes_are_told_and_are_no_change() -> None:
+    rng = np.random.default_rng(5)
+    values = 100 * np.exp(rng.normal(0, 0.003, 200) + 0.02 * (rng.random(200) < 0.4))
+    judged = detect(History.of(values))
+    assert not judged.change_points
+    assert judged.noise is not None
+    assert judged.noise.mode_distance == pytest.approx(0.02, rel=0.1)
+
+
+def test_slow_drift_is_no_change() -> None:
+    rng = np.random.default_rng(6)
+    wrong = 0
+    for _ in range(10):
+        values = 100 * np.exp(rng.normal(0, 0.005, 200) + np.linspace(0, 0.03, 200))
+        wrong += len(detect(History.of(values)).change_points)
+    assert wrong <= 1
+
+
+def test_what_the_noise_allows_is_what_is_found() -> None:
+    rng = np.random.default_rng(7)
+    quiet = detect(History.of(rng.normal(100, 1, 150)))
+    assert quiet.noise is not None
+    assert quiet.noise.scale == pytest.approx(0.01, rel=0.2)
+    effect = quiet.noise.minimum_detectable_effect
+    found = 0
+    for _ in range(40):
+        values = rng.normal(100, 1, 110)
+        values[100:] *= 1 + effect
+        found += any(abs(c.index - 100) <= 5 for c in detect(History.of(values)).change_points)
+    assert found >= 24
+
+
+def test_the_registry_names_detectors_and_a_default() -> None:
+    assert DEFAULT in DETECTORS
+    values = np.random.default_rng(8).normal(100, 0.5, 80)
+    values[40:] *= 1.1
+    for detector, threshold in DETECTORS.values():
+        (change,) = detector(History.of(values), threshold).change_points
+        assert abs(change.index - 40) <= 2
+
+
+def test_a_fixed_ratio_sees_what_is_larger_and_nothing_else() -> None:
+    values = np.full(60, 100.0)
+    values[30:] = 104.0
+    assert not ratio.detect(History.of(values)).change_points
+    assert [c.index for c in ratio.detect(History.of(values), 0.03).change_points] == [30]
+
+
+def test_matching_is_one_to_one() -> None:
+    series = Planted("x", "s", (1.0,) * 100, (50, 58), ignore=((80, 90),))
+    assert matched(series, [54]) == (1, 0)
+    assert matched(series, [47, 53, 54]) == (2, 1)
+    assert matched(series, [85, 20]) == (0, 1)
+
+
+def test_the_suite_is_the_same_every_time() -> None:
+    first, second = small_suite()[40], small_suite()[40]
+    assert first == second
+    assert history(first).values.tolist() == list(first.values)

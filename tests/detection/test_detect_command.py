@@ -1,0 +1,136 @@
+"""`throughline detect`: histories in, one JSON line each out."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from detection_bench.ours import ours
+from detection_bench.synthetic import plant
+
+from service.detection.history import History
+from service.detection.judgement import detect
+from service.detection.online import replay
+
+
+def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "cli", "detect", *arguments]
+    return subprocess.run(
+        command, input=given, capture_output=True, text=True, check=False, env=dict(os.environ)
+    )
+
+
+def stepped(count: int = 100, place: int = 60) -> list[float]:
+    values = np.random.default_rng(0).normal(100, 0.5, count)
+    values[place:] *= 1.05
+    return values.tolist()
+
+
+def answers(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_json_lines_from_a_file_or_standard_input_give_the_same(tmp_path: Path) -> None:
+    text = json.dumps({"id": "a", "direction": "higher", "values": stepped()}) + "\n\n"
+    (tmp_path / "in.jsonl").write_text(text)
+    one, other = run(str(tmp_path / "in.jsonl")), run("-", given=text)
+    assert one.returncode == 0
+    assert one.stdout == other.stdout == run(given=text).stdout
+    (answer,) = answers(one)
+    assert answer["id"] == "a"
+    (change,) = answer["change_points"]
+    assert abs(change["index"] - 60) <= 1
+    assert change["improvement"] is True
+    assert {"effect", "confidence", "before", "after"} <= set(change)
+    assert answer["noise"]["minimum_detectable_effect"] > 0
+
+
+def test_the_command_says_what_the_library_says() -> None:
+    series = plant("machine", 0.05, 0.01, np.random.default_rng(3))
+    line = {"id": 7, "values": series.values, "groups": series.groups}
+    (answer,) = answers(run(given=json.dumps(line)))
+    assert [change["index"] for change in answer["change_points"]] == ours(series)
+
+
+def test_columns_of_csv_are_histories(tmp_path: Path) -> None:
+    steps = stepped()
+    rows = ["revision,flat,steps"] + [f"r{i},5,{value}" for i, value in enumerate(steps)]
+    (tmp_path / "in.csv").write_text("\n".join(rows))
+    flat, changed = answers(run(str(tmp_path / "in.csv"), "--direction", "lower"))
+    assert (flat["id"], flat["change_points"]) == ("flat", [])
+    assert changed["id"] == "steps"
+    assert changed["change_points"][0]["improvement"] is False
+
+
+def test_rows_of_csv_are_points() -> None:
+    rows = ["id,value,group"] + [f"h,{value},gpu{i % 2}" for i, value in enumerate(stepped())]
+    (answer,) = answers(run("--csv", given="\n".join(rows)))
+    assert answer["id"] == "h"
+    assert set(answer["noise"]["machine_offsets"]) == {"gpu0", "gpu1"}
+    assert len(answer["change_points"]) == 1
+
+
+def test_csv_without_a_header_is_read_too() -> None:
+    (answer,) = answers(run("--csv", given="\n".join(str(value) for value in stepped())))
+    assert len(answer["change_points"]) == 1
+
+
+def test_online_announces_once_and_knows_nothing_of_the_future() -> None:
+    values = stepped(120)
+    (answer,) = answers(run("--online", given=json.dumps({"id": "a", "values": values})))
+    (alarm,) = answer["alarms"]
+    assert alarm["at"] >= alarm["index"] + 4
+    assert abs(alarm["index"] - 60) <= 5
+    cut = alarm["at"] + 1
+    assert not list(replay(History.of(values[: cut - 1])))
+    (again,) = replay(History.of(values[:cut]))
+    assert (again.at, again.change.index) == (alarm["at"], alarm["index"])
+
+
+def test_a_history_that_cannot_be_judged_does_not_stop_the_others() -> None:
+    lines = [{"id": "bad", "values": [1, None, 3]}, {"id": "good", "values": stepped()}]
+    done = run(given="\n".join(json.dumps(line) for line in lines))
+    bad, good = answers(done)
+    assert done.returncode == 1
+    assert bad == {"id": "bad", "error": "Value 1 is nan, which cannot be judged."}
+    assert len(good["change_points"]) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "sentence"),
+    [
+        ([], "{", "Line 1 is no history"),
+        ([], '{"id": "a"}', "Line 1 is no history (values"),
+        ([], '{"values": ["x"]}', "Line 1 is no history (values.0"),
+        ([], '{"values": [1], "direction": "up"}', "direction"),
+        (["--csv"], "a\n1\nx", "Column 'a' holds 'x'"),
+        (["--csv", "--direction", "up"], "a\n1", "'higher' or 'lower'"),
+        (["nowhere.jsonl"], "", "nowhere.jsonl cannot be read"),
+        (["--detector", "magic"], "", "no detector 'magic'"),
+        (["--threshold", "-1"], "", "above zero"),
+        (["--online", "--detector", "ratio"], "", "--online"),
+    ],
+)
+def test_wrong_input_is_one_sentence(arguments: list[str], given: str, sentence: str) -> None:
+    done = run(*arguments, given=given)
+    assert done.returncode == 2
+    assert sentence in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_threshold_may_be_asked_for() -> None:
+    line = json.dumps({"id": "a", "values": stepped()})
+    (answer,) = answers(run("--threshold", "1000", given=line))
+    assert answer["change_points"] == []
+    (answer,) = answers(run("--detector", "ratio", "--threshold", "0.03", given=line))
+    assert len(answer["change_points"]) == 1
+    assert answer["noise"] is None
+
+
+def test_a_judgement_does_not_depend_on_the_caller_s_list() -> None:
+    values = stepped()
+    assert detect(History.of(values)) == detect(History.of(np.asarray(values)))

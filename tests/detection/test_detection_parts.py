@@ -1,0 +1,145 @@
+"""Fast parts against slow obvious ones, and parts by themselves."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.detection import modes, partition, robust
+from service.detection.evidence import NoiseOf, Sums, evidence, sides
+from service.detection.history import Floats, History
+from service.detection.judgement import STRIDE, detect
+from service.detection.merging import slow_standing, standing
+from service.detection.noise import minimum_detectable_effect
+from service.detection.watch import expectation
+
+QUICK = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+def noisy(seed: int, count: int) -> Floats:
+    rng = np.random.default_rng(seed)
+    return rng.normal(0, 1, count) + np.where(np.arange(count) > count // 2, rng.normal(0, 3), 0)
+
+
+@QUICK
+@given(st.integers(0, 9999), st.integers(0, 60))
+def test_partitioning_equals_its_definition(seed: int, count: int) -> None:
+    y = noisy(seed, count)
+    assert partition.cuts(y, 1.0) == partition.slow_cuts(y, 1.0)
+
+
+def test_partitioning_is_the_best_of_all_partitions() -> None:
+    y = noisy(5, 17)
+
+    def cost(cuts: tuple[int, ...]) -> float:
+        borders = [0, *cuts, len(y)]
+        parts = [y[a:b] for a, b in itertools.pairwise(borders)]
+        if min(len(part) for part in parts) < partition.SHORTEST:
+            return np.inf
+        return sum(float(((p - p.mean()) ** 2).sum()) for p in parts) + partition.PRICE * len(cuts)
+
+    every = [cuts for k in range(3) for cuts in itertools.combinations(range(1, 17), k)]
+    assert tuple(partition.cuts(y, 1.0)) == min(every, key=cost)
+
+
+@QUICK
+@given(st.integers(0, 9999), st.integers(10, 150))
+def test_merging_equals_weighing_everything_anew(seed: int, count: int) -> None:
+    y = noisy(seed, count)
+    proposed = partition.cuts(y, 0.5)
+    assert standing(y, proposed, NoiseOf(1.0, 0.2)) == slow_standing(y, proposed, NoiseOf(1.0, 0.2))
+
+
+@QUICK
+@given(st.integers(0, 9999))
+def test_running_sums_equal_sums(seed: int) -> None:
+    y = noisy(seed, 40)
+    mean, rest, tilt = Sums(y).part(7, 29)
+    part = y[7:29]
+    assert mean + Sums(y).first == pytest.approx(part.mean())
+    assert rest == pytest.approx(float(((part - part.mean()) ** 2).sum()))
+    assert tilt == pytest.approx(float((np.arange(22) - 10.5) @ part))
+
+
+def test_evidence_grows_with_the_step_and_with_points() -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.normal(0, 0.01, 120)
+
+    def weigh(step: float, points: int) -> float:
+        y = noise[: 60 + points].copy()
+        y[60:] += step
+        return evidence(sides(Sums(y), 0, 60, len(y)), NoiseOf(0.01, 0.0))
+
+    assert weigh(0.01, 50) < weigh(0.02, 50) < weigh(0.04, 50)
+    assert weigh(0.03, 6) < weigh(0.03, 20) < weigh(0.03, 50)
+
+
+def test_a_line_is_no_step() -> None:
+    y = np.linspace(0, 0.1, 100) + np.random.default_rng(0).normal(0, 0.001, 100)
+    assert evidence(sides(Sums(y), 0, 50, 100), NoiseOf(0.001, 0.0)) == 0.0
+
+
+def test_autocorrelation_is_told_through_steps() -> None:
+    rng = np.random.default_rng(1)
+    y = rng.normal(0, 1, 4000)
+    for i in range(1, len(y)):
+        y[i] += 0.5 * y[i - 1]
+    y[2000:] += 50
+    assert robust.autocorrelation(y) == pytest.approx(0.5, abs=0.08)
+    assert robust.autocorrelation(rng.normal(0, 1, 4000)) < 0.1
+
+
+def test_outliers_are_pulled_back_and_steps_are_not() -> None:
+    y = np.random.default_rng(2).normal(0, 0.01, 100)
+    y[50:] += 1.0
+    y[20] = 1e6
+    cleaned, scale = robust.clipped(y)
+    assert abs(cleaned[20]) < 0.1
+    assert scale == pytest.approx(0.01, rel=0.4)
+    assert cleaned[55:].mean() == pytest.approx(1.0, abs=0.01)
+
+
+def test_jumps_between_modes_are_followed_through_a_change() -> None:
+    rng = np.random.default_rng(3)
+    upper = np.cumsum(rng.random(200) < 0.15) % 2 == 1
+    y = rng.normal(0, 0.01, 200) + 0.06 * upper + 0.02 * (np.arange(200) >= 100)
+    distance, noise, share = modes.jumps(y)
+    assert distance == pytest.approx(0.06, rel=0.1)
+    followed = modes.follow(y, distance, noise, share)
+    assert min(np.mean(followed == upper), np.mean(followed != upper)) < 0.05
+
+
+def test_more_noise_hides_more() -> None:
+    effects = [minimum_detectable_effect(NoiseOf(scale, 0.0)) for scale in (0.003, 0.01, 0.03)]
+    assert effects == sorted(effects)
+    assert minimum_detectable_effect(NoiseOf(0.01, 0.6)) > effects[1]
+    assert minimum_detectable_effect(NoiseOf(0.01, 0.0), points_after=40) < effects[1]
+
+
+def test_a_new_point_is_expected_within_its_interval() -> None:
+    rng = np.random.default_rng(4)
+    values = rng.normal(100, 1, 400)
+    surprises = 0
+    for count in range(100, 400, 3):
+        history = History.of(values[:count])
+        expected = expectation(history, detect(history))
+        assert expected is not None
+        assert expected.surprised_by(110.0)
+        surprises += expected.surprised_by(float(values[count]))
+    assert surprises <= 4
+
+
+def test_nothing_is_expected_of_a_young_level() -> None:
+    values = np.array([100.0, 101.0, 100.0])
+    assert expectation(History.of(values), detect(History.of(values))) is None
+
+
+@pytest.mark.parametrize("place", range(STRIDE - 6, STRIDE + 7, 3))
+def test_a_change_where_two_windows_meet_is_found_once(place: int) -> None:
+    values = np.random.default_rng(place).normal(100, 1, 700)
+    values[place:] *= 1.05
+    found = [change.index for change in detect(History.of(values)).change_points]
+    assert len(found) == 1
+    assert abs(found[0] - place) <= 2

@@ -1,0 +1,103 @@
+"""``make bench-detection``: our detector beside what others do, on the synthetic suite.
+
+Writes one row per detector and series to ``benchmarks/results/detection/synthetic.jsonl`` and the
+table into ``docs/judgement.md``. ``--labelled FILE`` prints, and keeps nowhere, the same for
+histories with labels: JSON lines with suite, id, direction, values, change_points, ignore.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+
+from detection_bench import table
+from detection_bench.ours import announced, ours
+from detection_bench.rivals import RIVALS
+from detection_bench.score import Row, large_enough
+from detection_bench.synthetic import TESTING, TUNING, Planted, suite
+
+ROOT = Path(__file__).parents[2]
+ROWS = ROOT / "benchmarks" / "results" / "detection" / "synthetic.jsonl"
+PAGE = ROOT / "docs" / "judgement.md"
+OURS = "Throughline, one default"
+DETECTORS: dict[str, Callable[[Planted], list[int]]] = {OURS: ours, **RIVALS}
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--labelled", type=Path, help="histories with labels, JSON lines")
+    parser.add_argument("--tuning", action="store_true", help="the tuning half; writes nothing")
+    parser.add_argument("--only", default="", help="detectors whose name holds this")
+    asked = parser.parse_args()
+    chosen = {name: run for name, run in DETECTORS.items() if asked.only in name}
+    if asked.labelled:
+        print(table.by_suite(list(labelled_rows(asked.labelled, chosen))))
+        return
+    histories = list(suite(TUNING if asked.tuning else TESTING))
+    rows = [row for name, run in chosen.items() for row in judged(name, run, histories)]
+    if asked.tuning or asked.only:
+        print(table.overall(rows))
+        return
+    rows += [delay_row(series) for series in histories if not series.id.endswith(("1", "2"))]
+    keep(rows)
+
+
+def judged(
+    name: str,
+    run: Callable[[Planted], list[int]],
+    histories: Iterable[Planted],
+    *,
+    labelled: bool = False,
+) -> Iterator[Row]:
+    """One row per history: what was found, and how long that took."""
+    print(f"{name} ...", file=sys.stderr)
+    for series in histories:
+        started = time.perf_counter()
+        found = run(series)
+        took_s = time.perf_counter() - started
+        found = large_enough(series, found) if labelled else found
+        yield Row.of(name, series, found, took_s)
+
+
+def delay_row(series: Planted) -> Row:
+    """Our replay point by point."""
+    alarms = announced(series)
+    return Row.of(f"{OURS}, online", series, [index for _, index in alarms], 0.0, alarms)
+
+
+def labelled_rows(path: Path, chosen: dict[str, Callable[[Planted], list[int]]]) -> Iterator[Row]:
+    """Rows of labelled histories."""
+    by_suite = defaultdict(list)
+    for text in path.read_text(encoding="utf-8").splitlines():
+        read = json.loads(text)
+        by_suite[read["suite"]].append(
+            Planted(
+                id=read["id"],
+                suite=read["suite"],
+                values=tuple(read["values"]),
+                change_points=tuple(read["change_points"]),
+                direction=read["direction"],
+                ignore=tuple((start, end) for start, end in read["ignore"]),
+            )
+        )
+    for name, run in chosen.items():
+        for histories in by_suite.values():
+            yield from judged(name, run, histories, labelled=True)
+
+
+def keep(rows: list[Row]) -> None:
+    """Write the rows, and the table between its marks on the page."""
+    ROWS.parent.mkdir(parents=True, exist_ok=True)
+    ROWS.write_text("".join(row.line() for row in rows), encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
+    PAGE.write_text(table.inserted(text, table.page(rows)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

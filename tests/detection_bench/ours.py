@@ -1,0 +1,24 @@
+"""Our detector as the bench calls it."""
+
+from __future__ import annotations
+
+from detection_bench.synthetic import Planted
+
+from service.detection.history import History
+from service.detection.judgement import detect
+from service.detection.online import replay
+
+
+def history(series: Planted) -> History:
+    """The series as it is judged."""
+    return History.of(series.values, series.direction, series.groups)
+
+
+def ours(series: Planted) -> list[int]:
+    """Change points of the whole history, at the default threshold."""
+    return [change.index for change in detect(history(series)).change_points]
+
+
+def announced(series: Planted) -> list[tuple[int, int]]:
+    """Newest point seen and first point of the new level, of every alarm of a replay."""
+    return [(alarm.at, alarm.change.index) for alarm in replay(history(series))]
