@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
 
 import torch
 
@@ -38,6 +39,7 @@ def _flags(recipe: Recipe) -> dict[str, object]:
         "zero_grad": "set_to_none",
         "torch_threads": torch.get_num_threads(),
         "gc_in_timed_passes": False,
+        "loader.start_method": multiprocessing.get_start_method(),
         **{f"optimizer.{name}": value for name, value in recipe.optimizer_options.items()},
         **{f"loader.{name}": value for name, value in recipe.loader_options.items()},
     }

@@ -86,6 +86,7 @@ def test_a_case_is_measured_with_its_loader_and_without(
         parts = (timed.stall_s, timed.copy_s, timed.work_s)
         assert sum(parts) == pytest.approx(sum(steps) / len(steps), rel=1e-3)
     assert result.environment.facts["flag.tf32_matmul"] == "false"
+    assert result.environment.facts["flag.loader.start_method"]
     assert result.verdict is not None
 
 
