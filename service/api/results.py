@@ -2,34 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-
 from fastapi import APIRouter
-from pydantic import BaseModel
 
-from benchmarks.contracts import Line, Name, Result, Revision, Status
+from benchmarks.contracts import Line, Name, Revision, Status
 from service import results
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
 from service.models import ResultRow
-from service.results import ResultSummary
+from service.results import ResultSummary, StoredResult
 
 router = APIRouter(prefix="/results", tags=["results"])
-
-
-class ResultView(BaseModel):
-    """A result as it came, and where it came from."""
-
-    id: str
-    job_id: str
-    attempt: int
-    revision: str
-    worker: str
-    environment: str
-    """Digest of the environment; `GET /environments/{digest}` gives its facts."""
-    counted: bool
-    """False for a late result: kept and shown, never in a series."""
-    received_at: datetime
-    result: Result
 
 
 @router.get("")
@@ -54,7 +35,6 @@ def list_results(
 
 
 @router.get("/{result_id}")
-def read_result(result_id: Id, session: DatabaseSession) -> ResultView:
+def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
     """Read a whole result: every sample, trace and fact."""
-    stored = results.load_result(session, result_id)
-    return ResultView.model_validate(stored, from_attributes=True)
+    return results.load_result(session, result_id)

@@ -52,7 +52,7 @@ class StoredResult:
     revision: str
     worker: str
     environment: str
-    """Digest of the environment's facts."""
+    """Digest of the environment; `GET /environments/{digest}` gives its facts."""
     counted: bool
     """False for a late result: kept and shown, never in a series."""
     received_at: datetime
