@@ -225,6 +225,8 @@ class ResultRow(Base):
     environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
     measured_at: Mapped[datetime]
     received_at: Mapped[datetime]
+    verdict: Mapped[dict[str, Any] | None]
+    """What limits it, beside the document, because a page shows it for every series at once."""
     document: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
     """The canonical JSON of the Result, zlib-compressed."""
     __table_args__ = (

@@ -187,6 +187,7 @@ def _results() -> None:
         sa.Column("environment", sa.String(64), nullable=False),
         sa.Column("measured_at", NOW, nullable=False),
         sa.Column("received_at", NOW, nullable=False),
+        sa.Column("verdict", sa.JSON(), nullable=True),
         sa.Column("document", sa.LargeBinary(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_results"),
         sa.UniqueConstraint("job_id", "attempt", "digest", name="uq_results_job_id_attempt_digest"),

@@ -46,6 +46,7 @@ def record(
         environment=_keep_environment(session, result.environment, now),
         measured_at=result.measured_at,
         received_at=now,
+        verdict=result.verdict.model_dump(mode="json") if result.verdict else None,
         document=zlib.compress(document),
     )
     session.add(row)
