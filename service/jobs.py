@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import AttemptState, Case, JobSpec, JobState, Progress
+from benchmarks.contracts import AttemptState, Case, JobSpec, JobState, Progress, Purpose
 from service import paging
 from service.errors import NotFound
 from service.models import Attempt, Job, ResultRow
@@ -39,6 +39,7 @@ class JobView(BaseModel):
     case: Case
     revision: str
     suite: str | None
+    purpose: Purpose
     state: JobState
     attempt: int
     """Number of the latest attempt; 0 before the first."""
@@ -125,6 +126,7 @@ def _job(row: Job, attempts: list[AttemptView], result_id: str | None) -> JobVie
         case=spec.case,
         revision=row.revision,
         suite=spec.suite,
+        purpose=spec.purpose,
         state=JobState(row.state),
         attempt=row.attempt,
         lost_attempts=row.lost_attempts,

@@ -23,6 +23,7 @@ from benchmarks.contracts import (
     Line,
     Name,
     Protocol,
+    Purpose,
     Revision,
 )
 from service import models, paging, queue, revisions
@@ -47,6 +48,7 @@ class SubmissionRequest(Contract):
     revision: Revision
     revision_at: AwareDatetime | None = None
     """When the revision was made; it orders the history. Without it: when it was first seen."""
+    purpose: Purpose = Purpose.HISTORY
     requires: Labels = Field(default_factory=dict)
     priority: Annotated[int, Field(ge=-100, le=100)] = 0
     protocol: Protocol | None = None
@@ -150,6 +152,7 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
             revision_at=request.revision_at,
             protocol=protocol,
             suite=request.suite,
+            purpose=request.purpose,
             requires=request.requires,
             priority=request.priority,
             timeout_s=request.timeout_s,

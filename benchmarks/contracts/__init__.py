@@ -15,6 +15,7 @@ from benchmarks.contracts.job import (
     JobState,
     Lease,
     Progress,
+    Purpose,
     Renewal,
     Worker,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Pass",
     "Progress",
     "Protocol",
+    "Purpose",
     "Renewal",
     "Replicate",
     "Result",

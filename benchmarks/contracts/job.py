@@ -11,6 +11,15 @@ from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.values import Contract, Count, Labels, Line, Name, Revision
 
 
+class Purpose(StrEnum):
+    """What a result is measured for."""
+
+    HISTORY = "history"
+    """A point in its series, and judged with them."""
+    COMPARISON = "comparison"
+    """Two revisions beside each other; kept and shown, and no point in any series."""
+
+
 class JobSpec(Contract):
     """One case to be measured at one revision."""
 
@@ -20,6 +29,7 @@ class JobSpec(Contract):
     """When the revision was made; it orders the history. Without it: when it was first seen."""
     protocol: Protocol = Protocol()
     suite: Name | None = None
+    purpose: Purpose = Purpose.HISTORY
     requires: Labels = Field(default_factory=dict)
     """Labels that the worker must have, word for word."""
     priority: Annotated[int, Field(ge=-100, le=100)] = 0

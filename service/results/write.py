@@ -11,7 +11,7 @@ import orjson
 from sqlalchemy import Table, insert, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Environment, Result, Sample, Status
+from benchmarks.contracts import Environment, JobSpec, Purpose, Result, Sample, Status
 from service.database import insert_if_absent
 from service.ids import new_id
 from service.models import Attempt, EnvironmentRow, Job, Point, ResultRow, Revision, SeriesRow
@@ -30,7 +30,7 @@ def record(
     *,
     counted: bool = True,
 ) -> str:
-    """Store ``result`` and give its id; only one that is ok and counted makes points."""
+    """Store ``result`` and give its id; one that is ok, counted and for history makes points."""
     document = canonical(result)
     row = ResultRow(
         id=new_id(now),
@@ -51,7 +51,8 @@ def record(
     )
     session.add(row)
     session.flush()
-    if counted and result.status is Status.OK:
+    for_history = JobSpec.model_validate(job.spec).purpose is Purpose.HISTORY
+    if counted and for_history and result.status is Status.OK:
         _add_points(session, row, result, now)
     return row.id
 

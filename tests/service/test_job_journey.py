@@ -57,6 +57,20 @@ def test_a_job_travels_from_submission_to_series(
     assert point["high"] - point["value"] == pytest.approx(4.302652729911275 / 3**0.5)
 
 
+def test_a_result_for_a_comparison_is_kept_and_makes_no_point(
+    client: TestClient, hand: Hand, submit: Submit
+) -> None:
+    submission = submit(purpose="comparison")
+    lease = hand.must_claim()
+    hand.start(lease)
+    posted = hand.post(lease, result_of(lease)).json()
+
+    assert posted["counted"] is True
+    assert submission["jobs"][0]["purpose"] == "comparison"
+    assert get(client, f"/results/{posted['id']}")["counted"] is True
+    assert get(client, "/series")["items"] == []
+
+
 def test_a_zombie_cannot_finish_a_job(
     client: TestClient, hand: Hand, submit: Submit, expire: Callable[[], Any]
 ) -> None:

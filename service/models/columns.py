@@ -1,0 +1,66 @@
+"""What every table is made of: its base class, its times, and constraints said in words."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import JSON, CheckConstraint, DateTime, Index, MetaData, String, text
+from sqlalchemy.engine import Dialect
+from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.types import TypeDecorator
+
+NAMING = {
+    "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+    "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+    "ck": "ck_%(table_name)s_%(constraint_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC instant on both databases; SQLite drops offsets, so they never reach it."""
+
+    impl = DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Refuse a naive time; store UTC."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError("a time without a zone cannot be stored")
+        return value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
+        """Read UTC back as an aware time."""
+        if value is None:
+            return None
+        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
+
+
+class Base(DeclarativeBase):
+    """Names every constraint, so that migrations can drop what they made on both databases."""
+
+    metadata = MetaData(naming_convention=NAMING)
+    type_annotation_map = {  # noqa: RUF012 - SQLAlchemy reads it from the class
+        datetime: UtcDateTime(),
+        dict[str, Any]: JSON(),
+        dict[str, str]: JSON(),
+        list[str]: JSON(),
+        str: String(),
+    }
+
+
+def states(column: str, known: type[StrEnum]) -> CheckConstraint:
+    """Let ``column`` hold nothing but the values of ``known``."""
+    names = ", ".join(f"'{state.value}'" for state in known)
+    return CheckConstraint(f"{column} in ({names})", name=f"{column}_known")
+
+
+def one_per_job(name: str, condition: str) -> Index:
+    """Let at most one row per job meet ``condition``: a promise that the database keeps."""
+    where = text(condition)
+    return Index(name, "job_id", unique=True, sqlite_where=where, postgresql_where=where)

@@ -1,0 +1,123 @@
+"""Submissions, jobs, and the attempts of workers at them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ForeignKey,
+    Index,
+    String,
+    Text,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from benchmarks.contracts import AttemptState, JobState
+from service.models.columns import Base, one_per_job, states
+
+
+class WorkerRow(Base):
+    """A worker that has introduced itself."""
+
+    __tablename__ = "workers"
+    name: Mapped[str] = mapped_column(String(64), primary_key=True)
+    labels: Mapped[dict[str, str]]
+    version: Mapped[str] = mapped_column(String(500))
+    first_seen_at: Mapped[datetime]
+    last_seen_at: Mapped[datetime]
+
+
+class Submission(Base):
+    """Jobs that were submitted together: one suite, or one case, at one revision."""
+
+    __tablename__ = "submissions"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    suite: Mapped[str | None] = mapped_column(String(64))
+    revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    source: Mapped[str] = mapped_column(String(64))
+    """``api``, ``schedule:nightly`` ..."""
+    created_at: Mapped[datetime]
+    __table_args__ = (Index(None, "revision"), Index(None, "created_at"))
+
+
+class IdempotencyKey(Base):
+    """The answer that a key got, so that the same request gets it again."""
+
+    __tablename__ = "idempotency_keys"
+    key: Mapped[str] = mapped_column(String(200), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    """SHA-256 of method, path and body."""
+    submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"))
+    created_at: Mapped[datetime]
+
+
+class Requirement(Base):
+    """A set of labels that jobs ask for, stored once.
+
+    There are few sets and many jobs: a worker compares its labels with the sets, and then one
+    index leads to the next job, however many jobs of other sets are queued.
+    """
+
+    __tablename__ = "requirements"
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    labels: Mapped[dict[str, str]]
+
+
+class Job(Base):
+    """One case to be measured. Only `service.queue` changes its state."""
+
+    __tablename__ = "jobs"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Time-ordered, so that it also pages."""
+    submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"), index=True)
+    position: Mapped[int]
+    """Place within its submission."""
+    case_key: Mapped[str] = mapped_column(Text)
+    spec: Mapped[dict[str, Any]]
+    """The JobSpec as submitted, names checked and case normalised."""
+    revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    requires: Mapped[str] = mapped_column(ForeignKey("requirements.digest"))
+    """The labels that its worker must have."""
+    rank: Mapped[int]
+    """Minus the priority: smaller first, so that one plain ascending index is the queue."""
+    state: Mapped[str] = mapped_column(String(16))
+    attempt: Mapped[int]
+    """Number of the latest attempt; 0 before the first."""
+    lost_attempts: Mapped[int]
+    cancel_requested: Mapped[bool]
+    reason: Mapped[str] = mapped_column(Text)
+    rerun_of: Mapped[str | None] = mapped_column(String(500))
+    created_at: Mapped[datetime]
+    queued_at: Mapped[datetime]
+    """When it was last put into the queue; its age is its id."""
+    finished_at: Mapped[datetime | None]
+    __table_args__ = (
+        states("state", JobState),
+        Index(None, "state", "requires", "rank", "id"),
+        Index(None, "revision"),
+    )
+
+
+class Attempt(Base):
+    """One worker's hold on a job: the attempt, not the job, is what a worker holds."""
+
+    __tablename__ = "attempts"
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    worker: Mapped[str] = mapped_column(ForeignKey("workers.name"), index=True)
+    claim_id: Mapped[str] = mapped_column(String(32), unique=True)
+    secret: Mapped[str] = mapped_column(String(64))
+    """Kept as handed out, because the same claim must get the same lease back."""
+    state: Mapped[str] = mapped_column(String(16))
+    granted_at: Mapped[datetime]
+    started_at: Mapped[datetime | None]
+    lease_expires_at: Mapped[datetime]
+    ended_at: Mapped[datetime | None]
+    reason: Mapped[str] = mapped_column(Text)
+    progress: Mapped[dict[str, Any] | None]
+    __table_args__ = (
+        states("state", AttemptState),
+        Index(None, "state", "lease_expires_at"),
+        one_per_job("uq_attempts_live", "state in ('granted', 'started')"),
+    )

@@ -1,0 +1,112 @@
+"""What was measured, and the histories that it makes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    ForeignKey,
+    ForeignKeyConstraint,
+    Index,
+    LargeBinary,
+    String,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.models.columns import Base, one_per_job
+
+
+class Revision(Base):
+    """The version under test; ``ordered_at`` places it in every history."""
+
+    __tablename__ = "revisions"
+    name: Mapped[str] = mapped_column(String(100), primary_key=True)
+    ordered_at: Mapped[datetime]
+    """When it was made, if someone said so; else when it was first seen."""
+    dated: Mapped[bool]
+    """Whether ``ordered_at`` was said rather than assumed."""
+    first_seen_at: Mapped[datetime]
+
+
+class EnvironmentRow(Base):
+    """A fingerprint, stored once; named by the digest of its facts."""
+
+    __tablename__ = "environments"
+    digest: Mapped[str] = mapped_column(String(64), primary_key=True)
+    facts: Mapped[dict[str, str]]
+    first_seen_at: Mapped[datetime]
+
+
+class ResultRow(Base):
+    """A posted Result as it came, whether it counts or not."""
+
+    __tablename__ = "results"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    job_id: Mapped[str] = mapped_column(String(32))
+    attempt: Mapped[int]
+    digest: Mapped[str] = mapped_column(String(64))
+    """SHA-256 of ``document``."""
+    counted: Mapped[bool]
+    """False for a late result: kept and shown, never in a series."""
+    status: Mapped[str] = mapped_column(String(32))
+    reason: Mapped[str] = mapped_column(Text)
+    case_key: Mapped[str] = mapped_column(Text)
+    revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
+    environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
+    measured_at: Mapped[datetime]
+    received_at: Mapped[datetime]
+    verdict: Mapped[dict[str, Any] | None]
+    """What limits it, beside the document, because a page shows it for every series at once."""
+    document: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    """The canonical JSON of the Result, zlib-compressed."""
+    __table_args__ = (
+        ForeignKeyConstraint(["job_id", "attempt"], ["attempts.job_id", "attempts.number"]),
+        UniqueConstraint("job_id", "attempt", "digest"),
+        one_per_job("uq_results_counted", "counted"),
+        Index(None, "revision"),
+        Index(None, "measured_at"),
+    )
+
+
+class SeriesRow(Base):
+    """A history that may be read as one line: case x metric x comparable hardware."""
+
+    __tablename__ = "series"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Digest of what defines it, so that two replicas name it alike."""
+    case_key: Mapped[str] = mapped_column(Text)
+    case: Mapped[dict[str, Any]]
+    metric: Mapped[str] = mapped_column(String(64))
+    unit: Mapped[str] = mapped_column(String(500))
+    direction: Mapped[str] = mapped_column(String(16))
+    comparability: Mapped[dict[str, str]]
+    created_at: Mapped[datetime]
+    __table_args__ = (Index(None, "case_key", "metric"),)
+
+
+class Point(Base):
+    """One counted result in one series, in the order of revisions and not of arrival."""
+
+    __tablename__ = "points"
+    series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    revision_at: Mapped[datetime] = mapped_column(primary_key=True)
+    revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"), primary_key=True)
+    measured_at: Mapped[datetime] = mapped_column(primary_key=True)
+    result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
+    value: Mapped[float]
+    low: Mapped[float | None]
+    high: Mapped[float | None]
+    interval: Mapped[str] = mapped_column(String(16))
+    """``replicates``, ``within_run`` or ``none``: what ``low`` and ``high`` rest on."""
+    replicates: Mapped[int]
+    environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
+    worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
+    __table_args__ = (
+        Index(None, "result_id"),
+        Index(None, "revision"),
+        {"sqlite_with_rowid": False},
+    )
