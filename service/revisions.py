@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.database import insert_if_absent
 from service.errors import UnknownChoice
+from service.levels import unjudged
 from service.models import Point, Revision
 
 ABBREVIATED = 7
@@ -32,6 +33,9 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
     }
     if insert_if_absent(session, _REVISIONS, row) or said_at is None:
         return
+    before = session.scalars(
+        select(Revision.ordered_at).where(Revision.name == name).with_for_update()
+    ).one()
     corrected = (
         update(Revision)
         .where(Revision.name == name)
@@ -41,6 +45,7 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
     if cast("CursorResult[object]", session.execute(corrected)).rowcount:
         moved = update(Point).where(Point.revision == name).values(revision_at=said_at)
         session.execute(moved.execution_options(synchronize_session=False))
+        unjudged.note(session, now, name, min(before, said_at))
 
 
 def find(session: Session, name: str) -> str:

@@ -8,6 +8,7 @@ the work per point is bounded, and the outcome is that of a full judgement by co
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,6 +64,8 @@ class Judgement:
     warnings: tuple[str, ...] = ()
     settled: tuple[tuple[ChangePoint, ...], ...] = ()
     """Change points of the windows that no appended point touches; pass them on to ``extend``."""
+    newest: tuple[ChangePoint, ...] = ()
+    """Those of the newest window, which more points may move."""
 
 
 def detect(history: History, threshold: float = THRESHOLD) -> Judgement:
@@ -76,26 +79,48 @@ def extend(before: Judgement, history: History, threshold: float = THRESHOLD) ->
     Equals ``detect`` of the whole; costs one or two windows however long the past is. What changes
     the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
     """
-    count = len(history.values)
+    return resume(before.settled, history, 0, threshold)
+
+
+def resume(
+    settled: Sequence[Changes], tail: History, first: int, threshold: float = THRESHOLD
+) -> Judgement:
+    """Judge a history of whose beginning only the settled windows' changes are at hand.
+
+    ``tail`` begins with point ``first`` of the history, which is at most
+    ``first_needed(len(settled))``.
+    """
+    count = first + len(tail.values)
     if count < LEAST_POINTS:
         return Judgement((), None, (f"{count} points: changes are told from {LEAST_POINTS} on.",))
-    settled = list(before.settled)
-    while (len(settled) + 1) * STRIDE + CONTEXT <= count:
-        settled.append(_window_changes(history, len(settled), threshold)[0])
-    newest, noise, warnings = _window_changes(history, len(settled), threshold)
-    return Judgement(_joined([*settled, newest]), noise, warnings, tuple(settled))
+    windows = list(settled)
+    while (len(windows) + 1) * STRIDE + CONTEXT <= count:
+        windows.append(_window_changes(tail, first, len(windows), threshold)[0])
+    newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
+    return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest)
 
 
-Found = tuple[tuple[ChangePoint, ...], Noise, tuple[str, ...]]
+def first_needed(window: int) -> int:
+    """The first point that a window rests on."""
+    return max(0, window * STRIDE - CONTEXT)
 
 
-def _window_changes(history: History, number: int, threshold: float) -> Found:
+def end_needed(window: int) -> int:
+    """The point after the last one that a settled window rests on."""
+    return (window + 1) * STRIDE + CONTEXT
+
+
+Changes = tuple[ChangePoint, ...]
+Found = tuple[Changes, Noise, tuple[str, ...]]
+
+
+def _window_changes(history: History, first: int, number: int, threshold: float) -> Found:
     """The changes that one window is answerable for, a seam's width beyond its own points."""
     own = number * STRIDE
-    start = max(0, own - CONTEXT)
-    end = min(len(history.values), own + STRIDE + CONTEXT)
-    y, scale = transform(history.values[start:end])
-    groups = None if history.groups is None else history.groups[start:end]
+    start = first_needed(number)
+    end = min(first + len(history.values), end_needed(number))
+    y, scale = transform(history.values[start - first : end - first])
+    groups = None if history.groups is None else history.groups[start - first : end - first]
     window = judge(y, groups, len(history.group_names), threshold)
     found = _described(window, scale, history.direction)
     last = end if end - own < STRIDE + CONTEXT else own + STRIDE + SEAM
@@ -104,10 +129,11 @@ def _window_changes(history: History, number: int, threshold: float) -> Found:
         for each in found
         if own - SEAM <= each.index + start < last
     )
-    return mine, _noise(window, history.group_names, threshold), _warnings(scale)
+    present = None if groups is None else frozenset(groups.tolist())
+    return mine, _noise(window, history.group_names, present, threshold), _warnings(scale)
 
 
-def _joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
+def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
     """All windows' changes in order, each once: of two beside a border the stronger one."""
     kept: list[ChangePoint] = []
     for number, found in enumerate(windows):
@@ -162,7 +188,9 @@ def confidence(weight: float) -> float:
     return 1.0 / (1.0 + math.exp(-odds))
 
 
-def _noise(window: Window, names: tuple[str, ...], threshold: float) -> Noise:
+def _noise(
+    window: Window, names: tuple[str, ...], present: frozenset[int] | None, threshold: float
+) -> Noise:
     explained = window.explained
     of: NoiseOf = explained.noise
     since = len(explained.y) - (explained.places[-1] if explained.places else 0)
@@ -174,7 +202,9 @@ def _noise(window: Window, names: tuple[str, ...], threshold: float) -> Noise:
         mode_distance=abs(explained.mode_distance),
         drift_per_point=explained.drift,
         machine_offsets={
-            name: float(np.expm1(offset)) for name, offset in zip(names, offsets, strict=True)
+            name: float(np.expm1(offset))
+            for number, (name, offset) in enumerate(zip(names, offsets, strict=True))
+            if present and number in present
         },
     )
 

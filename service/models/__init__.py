@@ -1,7 +1,9 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.columns import NAMING, Base, UtcDateTime
+from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
+from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
 from service.models.schedules import Schedule, Slot
 
@@ -10,16 +12,24 @@ __all__ = [
     "Attempt",
     "Base",
     "EnvironmentRow",
+    "Exclusion",
+    "FindingEvent",
+    "FindingRow",
+    "FindingSeries",
+    "FindingState",
     "IdempotencyKey",
     "Job",
+    "JudgementRow",
     "Point",
     "Requirement",
     "ResultRow",
     "Revision",
     "Schedule",
     "SeriesRow",
+    "SettledWindow",
     "Slot",
     "Submission",
+    "Unjudged",
     "UtcDateTime",
     "WorkerRow",
 ]

@@ -13,6 +13,7 @@ from sqlalchemy import (
     String,
     Text,
     UniqueConstraint,
+    false,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -105,6 +106,8 @@ class Point(Base):
     replicates: Mapped[int]
     environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
     worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
+    excluded: Mapped[bool] = mapped_column(server_default=false())
+    """Somebody took its result out, with a reason: shown, never judged."""
     __table_args__ = (
         Index(None, "result_id"),
         Index(None, "revision"),

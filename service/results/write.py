@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Environment, JobSpec, Purpose, Result, Sample, Status
 from service.database import insert_if_absent
 from service.ids import new_id
+from service.levels import unjudged
 from service.models import Attempt, EnvironmentRow, Job, Point, ResultRow, Revision, SeriesRow
 from service.summary import summarise
 
@@ -92,6 +93,7 @@ def _add_points(session: Session, row: ResultRow, result: Result, now: datetime)
         for sample in samples
     ]
     session.execute(insert(Point), points)
+    unjudged.note(session, now, row.revision, revision_at, row.id)
 
 
 def _keep_series(session: Session, result: Result, sample: Sample, now: datetime) -> str:

@@ -1,0 +1,31 @@
+"""Histories as they stand judged, kept up to date point by point.
+
+unjudged.py   what changed and waits: written with the change itself, so that nothing is missed
+values.py     what is said of a series, placed by revisions
+standing.py   judges a series again from where it changed, and reads what is said of it
+exclusions.py takes results out of their histories, and puts them back
+"""
+
+from service.levels.exclusions import ExclusionView, exclude, exclusions_of, include
+from service.levels.standing import JudgedPoint, Tail, judge, load_tail, place, standing_of
+from service.levels.unjudged import Due, due, judged, note
+from service.levels.values import PlacedChange, Standing
+
+__all__ = [
+    "Due",
+    "ExclusionView",
+    "JudgedPoint",
+    "PlacedChange",
+    "Standing",
+    "Tail",
+    "due",
+    "exclude",
+    "exclusions_of",
+    "include",
+    "judge",
+    "judged",
+    "load_tail",
+    "note",
+    "place",
+    "standing_of",
+]

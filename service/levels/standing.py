@@ -1,0 +1,179 @@
+"""Judges a series again from where it changed, and reads what is said of it.
+
+A new point at the end costs one window however long the past is; a late one costs the windows from
+its place on. Either way the outcome is that of judging the whole history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import Table, delete, select, tuple_
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Direction
+from service.database import insert_if_absent
+from service.detection import history, judgement
+from service.detection.judgement import ChangePoint, Judgement, end_needed, first_needed
+from service.levels.values import PlacedChange, Standing, noise_document, noise_of
+from service.models import JudgementRow, Point, SeriesRow, SettledWindow
+
+_JUDGEMENTS = cast(Table, JudgementRow.__table__)
+_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPoint:
+    """What judging needs of a point."""
+
+    result_id: str
+    revision: str
+    revision_at: datetime
+    value: float
+    worker: str
+
+
+@dataclass(frozen=True, slots=True)
+class Tail:
+    """The end of a series: its points from number ``first`` on, without the excluded ones."""
+
+    series_id: str
+    direction: Direction
+    first: int
+    points: tuple[JudgedPoint, ...]
+
+    @property
+    def history(self) -> history.History:
+        """As a detector takes it; a worker is a machine.
+
+        Raises:
+            Refused: a value that cannot be judged.
+        """
+        values = [point.value for point in self.points]
+        workers = [point.worker for point in self.points]
+        return history.History.of(values, self.direction, workers)
+
+
+def judge(session: Session, series_id: str, since: datetime, now: datetime) -> Standing:
+    """Judge a series whose points changed from ``since`` on, and store what is said of it.
+
+    Locks the judgement first: two services that judge one series do so one after the other, and
+    the second one finds nothing new.
+    """
+    row = _locked(session, series_id, now)
+    _unsettle(session, series_id, since)
+    settled = _settled(session, series_id)
+    tail = _load(session, series_id, settled)
+    told = _judgement(settled, tail)
+    _settle(session, tail, settled, told)
+    row.points = tail.first + len(tail.points)
+    row.newest = [place(tail, change).document() for change in told.newest]
+    row.noise = noise_document(told.noise)
+    row.warnings = list(told.warnings)
+    row.judged_at = now
+    session.flush()
+    return standing_of(session, series_id)
+
+
+def standing_of(session: Session, series_id: str) -> Standing:
+    """What is said of a series; one that was not judged yet has an empty standing."""
+    row = session.get(JudgementRow, series_id)
+    if row is None:
+        return Standing(series_id, 0, (), None, (), None)
+    windows = [window.changes for window in _settled(session, series_id)]
+    placed = [[PlacedChange.of(each) for each in changes] for changes in (*windows, row.newest)]
+    places = {each.change.index: each for window in placed for each in window}
+    kept = judgement.joined([tuple(each.change for each in window) for window in placed])
+    return Standing(
+        series_id=series_id,
+        points=row.points,
+        changes=tuple(replace(places[change.index], change=change) for change in kept),
+        noise=noise_of(row.noise),
+        warnings=tuple(row.warnings),
+        judged_at=row.judged_at,
+    )
+
+
+def load_tail(session: Session, series_id: str) -> Tail:
+    """What the newest judgement of a series rests on: at most some three hundred points."""
+    return _load(session, series_id, _settled(session, series_id))
+
+
+def place(tail: Tail, change: ChangePoint) -> PlacedChange:
+    """Name the revisions on both sides of a change."""
+    at = change.index - tail.first
+    first_bad = tail.points[at]
+    return PlacedChange(
+        change=change,
+        last_good=tail.points[at - 1].revision,
+        first_bad=first_bad.revision,
+        first_bad_at=first_bad.revision_at,
+        first_bad_result=first_bad.result_id,
+    )
+
+
+def _locked(session: Session, series_id: str, now: datetime) -> JudgementRow:
+    row = {
+        "series_id": series_id,
+        "points": 0,
+        "newest": [],
+        "noise": None,
+        "warnings": [],
+        "judged_at": now,
+    }
+    insert_if_absent(session, _JUDGEMENTS, row)
+    return session.get_one(JudgementRow, series_id, with_for_update=True, populate_existing=True)
+
+
+def _unsettle(session: Session, series_id: str, since: datetime) -> None:
+    touched = SettledWindow.series_id == series_id, SettledWindow.ends_at >= since
+    session.execute(delete(SettledWindow).where(*touched))
+
+
+def _settled(session: Session, series_id: str) -> Sequence[SettledWindow]:
+    return session.scalars(
+        select(SettledWindow)
+        .where(SettledWindow.series_id == series_id)
+        .order_by(SettledWindow.number)
+    ).all()
+
+
+def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) -> Tail:
+    wanted = (
+        select(Point.result_id, Point.revision, Point.revision_at, Point.value, Point.worker)
+        .where(Point.series_id == series_id, Point.excluded.is_(False))
+        .order_by(*_ORDER)
+    )
+    if settled:
+        start = select(*_ORDER).where(
+            Point.series_id == series_id, Point.result_id == settled[-1].next_from
+        )
+        wanted = wanted.where(tuple_(*_ORDER) >= start.scalar_subquery())
+    direction = session.scalars(select(SeriesRow.direction).where(SeriesRow.id == series_id)).one()
+    points = tuple(JudgedPoint(*row) for row in session.execute(wanted))
+    return Tail(series_id, Direction(direction), first_needed(len(settled)), points)
+
+
+def _judgement(settled: Sequence[SettledWindow], tail: Tail) -> Judgement:
+    try:
+        told = tail.history
+    except history.Refused as refused:
+        return Judgement((), None, (str(refused),))
+    changes = [tuple(PlacedChange.of(each).change for each in window.changes) for window in settled]
+    return judgement.resume(changes, told, tail.first)
+
+
+def _settle(session: Session, tail: Tail, before: Sequence[SettledWindow], told: Judgement) -> None:
+    """Store the windows that have become complete."""
+    for number in range(len(before), len(told.settled)):
+        row = SettledWindow(
+            series_id=tail.series_id,
+            number=number,
+            ends_at=tail.points[end_needed(number) - 1 - tail.first].revision_at,
+            next_from=tail.points[first_needed(number + 1) - tail.first].result_id,
+            changes=[place(tail, change).document() for change in told.settled[number]],
+        )
+        session.add(row)

@@ -1,0 +1,94 @@
+"""What somebody should know: findings, the series they are about, and what was done with them."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from enum import StrEnum
+from typing import Any
+
+from sqlalchemy import Date, ForeignKey, Index, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.models.columns import Base, states
+
+
+class FindingState(StrEnum):
+    """Where a finding stands; only the first two ask for somebody's attention."""
+
+    OPEN = "open"
+    ACKNOWLEDGED = "acknowledged"
+    RESOLVED = "resolved"
+    EXPECTED = "expected"
+    NOT_REPRODUCED = "not_reproduced"
+    ENVIRONMENT = "environment"
+    INFRASTRUCTURE = "infrastructure"
+    WITHDRAWN = "withdrawn"
+
+
+class FindingRow(Base):
+    """One cause, however many series it moved."""
+
+    __tablename__ = "findings"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    kind: Mapped[str] = mapped_column(String(16))
+    """``regression``, ``improvement`` or ``bad_node``."""
+    state: Mapped[str] = mapped_column(String(16))
+    cause: Mapped[str] = mapped_column(String(16))
+    certainty: Mapped[str] = mapped_column(String(16))
+    """``confirmed`` by measuring again, or ``standing`` in the history for several points."""
+    sentence: Mapped[str] = mapped_column(Text)
+    attribution: Mapped[dict[str, Any] | None]
+    last_good: Mapped[str | None] = mapped_column(ForeignKey("revisions.name"))
+    first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    first_bad_at: Mapped[datetime]
+    """Place of ``first_bad`` in the order of revisions when the finding was opened."""
+    comparability: Mapped[dict[str, str]]
+    worker: Mapped[str | None] = mapped_column(ForeignKey("workers.name"))
+    """The node, if it is the cause."""
+    owner: Mapped[str] = mapped_column(String(100))
+    note: Mapped[str] = mapped_column(Text)
+    due_on: Mapped[date | None] = mapped_column(Date)
+    opened_at: Mapped[datetime]
+    announced_at: Mapped[datetime | None]
+    closed_at: Mapped[datetime | None]
+    version: Mapped[int]
+    """Counts changes: whoever changes it says which version was seen."""
+    __table_args__ = (
+        states("state", FindingState),
+        Index(None, "state", "id"),
+        Index(None, "first_bad"),
+    )
+
+
+class FindingSeries(Base):
+    """One series that a finding is about."""
+
+    __tablename__ = "finding_series"
+    finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), primary_key=True)
+    series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
+    """The first point of the new level, by which the change is known again."""
+    effect: Mapped[float]
+    """As a share of the level before, signed as measured."""
+    effect_low: Mapped[float]
+    effect_high: Mapped[float]
+    before: Mapped[float]
+    after: Mapped[float]
+    doubt: Mapped[float]
+    """Probability that there is no such change."""
+    ended: Mapped[str] = mapped_column(String(16))
+    """Empty while the change stands; ``recovered`` or ``gone`` afterwards."""
+    __table_args__ = (Index(None, "series_id"),)
+
+
+class FindingEvent(Base):
+    """Something that was done with a finding; never changed."""
+
+    __tablename__ = "finding_events"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), index=True)
+    at: Mapped[datetime]
+    actor: Mapped[str] = mapped_column(String(100))
+    """A person's name, or ``throughline``."""
+    action: Mapped[str] = mapped_column(String(32))
+    detail: Mapped[str] = mapped_column(Text)

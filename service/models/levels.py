@@ -1,0 +1,68 @@
+"""What is made of histories: which stand judged, and what waits for it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import ForeignKey, Index, String
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.models.columns import Base
+
+
+class Unjudged(Base):
+    """Something that changed histories and has not been judged yet.
+
+    Only ever inserted and deleted, so that results that arrive together wait for no common row.
+    """
+
+    __tablename__ = "unjudged"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Time-ordered: the oldest is judged first."""
+    revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    result_id: Mapped[str | None] = mapped_column(ForeignKey("results.id"))
+    """Whose points are new or have changed; without it, all points of the revision."""
+    since: Mapped[datetime]
+    """From which place in the order of revisions on histories changed."""
+
+
+class JudgementRow(Base):
+    """What is said of a series as far as it has been judged."""
+
+    __tablename__ = "judgements"
+    series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    points: Mapped[int]
+    """How many points it rests on."""
+    newest: Mapped[list[dict[str, Any]]]
+    """Changes that the newest window is answerable for; more points may move them."""
+    noise: Mapped[dict[str, Any] | None]
+    warnings: Mapped[list[str]]
+    judged_at: Mapped[datetime]
+
+
+class SettledWindow(Base):
+    """A stretch of history that appended points do not touch, with the changes found in it."""
+
+    __tablename__ = "settled_windows"
+    series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    number: Mapped[int] = mapped_column(primary_key=True)
+    ends_at: Mapped[datetime]
+    """Place of the last point it rests on; anything earlier that changes unsettles it."""
+    next_from: Mapped[str] = mapped_column(ForeignKey("results.id"))
+    """First point of what the next window rests on."""
+    changes: Mapped[list[dict[str, Any]]]
+    __table_args__ = (Index(None, "series_id", "ends_at"),)
+
+
+class Exclusion(Base):
+    """A result that somebody took out of its histories, with the reason; it can be undone."""
+
+    __tablename__ = "exclusions"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), index=True)
+    reason: Mapped[str] = mapped_column(String(500))
+    actor: Mapped[str] = mapped_column(String(100))
+    excluded_at: Mapped[datetime]
+    undone_at: Mapped[datetime | None]
+    undone_by: Mapped[str | None] = mapped_column(String(100))

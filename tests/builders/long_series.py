@@ -1,0 +1,123 @@
+"""Series of any length, written straight into the tables, for tests of what reads histories."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+
+from sqlalchemy import insert
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, JobSpec
+from service import levels
+from service.models import (
+    Attempt,
+    EnvironmentRow,
+    Job,
+    Point,
+    Requirement,
+    ResultRow,
+    Revision,
+    SeriesRow,
+    Submission,
+    WorkerRow,
+)
+
+START = datetime(2026, 1, 1, tzinfo=UTC)
+SERIES = "s" * 32
+
+
+BEFORE_ALL = "before-all"
+"""A revision without points, which the job behind all results names."""
+
+
+def revision_of(number: int) -> str:
+    return f"r{number:05d}"
+
+
+def result_of(number: int) -> str:
+    return f"{number:032x}"
+
+
+def placed_at(number: int) -> datetime:
+    return START + timedelta(days=number)
+
+
+def prepare(session: Session, workers: Sequence[str] = ("w",), series_id: str = SERIES) -> None:
+    """Everything that points refer to, except their revisions and results."""
+    case = Case(workload="resnet50", preset="full")
+    spec = JobSpec(case=case, revision=BEFORE_ALL).model_dump(mode="json")
+    session.add(Revision(name=BEFORE_ALL, ordered_at=START, dated=True, first_seen_at=START))
+    session.add(Requirement(digest="d", labels={}))
+    session.add(EnvironmentRow(digest="e", facts={}, first_seen_at=START))
+    for name in workers:
+        session.add(
+            WorkerRow(name=name, labels={}, version="", first_seen_at=START, last_seen_at=START)
+        )
+    session.flush()
+    session.add(Submission(id="u", suite=None, revision=BEFORE_ALL, source="api", created_at=START))
+    session.flush()
+    session.add(
+        Job(
+            id="j", submission_id="u", position=0, case_key=case.key, spec=spec,
+            revision=BEFORE_ALL, requires="d", rank=0, state="succeeded", attempt=1,
+            lost_attempts=0, cancel_requested=False, reason="", rerun_of=None, created_at=START,
+            queued_at=START, finished_at=START,
+        )
+    )  # fmt: skip
+    session.flush()
+    session.add(
+        Attempt(
+            job_id="j", number=1, worker=workers[0], claim_id="c" * 32, secret="s" * 64,
+            state="succeeded", granted_at=START, started_at=START, lease_expires_at=START,
+            ended_at=START, reason="", progress=None,
+        )
+    )  # fmt: skip
+    add_series(session, series_id, case)
+
+
+def add_series(session: Session, series_id: str, case: Case, direction: str = "higher") -> None:
+    session.add(
+        SeriesRow(
+            id=series_id, case_key=case.key, case=case.model_dump(mode="json"),
+            metric="throughput", unit="img/s", direction=direction,
+            comparability={"hw.gpu.name": "NVIDIA H200"}, created_at=START,
+        )
+    )  # fmt: skip
+    session.flush()
+
+
+def add(
+    session: Session,
+    values: dict[int, float],
+    worker: str = "w",
+    series_id: str = SERIES,
+    now: datetime = START,
+) -> None:
+    """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged."""
+    revisions, results, points = [], [], []
+    for number, value in values.items():
+        at, revision, result = placed_at(number), revision_of(number), result_of(number)
+        revisions.append({"name": revision, "ordered_at": at, "dated": True, "first_seen_at": at})
+        results.append(
+            {
+                "id": result, "job_id": "j", "attempt": 1, "digest": result, "counted": False,
+                "status": "ok", "reason": "", "case_key": "", "revision": revision,
+                "worker": worker, "environment": "e", "measured_at": at, "received_at": at,
+                "verdict": None, "document": b"",
+            }
+        )  # fmt: skip
+        points.append(
+            {
+                "series_id": series_id, "revision_at": at, "revision": revision,
+                "measured_at": at, "result_id": result, "value": value, "low": None, "high": None,
+                "interval": "none", "replicates": 1, "environment": "e", "worker": worker,
+                "excluded": False,
+            }
+        )  # fmt: skip
+    session.execute(insert(Revision), revisions)
+    session.execute(insert(ResultRow), results)
+    session.execute(insert(Point), points)
+    for number in values:
+        levels.note(session, now, revision_of(number), placed_at(number), result_of(number))
+    session.flush()

@@ -1,0 +1,160 @@
+"""Histories are judged point by point, and end as if they had been judged whole."""
+
+import itertools
+from datetime import timedelta
+
+import numpy as np
+import pytest
+from builders import long_series as long
+from sqlalchemy import delete, func, select
+from sqlalchemy.orm import Session
+
+from service import levels
+from service.database import Database
+from service.detection.judgement import detect
+from service.levels.standing import Tail
+from service.models import JudgementRow, Point, SettledWindow, Unjudged
+
+LENGTH = 700
+"""Three settled windows and a newest one."""
+
+
+def values_of(seed: int, length: int = LENGTH) -> np.ndarray:
+    """Noise of one per cent with three steps."""
+    random = np.random.default_rng(seed)
+    level = np.zeros(length)
+    for at in sorted(random.choice(np.arange(30, length - 30), 3, replace=False)):
+        level[at:] += random.choice([-0.05, 0.04, 0.08])
+    return 100 * np.exp(level + random.normal(0, 0.01, length))
+
+
+def judge_all(session: Session) -> levels.Standing:
+    """Judge whatever waits, as the service does, until nothing does."""
+    while (due := levels.due(session)).notes:
+        for series_id, since in due.since.items():
+            levels.judge(session, series_id, since, long.START)
+        levels.judged(session, due.notes)
+    return levels.standing_of(session, long.SERIES)
+
+
+def judged_whole(session: Session) -> levels.Standing:
+    """Forget what is known and judge everything at once."""
+    session.execute(delete(SettledWindow))
+    session.execute(delete(JudgementRow))
+    session.expire_all()
+    return levels.judge(session, long.SERIES, long.START - timedelta(days=1), long.START)
+
+
+def plain(session: Session) -> tuple[int, ...]:
+    """Where the detector itself finds changes, given the whole history."""
+    rows = session.scalars(
+        select(Point).where(Point.excluded.is_(False)).order_by(Point.revision_at)
+    ).all()
+    told = [
+        levels.JudgedPoint(row.result_id, row.revision, row.revision_at, row.value, row.worker)
+        for row in rows
+    ]
+    series = levels.load_tail(session, long.SERIES)
+    history = Tail(long.SERIES, series.direction, 0, tuple(told)).history
+    return tuple(change.index for change in detect(history).change_points)
+
+
+def test_points_that_come_one_by_one_are_judged_as_the_whole(database: Database) -> None:
+    values = values_of(1)
+    with database.writing() as session:
+        long.prepare(session)
+        for batch in (
+            itertools.batched(range(LENGTH), 37)
+            if hasattr(itertools, "batched")
+            else [range(at, min(at + 37, LENGTH)) for at in range(0, LENGTH, 37)]
+        ):
+            long.add(session, {number: float(values[number]) for number in batch})
+            stepwise = judge_all(session)
+        assert stepwise.points == LENGTH
+        assert [each.change.index for each in stepwise.changes] == list(plain(session))
+        assert len(stepwise.changes) >= 2
+        assert judged_whole(session) == stepwise
+        for each in stepwise.changes:
+            assert each.first_bad == long.revision_of(each.change.index)
+            assert each.last_good == long.revision_of(each.change.index - 1)
+
+
+@pytest.mark.parametrize("seed", [2, 3])
+def test_the_order_of_arrival_changes_nothing(database: Database, seed: int) -> None:
+    values = values_of(seed)
+    order = np.random.default_rng(seed).permutation(LENGTH)
+    with database.writing() as session:
+        long.prepare(session, ["w", "v"])
+        for batch in np.array_split(order, 9):
+            for worker, rest in (("w", 0), ("v", 1)):
+                some = {int(n): float(values[n]) for n in batch if n % 2 == rest}
+                long.add(session, some, worker)
+            shuffled = judge_all(session)
+        assert [each.change.index for each in shuffled.changes] == list(plain(session))
+        assert judged_whole(session) == shuffled
+
+
+def test_a_new_point_costs_one_window_however_long_the_past_is(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = values_of(4, 1_500)
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: float(values[n]) for n in range(1_499)})
+        judge_all(session)
+        settled = session.scalar(select(func.count()).select_from(SettledWindow))
+        assert settled == 7
+        tail = levels.load_tail(session, long.SERIES)
+        assert tail.first == 7 * 192 - 96
+        assert tail.first + len(tail.points) == 1_499
+        long.add(session, {1_499: float(values[1_499])})
+        (row,) = session.scalars(select(SettledWindow).where(SettledWindow.number == 6))
+        session.expunge(row)
+        judge_all(session)
+        (again,) = session.scalars(select(SettledWindow).where(SettledWindow.number == 6))
+        assert again is not row
+        assert (again.next_from, again.changes) == (row.next_from, row.changes)
+
+
+def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> None:
+    values = values_of(5)
+    late = 500
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: float(values[n]) for n in range(LENGTH) if n != late})
+        judge_all(session)
+        session.execute(
+            SettledWindow.__table__.update()
+            .where(SettledWindow.number == 0)
+            .values(changes=[])  # a mark that judging this window again would wipe out
+        )
+        session.expire_all()
+        long.add(session, {late: float(values[late])})
+        judge_all(session)
+        first = session.get_one(SettledWindow, (long.SERIES, 0))
+        assert first.changes == []
+        assert levels.standing_of(session, long.SERIES).points == LENGTH
+
+
+def test_an_excluded_result_is_judged_no_more_until_it_is_put_back(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: 100.0 + n % 3 for n in range(20)})
+        before = judge_all(session)
+        levels.exclude(session, long.result_of(7), "the fan was broken", "ada", long.START)
+        without = judge_all(session)
+        assert (without.points, before.points) == (19, 20)
+        levels.include(session, long.result_of(7), "ada", long.START)
+        assert judge_all(session).points == 20
+        (told,) = levels.exclusions_of(session, long.result_of(7))
+        assert (told.reason, told.undone_by) == ("the fan was broken", "ada")
+
+
+def test_values_that_cannot_be_judged_are_said_to_be_so(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict.fromkeys(range(12), 1e200))
+        told = judge_all(session)
+        assert told.changes == ()
+        assert "cannot be judged" in told.warnings[0]
+        assert session.scalar(select(func.count()).select_from(Unjudged)) == 0
