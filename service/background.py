@@ -1,13 +1,12 @@
-"""What a replica does unasked: end expired leases and fire schedules. Needs no leader."""
+"""What a replica does unasked: end expired leases, fire schedules, judge. Needs no leader."""
 
 from __future__ import annotations
 
 import logging
 import threading
+from collections.abc import Callable
 
-from sqlalchemy.orm import Session
-
-from service import queue, schedule
+from service import findings, queue, schedule
 from service.database import Database, now_of
 from service.queue import Terms
 
@@ -15,46 +14,45 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """A thread that looks after the queue and the schedules every few seconds."""
+    """Two threads: one looks after queue and schedules, the other judges, which may take long."""
 
     def __init__(self, database: Database, terms: Terms, every_s: float) -> None:
         self._database = database
         self._terms = terms
         self._every_s = every_s
         self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="background", daemon=True)
+        self._forgiven = False
+        self._threads = [
+            threading.Thread(target=self._repeat, args=(chore,), name=name, daemon=True)
+            for name, chore in (("sweeping", self._look), ("judging", self._judge))
+        ]
 
     def start(self) -> None:
         """Forgive what was missed while no service ran, then look regularly."""
-        self._thread.start()
+        for thread in self._threads:
+            thread.start()
 
     def stop(self) -> None:
-        """End the thread; returns when its transaction is over."""
+        """End the threads; returns when their transactions are over."""
         self._stop.set()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
-    def _run(self) -> None:
-        forgiven = False
+    def _repeat(self, chore: Callable[[], None]) -> None:
         while not self._stop.is_set():
             try:
-                if not forgiven:
-                    self._forgive()
-                    forgiven = True
-                self._look()
+                chore()
             except Exception:
                 # Whatever it was, the next look may find it gone; a thread that ended would not.
-                log.exception("looking after leases and schedules failed; trying again")
+                log.exception("%s failed; trying again", threading.current_thread().name)
             self._stop.wait(self._every_s)
 
-    def _forgive(self) -> None:
-        with self._database.writing() as session:
-            count = queue.grant_amnesty(session, self._terms, now_of(session))
-        if count:
-            log.info("%d live leases extended after the restart", count)
-
     def _look(self) -> None:
+        if not self._forgiven:
+            self._forgive()
+            self._forgiven = True
         with self._database.writing() as session:
-            swept = self._sweep(session)
+            swept = queue.sweep(session, self._terms, now_of(session))
         if swept != queue.Swept():
             log.warning("expired leases: %s", swept)
         with self._database.writing() as session:
@@ -62,5 +60,12 @@ class Background:
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
 
-    def _sweep(self, session: Session) -> queue.Swept:
-        return queue.sweep(session, self._terms, now_of(session))
+    def _forgive(self) -> None:
+        with self._database.writing() as session:
+            count = queue.grant_amnesty(session, self._terms, now_of(session))
+        if count:
+            log.info("%d live leases extended after the restart", count)
+
+    def _judge(self) -> None:
+        while findings.update(self._database, self._stop.wait).notes and not self._stop.is_set():
+            pass

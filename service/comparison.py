@@ -120,7 +120,7 @@ def _soundest(series: Series, revision: str) -> SeriesPoint | None:
         replicates = point.replicates if point.interval == "replicates" else 0
         return replicates, point.measured_at, point.result_id
 
-    points = [point for point in series.points if point.revision == revision]
+    points = [p for p in series.points if p.revision == revision and not p.excluded]
     return max(points, key=rank, default=None)
 
 

@@ -247,6 +247,15 @@ def now_of(session: Session) -> datetime:
     return now.astimezone(UTC)
 
 
+def alone(session: Session, what: str) -> None:
+    """Until the end of the transaction, let nobody else be ``alone`` with the same thing.
+
+    SQLite has one writer at a time anyway.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtext(what))))
+
+
 def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
     """Insert a row unless its key is there already; say whether it was inserted."""
     insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert

@@ -40,11 +40,16 @@ def summarise(sample: Sample) -> Summary:
     return Summary(mean, mean - half_width, mean + half_width, basis, count)
 
 
+def half_width_factor(count: int) -> float:
+    """Student's 95 % half-width of a mean of ``count`` values, in their standard deviations."""
+    return float(stdtrit(count - 1, 0.975)) / math.sqrt(count)
+
+
 def _half_width(sample: Sample, mean: float) -> tuple[float | None, Basis]:
     count = len(sample.values)
     if count >= 2:
         deviation = math.hypot(*(value - mean for value in sample.values)) / math.sqrt(count - 1)
-        return float(stdtrit(count - 1, 0.975)) * deviation / math.sqrt(count), "replicates"
+        return half_width_factor(count) * deviation, "replicates"
     if sample.half_widths is not None and sample.half_widths[0] >= 0:
         return sample.half_widths[0], "within_run"
     return None, "none"

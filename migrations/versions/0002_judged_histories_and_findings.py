@@ -147,6 +147,7 @@ def _of_findings() -> None:
         sa.Column("finding_id", sa.String(32), nullable=False),
         sa.Column("series_id", sa.String(32), nullable=False),
         sa.Column("first_bad_result", sa.String(32), nullable=False),
+        sa.Column("first_bad_at", NOW, nullable=False),
         *(
             sa.Column(name, sa.Double(), nullable=False)
             for name in ("effect", "effect_low", "effect_high", "before", "after", "doubt")
@@ -160,7 +161,7 @@ def _of_findings() -> None:
     op.create_index("ix_finding_series_series_id", "finding_series", ["series_id"])
     op.create_table(
         "finding_events",
-        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("id", sa.Integer(), autoincrement=True, nullable=False),
         sa.Column("finding_id", sa.String(32), nullable=False),
         sa.Column("at", NOW, nullable=False),
         sa.Column("actor", sa.String(100), nullable=False),

@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
 
-from benchmarks.contracts import Line, Name, Revision, Status
-from service import results
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from fastapi import APIRouter, Query
+from pydantic import StringConstraints
+
+from benchmarks.contracts import Contract, Line, Name, Revision, Status
+from service import levels, results
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
+from service.api.findings import Actor
+from service.levels import ExclusionView
 from service.models import ResultRow
 from service.results import ResultSummary, StoredResult
 
 router = APIRouter(prefix="/results", tags=["results"])
+
+Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
+
+
+class ExclusionRequest(Contract):
+    """Why a result is to be judged no more, and who says so."""
+
+    reason: Reason
+    actor: Actor
 
 
 @router.get("")
@@ -38,3 +52,25 @@ def list_results(
 def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
     """Read a whole result: every sample, trace and fact."""
     return results.load_result(session, result_id)
+
+
+@router.get("/{result_id}/exclusions")
+def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
+    """List who took a result out of its histories, when and why, and who put it back."""
+    return Listing(items=levels.exclusions_of(session, result_id), next_cursor=None)
+
+
+@router.put("/{result_id}/exclusion")
+def exclude(
+    result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
+) -> ExclusionView:
+    """Take a result out of its histories: it stays, is shown, and is judged no more."""
+    return levels.exclude(session, result_id, request.reason, request.actor, now)
+
+
+@router.delete("/{result_id}/exclusion")
+def include(
+    result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
+) -> ExclusionView:
+    """Put an excluded result back into its histories."""
+    return levels.include(session, result_id, actor, now)

@@ -6,6 +6,7 @@ from service.api import (
     catalog,
     comparisons,
     environments,
+    findings,
     health,
     jobs,
     leases,
@@ -38,6 +39,7 @@ for _noun in (
     series,
     environments,
     comparisons,
+    findings,
     schedules,
 ):
     router.include_router(_noun.router)

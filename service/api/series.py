@@ -10,6 +10,7 @@ from fastapi import APIRouter, Query, Response
 from benchmarks.contracts import Name
 from service import results
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.judgement import SeriesJudgement, judgement_of
 from service.results import Series, SeriesPoint
 
 router = APIRouter(prefix="/series", tags=["series"])
@@ -44,3 +45,9 @@ def list_points(
     """List the points of a series, by revision and then by time of measurement."""
     page = results.page_of_points(session, series_id, after=cursor, limit=limit)
     return Response(orjson.dumps(page), media_type="application/json")
+
+
+@router.get("/{series_id}/judgement")
+def read_judgement(series_id: Id, session: DatabaseSession) -> SeriesJudgement:
+    """Read where a series' level changed, its noise, and what it can and cannot show."""
+    return judgement_of(session, results.load_series(session, series_id))

@@ -4,6 +4,8 @@ unjudged.py   what changed and waits: written with the change itself, so that no
 values.py     what is said of a series, placed by revisions
 standing.py   judges a series again from where it changed, and reads what is said of it
 exclusions.py takes results out of their histories, and puts them back
+
+`service.judgement` shows it, with what the series can see.
 """
 
 from service.levels.exclusions import ExclusionView, exclude, exclusions_of, include

@@ -6,6 +6,7 @@ its place on. Either way the outcome is that of judging the whole history.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,6 +45,12 @@ class Tail:
     direction: Direction
     first: int
     points: tuple[JudgedPoint, ...]
+
+    def index_of(self, at: datetime) -> int | None:
+        """Number of the first point at or after a place in the order; None if it lies before."""
+        if not self.points or at < self.points[0].revision_at:
+            return None
+        return self.first + bisect_left(self.points, at, key=lambda point: point.revision_at)
 
     @property
     def history(self) -> history.History:

@@ -67,7 +67,9 @@ class FindingSeries(Base):
     finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), primary_key=True)
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
     first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
-    """The first point of the new level, by which the change is known again."""
+    """The first point of the new level."""
+    first_bad_at: Mapped[datetime]
+    """Its place in the order of revisions, by which the change is known again."""
     effect: Mapped[float]
     """As a share of the level before, signed as measured."""
     effect_low: Mapped[float]
@@ -85,7 +87,8 @@ class FindingEvent(Base):
     """Something that was done with a finding; never changed."""
 
     __tablename__ = "finding_events"
-    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    id: Mapped[int] = mapped_column(primary_key=True)
+    """Counts up, for two things may be done in one millisecond."""
     finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), index=True)
     at: Mapped[datetime]
     actor: Mapped[str] = mapped_column(String(100))

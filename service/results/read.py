@@ -27,6 +27,7 @@ _POINT = (
     Point.replicates,
     Point.environment,
     Point.worker,
+    Point.excluded,
 )
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 _NEWEST = tuple(column.desc() for column in _ORDER)

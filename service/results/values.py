@@ -24,6 +24,8 @@ class SeriesPoint:
     replicates: int
     environment: str
     worker: str
+    excluded: bool = False
+    """Somebody took its result out, with a reason: shown, never judged or compared."""
 
 
 @dataclass(frozen=True, slots=True)

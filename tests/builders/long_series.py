@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import insert
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, JobSpec
+from benchmarks.contracts import (
+    Case,
+    Direction,
+    Environment,
+    JobSpec,
+    Protocol,
+    Result,
+    Sample,
+    Status,
+)
 from service import levels
 from service.models import (
     Attempt,
@@ -22,9 +32,14 @@ from service.models import (
     Submission,
     WorkerRow,
 )
+from service.results.write import canonical
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SERIES = "s" * 32
+SERIES, OTHER = "s" * 32, "t" * 32
+CASES = {
+    SERIES: Case(workload="resnet50", preset="full"),
+    OTHER: Case(workload="resnet50", preset="full", axes={"precision": "bf16"}),
+}
 
 
 BEFORE_ALL = "before-all"
@@ -43,9 +58,24 @@ def placed_at(number: int) -> datetime:
     return START + timedelta(days=number)
 
 
-def prepare(session: Session, workers: Sequence[str] = ("w",), series_id: str = SERIES) -> None:
+def document_of(value: float, at: datetime, series_id: str) -> bytes:
+    """The stored form of a result with this throughput."""
+    result = Result(
+        case=CASES[series_id],
+        status=Status.OK,
+        measured_at=at,
+        protocol=Protocol(),
+        environment=Environment(facts={"hw.gpu.name": "NVIDIA H200"}),
+        samples=(
+            Sample(metric="throughput", unit="img/s", direction=Direction.HIGHER, values=(value,)),
+        ),
+    )
+    return zlib.compress(canonical(result))
+
+
+def prepare(session: Session, workers: Sequence[str] = ("w",)) -> None:
     """Everything that points refer to, except their revisions and results."""
-    case = Case(workload="resnet50", preset="full")
+    case = CASES[SERIES]
     spec = JobSpec(case=case, revision=BEFORE_ALL).model_dump(mode="json")
     session.add(Revision(name=BEFORE_ALL, ordered_at=START, dated=True, first_seen_at=START))
     session.add(Requirement(digest="d", labels={}))
@@ -73,14 +103,16 @@ def prepare(session: Session, workers: Sequence[str] = ("w",), series_id: str = 
             ended_at=START, reason="", progress=None,
         )
     )  # fmt: skip
-    add_series(session, series_id, case)
+    for series_id in CASES:
+        _add_series(session, series_id)
 
 
-def add_series(session: Session, series_id: str, case: Case, direction: str = "higher") -> None:
+def _add_series(session: Session, series_id: str) -> None:
+    case = CASES[series_id]
     session.add(
         SeriesRow(
             id=series_id, case_key=case.key, case=case.model_dump(mode="json"),
-            metric="throughput", unit="img/s", direction=direction,
+            metric="throughput", unit="img/s", direction="higher",
             comparability={"hw.gpu.name": "NVIDIA H200"}, created_at=START,
         )
     )  # fmt: skip
@@ -104,20 +136,30 @@ def add(
                 "id": result, "job_id": "j", "attempt": 1, "digest": result, "counted": False,
                 "status": "ok", "reason": "", "case_key": "", "revision": revision,
                 "worker": worker, "environment": "e", "measured_at": at, "received_at": at,
-                "verdict": None, "document": b"",
+                "verdict": None, "document": document_of(value, at, series_id),
             }
         )  # fmt: skip
-        points.append(
-            {
-                "series_id": series_id, "revision_at": at, "revision": revision,
-                "measured_at": at, "result_id": result, "value": value, "low": None, "high": None,
-                "interval": "none", "replicates": 1, "environment": "e", "worker": worker,
-                "excluded": False,
-            }
-        )  # fmt: skip
+        points.append(_point(number, value, worker, series_id))
     session.execute(insert(Revision), revisions)
     session.execute(insert(ResultRow), results)
     session.execute(insert(Point), points)
     for number in values:
         levels.note(session, now, revision_of(number), placed_at(number), result_of(number))
     session.flush()
+
+
+def add_point(
+    session: Session, number: int, value: float, series_id: str, worker: str = "w"
+) -> None:
+    """One more metric of a result that is there already."""
+    session.execute(insert(Point), [_point(number, value, worker, series_id)])
+
+
+def _point(number: int, value: float, worker: str, series_id: str) -> dict[str, object]:
+    at = placed_at(number)
+    return {
+        "series_id": series_id, "revision_at": at, "revision": revision_of(number),
+        "measured_at": at, "result_id": result_of(number), "value": value, "low": None,
+        "high": None, "interval": "none", "replicates": 1, "environment": "e",
+        "worker": worker, "excluded": False,
+    }  # fmt: skip

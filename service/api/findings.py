@@ -1,0 +1,139 @@
+"""What somebody should know."""
+
+from __future__ import annotations
+
+from datetime import date, datetime, timedelta
+from typing import Annotated, Literal
+
+from fastapi import APIRouter, Query
+from pydantic import BaseModel, Field, StringConstraints
+from sqlalchemy import ColumnElement, select
+
+from benchmarks.contracts import Contract
+from service import findings
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
+from service.findings import FindingSummary, FindingView, Kind, Plan
+from service.models import FindingRow, FindingSeries, FindingState
+
+router = APIRouter(prefix="/findings", tags=["findings"])
+
+Actor = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
+Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
+ActionName = Literal[
+    "acknowledge",
+    "resolve",
+    "expect",
+    "not_reproduced",
+    "environment",
+    "infrastructure",
+    "withdraw",
+    "reopen",
+]
+
+
+class ActionRequest(Contract):
+    """What to do with a finding."""
+
+    action: ActionName
+    actor: Actor
+    """Who does it."""
+    detail: Remark = ""
+    """Why; kept in its history."""
+    version: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    """The version that was seen; if somebody has changed it since, the answer is 409."""
+
+
+class PlanRequest(Contract):
+    """Who looks after a finding; what is left out stays as it is."""
+
+    actor: Actor
+    owner: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f]*$")] | None = (
+        None
+    )
+    note: Remark | None = None
+    due_on: date | None = None
+    version: Annotated[int, Field(ge=1, le=2**31)] | None = None
+
+
+class MorningReport(BaseModel):
+    """What came up lately."""
+
+    since: datetime
+    opened: list[FindingSummary]
+    """Findings opened since then, the newest first; at most 500."""
+    active: int
+    """Findings, of any age, that ask for somebody's attention."""
+    expected_false: float
+    """How many of those opened are expected to be false."""
+
+
+@router.get("")
+def list_findings(
+    session: DatabaseSession,
+    state: FindingState | None = None,
+    kind: Kind | None = None,
+    series: Annotated[str | None, Query(max_length=200)] = None,
+    active: bool | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[FindingSummary]:
+    """List findings, the newest first; `active` keeps those that ask for attention."""
+    wanted: list[ColumnElement[bool]] = []
+    if state is not None:
+        wanted.append(FindingRow.state == state)
+    if kind is not None:
+        wanted.append(FindingRow.kind == kind)
+    if active is not None:
+        inside = FindingRow.state.in_(findings.ACTIVE)
+        wanted.append(inside if active else ~inside)
+    if series is not None:
+        about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series)
+        wanted.append(FindingRow.id.in_(about))
+    return Listing.of(findings.list_findings(session, *wanted, after=cursor, limit=limit))
+
+
+@router.get("/report")
+def read_report(
+    session: DatabaseSession,
+    now: Now,
+    hours: Annotated[int, Query(ge=1, le=8_760, description="How far to look back.")] = 24,
+) -> MorningReport:
+    """Read what was found lately, and how much of it is expected to be false."""
+    since = now - timedelta(hours=hours)
+    return MorningReport(
+        since=since,
+        opened=list(
+            findings.list_findings(session, FindingRow.opened_at >= since, limit=500).items
+        ),
+        active=findings.count_active(session),
+        expected_false=findings.expected_false_since(session, since),
+    )
+
+
+@router.get("/{finding_id}")
+def read_finding(finding_id: Id, session: DatabaseSession) -> FindingView:
+    """Read a finding: its series, its evidence, and everything that was done with it."""
+    return findings.load_finding(session, finding_id)
+
+
+@router.post("/{finding_id}/actions")
+def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: Now) -> FindingView:
+    """Acknowledge a finding, close it with a reason, or open it again."""
+    findings.act(
+        session,
+        finding_id,
+        request.action,
+        request.actor,
+        now,
+        detail=request.detail,
+        version=request.version,
+    )
+    return findings.load_finding(session, finding_id)
+
+
+@router.patch("/{finding_id}")
+def plan(finding_id: Id, request: PlanRequest, session: DatabaseSession, now: Now) -> FindingView:
+    """Say who looks after a finding, until when, and what there is to say."""
+    wanted = Plan(request.owner, request.note, request.due_on)
+    findings.plan(session, finding_id, wanted, request.actor, now, version=request.version)
+    return findings.load_finding(session, finding_id)

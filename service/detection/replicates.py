@@ -1,0 +1,75 @@
+"""How many processes a night would make a small change visible. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from service.detection.noise import Noise
+
+TARGET = 0.01
+"""One per cent: what people ask for first."""
+MOST = 50
+"""Processes that a job may have (`benchmarks.contracts.Protocol`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the processes of one point differ: relative standard deviation, and their number."""
+
+    deviation: float
+    replicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What it takes to see ``target``."""
+
+    target: float
+    replicates: int | None
+    """Processes for each point; None if no number of them would do, or if nobody can say."""
+    reason: str
+    """One sentence for a person."""
+
+
+def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGET) -> Need:
+    """How many replicates make ``target`` the minimum detectable effect.
+
+    The noise of a point has a part that more processes average away and a part that they share
+    (the night, the node). The first is known from the spread between the processes of a point; the
+    rest stays. The smallest visible effect is taken to be proportional to the noise.
+    """
+    if noise is None or math.isinf(noise.minimum_detectable_effect):
+        return Need(target, None, "There are too few points to say what this series can show.")
+    now = _usual(spreads)
+    if noise.minimum_detectable_effect <= target:
+        have = now.replicates if now else 1
+        return Need(target, have, f"{target:.1%} is visible with what is measured now.")
+    if now is None:
+        return Need(
+            target, None, "Its points have one process each: measure with two or more to learn it."
+        )
+    allowed = (noise.scale * target / noise.minimum_detectable_effect) ** 2
+    shared = max(0.0, noise.scale**2 - now.deviation**2 / now.replicates)
+    if shared >= allowed:
+        return Need(
+            target,
+            None,
+            "No number of processes would do: its points differ more than their processes do.",
+        )
+    count = math.ceil(now.deviation**2 / (allowed - shared))
+    if count > MOST:
+        return Need(target, None, f"It would take {count} processes for each point.")
+    return Need(target, count, f"{count} processes for each point would show {target:.1%}.")
+
+
+def _usual(spreads: Sequence[Spread]) -> Spread | None:
+    """The median spread of the points that have several processes; they are of one protocol."""
+    several = [spread for spread in spreads if spread.replicates >= 2]
+    if not several:
+        return None
+    deviation = math.sqrt(float(np.median([spread.deviation**2 for spread in several])))
+    return Spread(deviation, several[-1].replicates)

@@ -1,0 +1,53 @@
+"""What somebody should know: one finding per cause, announced once, closed when it is over.
+
+values.py     findings as they are read
+rules.py      when a change becomes a finding, which share one, and when it is over (pure)
+update.py     one look at what changed: judge, follow, open
+follow.py     what a new judgement means for the findings that exist
+opening.py    changes that nobody has been told of become findings
+question.py   gathers what is known around a change and asks for its cause
+lifecycle.py  the only module that changes a finding's state
+read.py       reads findings
+"""
+
+from service.findings.lifecycle import ACTIONS, Plan, act, plan
+from service.findings.read import (
+    count_active,
+    expected_false_since,
+    list_findings,
+    load_finding,
+    of_series,
+)
+from service.findings.update import Updated, update
+from service.findings.values import (
+    ACTIVE,
+    AffectedSeries,
+    Certainty,
+    FindingEventView,
+    FindingSummary,
+    FindingView,
+    Kind,
+    SeriesName,
+)
+
+__all__ = [
+    "ACTIONS",
+    "ACTIVE",
+    "AffectedSeries",
+    "Certainty",
+    "FindingEventView",
+    "FindingSummary",
+    "FindingView",
+    "Kind",
+    "Plan",
+    "SeriesName",
+    "Updated",
+    "act",
+    "count_active",
+    "expected_false_since",
+    "list_findings",
+    "load_finding",
+    "of_series",
+    "plan",
+    "update",
+]

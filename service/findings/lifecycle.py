@@ -1,0 +1,161 @@
+"""The only module that changes a finding: by compare-and-swap, with a record of each step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, cast
+
+from sqlalchemy import CursorResult, update
+from sqlalchemy.orm import Session
+
+from service.errors import Conflict, NotFound
+from service.findings.values import ACTIVE
+from service.models import FindingEvent, FindingRow, FindingState
+
+OURSELVES = "throughline"
+"""The actor of what nobody did by hand."""
+NO_SUCH = "There is no such finding; GET /api/v1/findings lists them."
+_CLOSED = frozenset(FindingState) - ACTIVE
+
+
+@dataclass(frozen=True, slots=True)
+class Action:
+    """Something that a person may do with a finding."""
+
+    to: FindingState
+    seen: frozenset[FindingState]
+    """States in which it makes sense."""
+    meaning: str
+
+
+ACTIONS = {
+    "acknowledge": Action(
+        FindingState.ACKNOWLEDGED, frozenset({FindingState.OPEN}), "Somebody looks after it."
+    ),
+    "resolve": Action(FindingState.RESOLVED, ACTIVE, "Its cause is gone."),
+    "expect": Action(
+        FindingState.EXPECTED, ACTIVE, "The change is wanted: the new level is the baseline."
+    ),
+    "not_reproduced": Action(
+        FindingState.NOT_REPRODUCED, ACTIVE, "It was measured again and is not there."
+    ),
+    "environment": Action(
+        FindingState.ENVIRONMENT, ACTIVE, "The environment changed, not the code."
+    ),
+    "infrastructure": Action(
+        FindingState.INFRASTRUCTURE, ACTIVE, "A node or its surroundings were at fault."
+    ),
+    "withdraw": Action(FindingState.WITHDRAWN, ACTIVE, "It was never there."),
+    "reopen": Action(FindingState.OPEN, _CLOSED, "It is back, or was closed by mistake."),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """Who looks after a finding, until when, and what there is to say; None leaves as it is."""
+
+    owner: str | None = None
+    note: str | None = None
+    due_on: date | None = None
+
+
+def act(
+    session: Session,
+    finding_id: str,
+    name: str,
+    actor: str,
+    now: datetime,
+    *,
+    detail: str = "",
+    version: int | None = None,
+) -> None:
+    """Do one of `ACTIONS`; with ``version`` only if nobody has changed the finding since.
+
+    Raises:
+        NotFound: there is no such finding.
+        Conflict: it is not in a state for that, or somebody was faster.
+    """
+    action = ACTIONS[name]
+    row = _seen(session, finding_id, version)
+    if FindingState(row.state) not in action.seen:
+        raise Conflict(f"A finding that is {row.state} cannot be changed by {name}.")
+    closed_at = None if action.to in ACTIVE else now
+    _change(session, row, {"state": action.to, "closed_at": closed_at})
+    record(session, finding_id, actor, name, detail, now)
+
+
+def plan(
+    session: Session,
+    finding_id: str,
+    wanted: Plan,
+    actor: str,
+    now: datetime,
+    *,
+    version: int | None = None,
+) -> None:
+    """Say who looks after a finding, until when, and what there is to say.
+
+    Raises:
+        NotFound: there is no such finding.
+        Conflict: somebody was faster.
+    """
+    row = _seen(session, finding_id, version)
+    values: dict[str, Any] = {
+        name: value
+        for name, value in (
+            ("owner", wanted.owner),
+            ("note", wanted.note),
+            ("due_on", wanted.due_on),
+        )
+        if value is not None and value != getattr(row, name)
+    }
+    if not values:
+        return
+    _change(session, row, values)
+    said = "; ".join(f"{name}: {value}" for name, value in values.items())
+    record(session, finding_id, actor, "plan", said, now)
+
+
+def announce(session: Session, finding_id: str, now: datetime) -> bool:
+    """Mark a finding as announced; False if it has been before: nobody is told twice."""
+    first = FindingRow.id == finding_id, FindingRow.announced_at.is_(None)
+    told = update(FindingRow).where(*first).values(announced_at=now)
+    if not cast("CursorResult[object]", session.execute(told)).rowcount:
+        return False
+    record(session, finding_id, OURSELVES, "announce", "", now)
+    return True
+
+
+def record(
+    session: Session, finding_id: str, actor: str, action: str, detail: str, now: datetime
+) -> None:
+    """Write down what was done."""
+    session.add(
+        FindingEvent(
+            finding_id=finding_id,
+            at=now,
+            actor=actor,
+            action=action,
+            detail=detail,
+        )
+    )
+    session.flush()
+
+
+def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:
+    row = session.get(FindingRow, finding_id, populate_existing=True)
+    if row is None:
+        raise NotFound(NO_SUCH)
+    if version is not None and row.version != version:
+        raise Conflict("Somebody has changed this finding since; read it again.")
+    return row
+
+
+def _change(session: Session, row: FindingRow, values: dict[str, Any]) -> None:
+    seen = FindingRow.id == row.id, FindingRow.version == row.version
+    change = update(FindingRow).where(*seen).values(values | {"version": row.version + 1})
+    changed = session.execute(change.execution_options(synchronize_session=False))
+    if not cast("CursorResult[object]", changed).rowcount:
+        raise Conflict("Somebody has changed this finding just now; read it again.")
+    session.refresh(row)

@@ -1,0 +1,132 @@
+"""When a change becomes a finding, which changes share one, and when a finding is over. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.detection.online import PATIENCE, SAME
+from service.findings.values import Candidate, Kind
+from service.levels import PlacedChange, Standing
+
+RECENT = 60
+"""Points. A change that lies further back when it is first seen (an imported history, say) is
+shown where it is and announced to nobody."""
+FALSE_SHARE = 0.2
+"""Of the findings that a day opens, at most this share is expected to be false. One look in five
+for nothing is what people bear before they stop looking."""
+RECOVERED = 0.25
+"""What is left of a change when it counts as taken back: three quarters are gone."""
+NEAR = 3
+"""Revisions by which small changes of one workload's cases may be placed apart."""
+DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
+"""Metrics that say again what throughput says; they explain findings and open none."""
+
+
+def watched(metric: str) -> bool:
+    """Whether changes of a metric become findings."""
+    return metric not in DERIVED
+
+
+def recent(standing: Standing, placed: PlacedChange) -> bool:
+    """Whether a change lies near enough to the end to be news."""
+    return standing.points - placed.change.index <= RECENT
+
+
+def stands(standing: Standing, placed: PlacedChange) -> bool:
+    """Whether a change has stood for long enough to be believed without measuring again."""
+    return standing.points - placed.change.index >= PATIENCE
+
+
+def same_change(changes: Iterable[PlacedChange], index: int, effect: float) -> PlacedChange | None:
+    """The change among ``changes`` that was known at ``index`` with this effect, if it is there.
+
+    More points may move it by a few places; they do not turn it round.
+    """
+    near = [
+        each
+        for each in changes
+        if abs(each.change.index - index) <= SAME and (each.change.effect > 0) == (effect > 0)
+    ]
+    return min(near, key=lambda each: abs(each.change.index - index), default=None)
+
+
+def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[Candidate]:
+    """The candidates that may be opened beside findings with ``doubts`` opened the same day.
+
+    The surest come first, and each is taken while the expected share of false ones among all
+    stays within ``FALSE_SHARE`` (the direct posterior approach of Newton et al., 2004).
+    """
+    taken: list[Candidate] = []
+    total = math.fsum(doubts)
+    for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
+        share = (total + candidate.doubt) / (len(doubts) + len(taken) + 1)
+        # A surer past must not carry a doubtful newcomer: it has to stand by itself too.
+        if max(share, candidate.doubt) > FALSE_SHARE:
+            break
+        total += candidate.doubt
+        taken.append(candidate)
+    return taken
+
+
+@dataclass(frozen=True, slots=True)
+class Footprint:
+    """Where and how something changed, as far as it tells causes apart."""
+
+    kind: Kind
+    comparability: Mapping[str, str]
+    rank: int
+    """Place of the first bad revision among all revisions."""
+    workloads: frozenset[str]
+
+    def one_cause(self, other: Footprint) -> bool:
+        """Whether two changes are put down to the same cause until somebody knows better."""
+        alike = (self.kind, self.comparability) == (other.kind, other.comparability)
+        apart = abs(self.rank - other.rank)
+        related = bool(self.workloads & other.workloads)
+        return alike and (apart == 0 or (related and apart <= NEAR))
+
+
+def footprint(candidate: Candidate) -> Footprint:
+    """Where and how a series changed."""
+    series = candidate.series
+    workloads = frozenset({series.case.workload})
+    return Footprint(candidate.kind, series.comparability, candidate.rank, workloads)
+
+
+def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
+    """One group per cause, each with its surest change first."""
+    found: list[list[Candidate]] = []
+    for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
+        here = footprint(candidate)
+        home = next((group for group in found if footprint(group[0]).one_cause(here)), None)
+        if home is None:
+            found.append([candidate])
+        else:
+            home.append(candidate)
+    return [tuple(group) for group in found]
+
+
+def taken_back(before: float, after: float, later: float) -> bool:
+    """Whether the level ``later`` is near enough to ``before`` to end a change to ``after``."""
+    if min(before, after, later) <= 0:
+        return abs(later - before) <= RECOVERED * abs(after - before)
+    left, moved = math.log(later / before), math.log(after / before)
+    return abs(left) <= RECOVERED * abs(moved)
+
+
+def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
+    """The later change, standing, that takes ``change`` back."""
+    later = (
+        each
+        for each in standing.changes
+        if each.change.index > change.change.index and stands(standing, each)
+    )
+    told = change.change
+    return next((e for e in later if taken_back(told.before, told.after, e.change.after)), None)
+
+
+def expected_false(doubts: Iterable[float]) -> float:
+    """How many of the findings with these doubts are expected to be false."""
+    return math.fsum(doubts)

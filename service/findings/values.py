@@ -1,0 +1,127 @@
+"""Findings as they are read: frozen values, free of the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from benchmarks.contracts import Case, Direction
+from service.attribution import Attribution
+from service.levels import PlacedChange
+from service.models import FindingState
+
+
+class Kind(StrEnum):
+    """What a finding is about."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    BAD_NODE = "bad_node"
+
+
+class Certainty(StrEnum):
+    """What a finding rests on."""
+
+    CONFIRMED = "confirmed"
+    """Both revisions were measured again, beside each other."""
+    STANDING = "standing"
+    """The history alone: the new level has stood for several points."""
+
+
+ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
+"""States that ask for somebody's attention."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """Which series, without its points."""
+
+    id: str
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change that no finding is about yet."""
+
+    series: SeriesName
+    placed: PlacedChange
+    rank: int
+    """Place of its first bad revision among all revisions."""
+    doubt: float
+    """Probability that there is no such change."""
+    certainty: Certainty = Certainty.STANDING
+
+    @property
+    def kind(self) -> Kind:
+        """Whether it is for better or worse."""
+        return Kind.IMPROVEMENT if self.placed.change.improvement else Kind.REGRESSION
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedSeries:
+    """A series that a finding is about, and how far it moved."""
+
+    series: SeriesName
+    effect: float
+    """As a share of the level before, signed as measured."""
+    effect_low: float
+    effect_high: float
+    before: float
+    after: float
+    doubt: float
+    ended: str
+    """Empty while the change stands; ``recovered`` or ``gone`` afterwards."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingEventView:
+    """Something that was done with a finding."""
+
+    at: datetime
+    actor: str
+    action: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingSummary:
+    """What a list shows of a finding."""
+
+    id: str
+    kind: Kind
+    state: FindingState
+    cause: str
+    certainty: Certainty
+    sentence: str
+    last_good: str | None
+    first_bad: str
+    first_bad_at: datetime
+    comparability: dict[str, str]
+    worker: str | None
+    owner: str
+    note: str
+    due_on: date | None
+    opened_at: datetime
+    announced_at: datetime | None
+    closed_at: datetime | None
+    version: int
+    """Say it when you change the finding: if somebody was faster, you are told."""
+    series_count: int
+    worst_effect: float | None
+    """The largest effect among its series; None for a bad node."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """A finding with all that belongs to it."""
+
+    summary: FindingSummary
+    attribution: Attribution | None
+    series: tuple[AffectedSeries, ...]
+    events: tuple[FindingEventView, ...]

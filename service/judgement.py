@@ -1,0 +1,94 @@
+"""What a series' page and the API show of its judgement, and what it takes to see more."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from service.detection.noise import Noise
+from service.detection.replicates import Need, Spread, needed
+from service.levels.standing import standing_of
+from service.levels.values import PlacedChange
+from service.results import Series, SeriesPoint
+from service.summary import half_width_factor
+
+SPREADS = 30
+"""Newest points whose processes say how processes differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseView:
+    """What the newest level's noise allows; shares of the value."""
+
+    scale: float
+    autocorrelation: float
+    minimum_detectable_effect: float | None
+    """Found four times of five once ten points have been seen; null if nobody could see any."""
+    mode_distance: float
+    drift_per_point: float
+    machine_offsets: dict[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesJudgement:
+    """Where a series' level changed, and what the series can and cannot show."""
+
+    series_id: str
+    points: int
+    judged_at: datetime | None
+    """Null if it has not been judged yet."""
+    changes: tuple[PlacedChange, ...]
+    noise: NoiseView | None
+    one_percent: Need
+    """What it takes to see a change of one per cent."""
+    warnings: tuple[str, ...]
+
+
+def judgement_of(session: Session, series: Series) -> SeriesJudgement:
+    """What is said of ``series``."""
+    standing = standing_of(session, series.id)
+    return SeriesJudgement(
+        series_id=series.id,
+        points=standing.points,
+        judged_at=standing.judged_at,
+        changes=standing.changes,
+        noise=_noise(standing.noise),
+        one_percent=needed(standing.noise, _spreads(series.points[-SPREADS:])),
+        warnings=standing.warnings,
+    )
+
+
+def _noise(noise: Noise | None) -> NoiseView | None:
+    if noise is None:
+        return None
+    effect = noise.minimum_detectable_effect
+    return NoiseView(
+        scale=noise.scale,
+        autocorrelation=noise.autocorrelation,
+        minimum_detectable_effect=None if math.isinf(effect) else effect,
+        mode_distance=noise.mode_distance,
+        drift_per_point=noise.drift_per_point,
+        machine_offsets=noise.machine_offsets,
+    )
+
+
+def _spreads(points: tuple[SeriesPoint, ...]) -> list[Spread]:
+    """What the points' intervals say of their processes: Student's interval read backwards."""
+    return [
+        Spread(
+            deviation=(point.high - point.low)
+            / 2
+            / half_width_factor(point.replicates)
+            / abs(point.value),
+            replicates=point.replicates,
+        )
+        for point in points
+        if point.interval == "replicates"
+        and point.low is not None
+        and point.high is not None
+        and point.value
+        and not point.excluded
+    ]

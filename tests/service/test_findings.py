@@ -1,0 +1,190 @@
+"""Findings: one per cause, announced once, closed when it is over."""
+
+from collections.abc import Iterator, Sequence
+from datetime import timedelta
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import long_series as long
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service import findings, levels
+from service.database import Database
+from service.errors import Conflict
+from service.findings import FindingSummary, Kind, lifecycle
+from service.models import FindingEvent, FindingRow, FindingState
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[Session]:
+    """A session on a database that has two series of one workload, without points."""
+    with database.writing() as session:
+        long.prepare(session)
+        yield session
+
+
+def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> list[float]:
+    random = np.random.default_rng(seed)
+    return [float(level * np.exp(random.normal(0, deviation))) for level in levels_]
+
+
+def arrive(
+    database_session: Session, values: Sequence[float], start: int = 0, series: str = long.SERIES
+) -> list[str]:
+    """Points come in one by one, and each is looked at; the ids of findings opened."""
+    opened: list[str] = []
+    for number, value in enumerate(values, start):
+        long.add(database_session, {number: value}, series_id=series)
+        opened += look(database_session)
+    return opened
+
+
+def look(session: Session) -> list[str]:
+    from service.findings.update import follow_and_open
+
+    due = levels.due(session)
+    for series_id, since in due.since.items():
+        levels.judge(session, series_id, since, long.START)
+    opened = follow_and_open(session, due, long.START)
+    levels.judged(session, due.notes)
+    return opened
+
+
+def only(session: Session) -> FindingSummary:
+    (finding,) = findings.list_findings(session).items
+    return finding
+
+
+def actions_of(session: Session, finding_id: str) -> list[str]:
+    return [event.action for event in findings.load_finding(session, finding_id).events]
+
+
+STEADY, DROPPED, RAISED = [100.0] * 20, [95.0] * 12, [106.0] * 12
+
+
+def test_a_drop_becomes_one_finding_that_is_announced_once(session: Session) -> None:
+    opened = arrive(session, noisy(STEADY + DROPPED))
+    finding = only(session)
+    assert opened == [finding.id]
+    assert (finding.kind, finding.state) == (Kind.REGRESSION, FindingState.OPEN)
+    assert (finding.last_good, finding.first_bad) == (long.revision_of(19), long.revision_of(20))
+    assert finding.worst_effect == pytest.approx(-0.05, abs=0.01)
+    assert actions_of(session, finding.id) == ["open", "announce"]
+    assert not lifecycle.announce(session, finding.id, long.START)
+
+
+def test_a_steady_history_opens_nothing(session: Session) -> None:
+    assert arrive(session, noisy([100.0] * 80, seed=3)) == []
+
+
+def test_a_rise_is_an_improvement(session: Session) -> None:
+    arrive(session, noisy(STEADY + RAISED))
+    assert only(session).kind is Kind.IMPROVEMENT
+
+
+def test_a_revert_closes_the_finding_and_opens_no_improvement(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED + [100.0] * 12))
+    finding = only(session)
+    assert finding.state is FindingState.RESOLVED
+    (event,) = [
+        each
+        for each in findings.load_finding(session, finding.id).events
+        if each.action == "resolve"
+    ]
+    assert event.actor == "throughline"
+    assert long.revision_of(32) in event.detail
+
+
+def test_two_series_that_fall_together_are_one_finding(session: Session) -> None:
+    both = noisy(STEADY + DROPPED), noisy(STEADY + DROPPED, seed=9)
+    for number, (one, other) in enumerate(zip(*both, strict=True)):
+        long.add(session, {number: one})
+        long.add_point(session, number, other, long.OTHER)
+        look(session)
+    finding = only(session)
+    assert finding.series_count == 2
+    assert actions_of(session, finding.id).count("announce") == 1
+
+
+def test_two_steps_far_apart_are_two_findings(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED + [90.0] * 12))
+    assert len(findings.list_findings(session).items) == 2
+
+
+def test_what_was_declared_expected_stays_closed(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    finding = only(session)
+    findings.act(session, finding.id, "expect", "ada", long.START, detail="bigger model")
+    arrive(session, noisy([95.0] * 20, seed=5), start=32)
+    assert only(session).state is FindingState.EXPECTED
+
+
+def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
+    session: Session,
+) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    finding = only(session)
+    for number in range(20, 32):
+        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
+    look(session)
+    assert only(session).state is FindingState.WITHDRAWN
+    for number in range(20, 32):
+        levels.include(session, long.result_of(number), "ada", long.START)
+    look(session)
+    assert only(session).state is FindingState.OPEN
+    assert actions_of(session, finding.id).count("announce") == 1
+
+
+def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
+    long.add(session, dict(enumerate(noisy(STEADY + DROPPED + [95.0] * 100))))
+    assert look(session) == []
+    assert len(levels.standing_of(session, long.SERIES).changes) == 1
+
+
+def test_looking_twice_opens_nothing_twice(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    place = long.placed_at(0)
+    levels.note(session, long.START, long.revision_of(0), place, long.result_of(0))
+    assert look(session) == []
+    assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
+
+
+def test_whoever_saw_an_older_version_is_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    finding = only(session)
+    findings.act(session, finding.id, "acknowledge", "ada", long.START, version=finding.version)
+    with pytest.raises(Conflict, match="changed"):
+        findings.act(session, finding.id, "expect", "bob", long.START, version=finding.version)
+    with pytest.raises(Conflict, match="acknowledged"):
+        findings.act(session, finding.id, "acknowledge", "bob", long.START)
+    findings.plan(session, finding.id, findings.Plan(owner="ada"), "bob", long.START)
+    assert only(session).owner == "ada"
+    assert actions_of(session, finding.id)[-1] == "plan"
+
+
+def test_every_action_leads_from_where_it_makes_sense_and_leaves_a_record(
+    session: Session,
+) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    finding_id = only(session).id
+    for name in findings.ACTIONS:
+        if name == "reopen":
+            continue
+        findings.act(session, finding_id, name, "ada", long.START)
+        assert only(session).state == findings.ACTIONS[name].to
+        if name != "acknowledge":
+            assert only(session).closed_at is not None
+            findings.act(session, finding_id, "reopen", "ada", long.START)
+            assert only(session).closed_at is None
+    rows = session.scalars(select(FindingEvent).where(FindingEvent.actor == "ada")).all()
+    assert len(rows) == 2 * len(findings.ACTIONS) - 3
+
+
+def test_the_expected_number_of_false_findings_is_reported(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    expected = findings.expected_false_since(session, long.START - timedelta(days=1))
+    assert 0 < expected <= 0.2
+    later: Any = findings.expected_false_since(session, long.START + timedelta(days=1))
+    assert later == 0
