@@ -98,8 +98,8 @@ class Residual:
     measured_at: datetime
     log_residual: float
     """ln(value / level) where lower is better, ln(level / value) where higher is: more than zero is
-    worse, whatever the metric. ``level`` is the one before the change in question, with the worker's
-    lasting offset taken out."""
+    worse, whatever the metric. ``level`` is the one before the change in question, with the
+    worker's lasting offset taken out."""
 
     def __post_init__(self) -> None:
         if not math.isfinite(self.log_residual):
@@ -116,7 +116,7 @@ class Question:
     that it shares with ``after``. Their order says nothing. A handful on each side is enough.
 
     Raises:
-        ValueError: the effect is not a finite number above -1, or a measurement is of another case.
+        ValueError: the effect is zero or not finite, or a measurement is of another case.
     """
 
     case: Case
@@ -141,8 +141,8 @@ class Question:
     """Of all series on comparable hardware, from ``first_bad`` on."""
 
     def __post_init__(self) -> None:
-        if not math.isfinite(self.effect) or self.effect <= -1:
-            raise ValueError("an effect is a finite share of the old level, above -1")
+        if not math.isfinite(self.effect) or self.effect == 0:
+            raise ValueError("a change has an effect: a finite share of the old level, not zero")
         if any(each.result.case != self.case for each in (*self.before, *self.after)):
             raise ValueError("a measurement of another case cannot explain this one")
 
