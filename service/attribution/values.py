@@ -1,0 +1,186 @@
+"""What attribution is asked, and what it answers: frozen values."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from benchmarks.contracts import Case, Direction, Result
+
+
+class Cause(StrEnum):
+    """What a change is put down to: who should look at it."""
+
+    NODE = "node"
+    """One machine, whatever it runs."""
+    ENVIRONMENT = "environment"
+    """Driver, library, kernel, container, setting: something but the code became another."""
+    INPUT = "input"
+    """The data pipeline: its code, its data or its storage; the step without it is as it was."""
+    CLOCKS = "clocks"
+    """Heat or power: as many cycles as before, at another clock."""
+    CODE = "code"
+    """The revision differs, and nothing else that is known."""
+    UNKNOWN = "unknown"
+
+
+class Part(StrEnum):
+    """Where evidence comes from."""
+
+    ENVIRONMENT = "environment"
+    INPUT = "input"
+    CLOCKS = "clocks"
+    COMPILE = "compile"
+    PARITY = "parity"
+    PHASES = "phases"
+    """Every other metric, phase and reading."""
+    REVISION = "revision"
+    NODE = "node"
+    FACTORS = "factors"
+
+
+class State(StrEnum):
+    """What the data say of one thing."""
+
+    CHANGED = "changed"
+    UNCHANGED = "unchanged"
+    """Shown to be the same, within a stated band; not merely not shown to differ."""
+    UNCLEAR = "unclear"
+
+
+class Strength(StrEnum):
+    """What evidence may be used for."""
+
+    STRONG = "strong"
+    """May carry a cause."""
+    WEAK = "weak"
+    """Goes along with a cause that something else carries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measurement:
+    """One counted result of the series in question, and where it came from."""
+
+    revision: str
+    worker: str
+    result: Result
+
+    @property
+    def facts(self) -> Mapping[str, str]:
+        """The environment that it was measured in."""
+        return self.result.environment.facts
+
+    @property
+    def measured_at(self) -> datetime:
+        """When it was measured."""
+        return self.result.measured_at
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """A case whose series of the same metric changed at the same point."""
+
+    case: Case
+    effect: float
+    """Change as a share of its old level, signed as the metric is: -0.02 is two per cent less."""
+
+
+@dataclass(frozen=True, slots=True)
+class Residual:
+    """How far one result of any series lay from what was expected of it."""
+
+    series: str
+    revision: str
+    worker: str
+    measured_at: datetime
+    log_residual: float
+    """ln(value / level) where lower is better, ln(level / value) where higher is: more than zero is
+    worse, whatever the metric. ``level`` is the one before the change in question, with the
+    worker's lasting offset taken out."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.log_residual):
+            raise ValueError("a residual must be a finite number")
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One change of one series, and all that is known around it.
+
+    ``before`` and ``after`` are sides of the *level*, not of the revision: a re-run of the last
+    good revision that came out at the new level belongs to ``after``, and then it clears the code;
+    one that came out at the old level belongs to ``before``, and then it clears the environment
+    that it shares with ``after``. Their order says nothing. A handful on each side is enough.
+
+    Raises:
+        ValueError: the effect is zero or not finite, or a measurement is of another case.
+    """
+
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    effect: float
+    """Change as a share of the old level, signed as the metric is (`detection.ChangePoint`)."""
+    effect_low: float | None
+    effect_high: float | None
+    last_good: str
+    """Revision of the last point of the old level."""
+    first_bad: str
+    """Revision of the first point of the new level, also where the new level is better."""
+    before: tuple[Measurement, ...]
+    after: tuple[Measurement, ...]
+    moved: tuple[Moved, ...] = ()
+    """Other cases that changed at the same point in the same metric."""
+    unmoved: tuple[Case, ...] = ()
+    """Cases that were measured on both sides of this point and did not change."""
+    residuals: tuple[Residual, ...] = ()
+    """Of all series on comparable hardware, from ``first_bad`` on."""
+
+    def __post_init__(self) -> None:
+        if not math.isfinite(self.effect) or self.effect == 0:
+            raise ValueError("a change has an effect: a finite share of the old level, not zero")
+        if any(each.result.case != self.case for each in (*self.before, *self.after)):
+            raise ValueError("a measurement of another case cannot explain this one")
+
+    @property
+    def improvement(self) -> bool:
+        """Whether the new level is better."""
+        return (self.effect > 0) == (self.direction is Direction.HIGHER)
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """One thing that was looked at, and what it says."""
+
+    part: Part
+    name: str
+    """A fact, a metric, a reading, a worker, a condition."""
+    state: State
+    strength: Strength
+    says: str
+    """Half a sentence for a person, such as ``driver 550 -> 560``."""
+    before: str | float | None = None
+    after: str | float | None = None
+    unit: str = ""
+    change: float | None = None
+    """Relative for amounts, a difference for shares and counts."""
+    low: float | None = None
+    high: float | None = None
+    """99 % interval of ``change``, from the spread between processes; None if it is not known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Attribution:
+    """What a change is put down to."""
+
+    cause: Cause
+    sentence: str
+    """For a person who has to act; each clause after the colon is what some evidence says."""
+    evidence: tuple[Evidence, ...]
+    """Strongest first within the order of causes; what was looked at and not changed is in it."""
+    not_excluded: tuple[str, ...]
+    """Other explanations that these data leave open, each one sentence."""
