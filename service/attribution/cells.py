@@ -1,0 +1,99 @@
+"""What moved, how far and since when: the sentence up to its colon."""
+
+from __future__ import annotations
+
+from service import formats
+from service.attribution import factors, wording
+from service.attribution.factors import ANY, Condition, Rule
+from service.attribution.values import Evidence, Part, Question, State, Strength
+
+
+def headline(question: Question, rule: Rule | None) -> str:
+    """``unet with compile=default (4 of 4 cells) is 3.1 % slower since r12 (last good r11)``."""
+    last = "last before" if question.improvement else "last good"
+    since = formats.revision(question.first_bad)
+    until = formats.revision(question.last_good)
+    return f"{_moved(question, rule)} since {since} ({last} {until})"
+
+
+def evidence(question: Question, rule: Rule | None) -> Evidence | None:
+    """Which cells moved together; None if no other cell is known."""
+    moved, still = factors.cells(question)
+    if len(moved) + len(still) == 1:
+        return None
+    state = State.UNCLEAR if rule is None else State.CHANGED
+    strength = Strength.WEAK if rule is None or rule.others else Strength.STRONG
+    says = (
+        f"{len(moved)} of {len(moved) + len(still)} cells moved together: {where(question, rule)}"
+    )
+    return Evidence(Part.FACTORS, _name(question, rule), state, strength, says)
+
+
+def not_told_apart(rule: Rule | None) -> tuple[str, ...]:
+    """Other conditions that cover the same cells as the rule's."""
+    if rule is None or len(rule.moved) < 2:
+        return ()
+    return tuple(
+        f"{one} and {other} cover the same cells here: they cannot be told apart."
+        for one, other in rule.alike
+    )
+
+
+def where(question: Question, rule: Rule | None) -> str:
+    """Name the cells that moved, as briefly as is true."""
+    moved, still = factors.cells(question)
+    count = len(moved) + len(still)
+    if len(moved) == 1:
+        alone = "" if count == 1 else f" (1 of {count} cells)"
+        return f"{question.case.key}{alone}"
+    if rule is None:
+        return f"{question.case.key} and {_others(len(moved) - 1)} of {count}"
+    covered = f"{_named(rule)} ({len(rule.moved)} of {len(rule.covered)} cells)"
+    return f"{covered} and {_others(len(rule.others))}" if rule.others else covered
+
+
+def _moved(question: Question, rule: Rule | None) -> str:
+    better = question.improvement
+    cells, extent = where(question, rule), _extent(question)
+    if question.metric == "throughput":
+        return f"{cells} is {extent} {'faster' if better else 'slower'}"
+    metric = wording.title(question.metric)
+    if question.unit == "s":
+        return f"{metric} of {cells} is {extent} {'longer' if question.effect > 0 else 'shorter'}"
+    return f"{metric} of {cells} is {extent} {'higher' if question.effect > 0 else 'lower'}"
+
+
+def _extent(question: Question) -> str:
+    """The effect, or from the smallest to the largest over the cells that moved together."""
+    same_way = [each for each in question.moved if each.effect * question.effect > 0]
+    others = (each.effect for each in same_way if each.case != question.case)
+    sizes = sorted((question.effect, *others), key=abs)
+    least, most = wording.size(sizes[0]), wording.size(sizes[-1])
+    return least if least == most else f"{least} to {most}"
+
+
+def _name(question: Question, rule: Rule | None) -> str:
+    return question.case.key if rule is None else _named(rule)
+
+
+def _named(rule: Rule) -> str:
+    workloads = {case.workload for case in rule.covered}
+    if not rule.conditions:
+        return workloads.pop() if len(workloads) == 1 else "every workload"
+    words = [_condition(each, rule) for each in rule.conditions if each.dimension != "workload"]
+    named = [str(each) for each in rule.conditions if each.dimension == "workload"]
+    subject = named[0] if named else workloads.pop() if len(workloads) == 1 else "every workload"
+    return f"{subject} with {' and '.join(words)}" if words else subject
+
+
+def _condition(condition: Condition, rule: Rule) -> str:
+    if condition.dimension == "preset":
+        return f"preset {condition.value}"
+    if condition.value != ANY:
+        return str(condition)
+    values = sorted({case.axes[condition.axis] for case in rule.moved})
+    return f"{condition.axis}={' or '.join(values)}"
+
+
+def _others(count: int) -> str:
+    return f"{count} other {'cell' if count == 1 else 'cells'}"

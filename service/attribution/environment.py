@@ -1,0 +1,130 @@
+"""What became another in the environment between the last good and the first bad measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from service.attribution import facts
+from service.attribution.facts import Group
+from service.attribution.values import Evidence, Measurement, Part, Question, State, Strength
+
+NONE = "none"
+"""How the absence of a variable or a package is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One fact that every measurement after the change has otherwise than every one before it."""
+
+    fact: str
+    before: tuple[str | None, ...]
+    after: tuple[str | None, ...]
+    """The values, sorted; several only where workers differ among themselves."""
+
+    @property
+    def says(self) -> str:
+        """Half a sentence: ``driver 550 -> 560``."""
+        title = facts.title(self.fact)
+        if self.fact in facts.DIGESTS:
+            return f"{title} is another"
+        return f"{title} {_written(self.before)} -> {_written(self.after)}"
+
+
+def evidence(question: Question) -> tuple[Evidence, ...]:
+    """The facts that differ, those that may carry a cause first; or that none does.
+
+    Empty if the environments of a side are not known.
+    """
+    found = differences(question.before, question.after)
+    if found:
+        return tuple(_differs(each) for each in sorted(found, key=_rank))
+    kept = _kept(question.before, question.after)
+    return (_none_differs(f"environment unchanged ({kept} facts)"),) if kept else ()
+
+
+def differences(
+    before: Sequence[Measurement], after: Sequence[Measurement]
+) -> tuple[Difference, ...]:
+    """List the telling facts that differ consistently, by name.
+
+    A fact differs consistently if each worker holds one value of it on each side, and no value
+    occurs on both sides, whoever measured.
+    """
+    names = _names(before) | _names(after)
+    found = (_difference(fact, before, after) for fact in sorted(names) if facts.telling(fact))
+    return tuple(each for each in found if each is not None)
+
+
+def _difference(
+    fact: str, before: Sequence[Measurement], after: Sequence[Measurement]
+) -> Difference | None:
+    sides = [_values(fact, side) for side in (before, after)]
+    if not all(sides) or not all(_holds_still(fact, side) for side in (before, after)):
+        return None
+    old, new = sides
+    if any(facts.same(fact, one, other) for one in old for other in new):
+        return None
+    return Difference(fact, old, new)
+
+
+def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
+    by_worker: dict[str, str | None] = {}
+    for each in side:
+        value = each.facts.get(fact)
+        if not facts.comparable(fact, value):
+            continue
+        if not facts.same(fact, by_worker.setdefault(each.worker, value), value):
+            return False
+    return True
+
+
+def _kept(before: Sequence[Measurement], after: Sequence[Measurement]) -> int:
+    """Count the telling facts that every measurement of both sides has alike."""
+    everyone = (*before, *after)
+    if not before or not after:
+        return 0
+    shared = set.intersection(*(set(each.facts) for each in everyone))
+    return sum(
+        all(facts.same(fact, everyone[0].facts[fact], each.facts[fact]) for each in everyone)
+        for fact in shared
+        if facts.telling(fact)
+    )
+
+
+def _values(fact: str, side: Iterable[Measurement]) -> tuple[str | None, ...]:
+    found = {each.facts.get(fact) for each in side}
+    return tuple(sorted((v for v in found if facts.comparable(fact, v)), key=str))
+
+
+def _names(side: Iterable[Measurement]) -> set[str]:
+    return {name for each in side for name in each.facts}
+
+
+def _rank(difference: Difference) -> tuple[bool, int, str]:
+    return weak(difference.fact), list(Group).index(facts.group(difference.fact)), difference.fact
+
+
+def weak(fact: str) -> bool:
+    """Whether a difference of ``fact`` says too little to carry a cause."""
+    return fact in facts.DIGESTS
+
+
+def _differs(difference: Difference) -> Evidence:
+    return Evidence(
+        part=Part.ENVIRONMENT,
+        name=difference.fact,
+        state=State.CHANGED,
+        strength=Strength.WEAK if weak(difference.fact) else Strength.STRONG,
+        says=difference.says,
+        before=_written(difference.before),
+        after=_written(difference.after),
+    )
+
+
+def _none_differs(says: str) -> Evidence:
+    return Evidence(Part.ENVIRONMENT, "environment", State.UNCHANGED, Strength.STRONG, says)
+
+
+def _written(values: Iterable[str | None]) -> str:
+    return " or ".join(NONE if value is None else value for value in values)
