@@ -124,6 +124,7 @@ def _findings() -> None:
         sa.Column("first_bad_at", NOW, nullable=False),
         sa.Column("comparability", sa.JSON(), nullable=False),
         sa.Column("worker", sa.String(64), nullable=True),
+        sa.Column("share", sa.Double(), nullable=True),
         sa.Column("owner", sa.String(100), nullable=False),
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("due_on", sa.Date(), nullable=True),

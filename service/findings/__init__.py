@@ -5,6 +5,8 @@ rules.py      when a change becomes a finding, which share one, and when it is o
 update.py     one look at what changed: judge, follow, open
 follow.py     what a new judgement means for the findings that exist
 opening.py    changes that nobody has been told of become findings
+nodes.py      findings about nodes that became slow
+slowdown.py   whether a node became slow in everything (pure)
 question.py   gathers what is known around a change and asks for its cause
 lifecycle.py  the only module that changes a finding's state
 read.py       reads findings

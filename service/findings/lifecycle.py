@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any, cast
@@ -12,6 +13,8 @@ from sqlalchemy.orm import Session
 from service.errors import Conflict, NotFound
 from service.findings.values import ACTIVE
 from service.models import FindingEvent, FindingRow, FindingState
+
+log = logging.getLogger(__name__)
 
 OURSELVES = "throughline"
 """The actor of what nobody did by hand."""
@@ -58,6 +61,15 @@ class Plan:
     owner: str | None = None
     note: str | None = None
     due_on: date | None = None
+
+
+def open_finding(session: Session, row: FindingRow, now: datetime) -> None:
+    """Store a new finding and tell of it, once."""
+    session.add(row)
+    session.flush()
+    record(session, row.id, OURSELVES, "open", row.sentence, now)
+    announce(session, row.id, now)
+    log.warning("finding %s: %s", row.id, row.sentence)
 
 
 def act(

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service.attribution import Attribution
+from service.attribution import Attribution, Cause
 from service.findings import lifecycle, read, rules
 from service.findings.question import explain
 from service.findings.values import Candidate, Kind
 from service.ids import new_id
 from service.levels import PlacedChange, Standing
 from service.models import FindingRow, FindingSeries, FindingState, Revision, SeriesRow
-
-log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
 _REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
@@ -54,7 +51,7 @@ def open_findings(session: Session, found: Iterable[Candidate], now: datetime) -
             opened.append(_open(session, group, now))
         else:
             _join(session, home, group, now)
-    return opened
+    return [finding for finding in opened if finding is not None]
 
 
 def _candidate(session: Session, row: SeriesRow, placed: PlacedChange) -> Candidate:
@@ -95,15 +92,13 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
     return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads)
 
 
-def _open(session: Session, group: Sequence[Candidate], now: datetime) -> str:
+def _open(session: Session, group: Sequence[Candidate], now: datetime) -> str | None:
     told = explain(session, group)
+    if told.cause is Cause.NODE and group[0].kind is Kind.REGRESSION:
+        return None  # `nodes` names the node; a regression that is none would be in the way
     row = _row(group[0], told, now)
-    session.add(row)
-    session.flush()
+    lifecycle.open_finding(session, row, now)
     _link(session, row, group)
-    lifecycle.record(session, row.id, lifecycle.OURSELVES, "open", row.sentence, now)
-    lifecycle.announce(session, row.id, now)
-    log.warning("finding %s: %s", row.id, row.sentence)
     return row.id
 
 
@@ -121,6 +116,7 @@ def _row(first: Candidate, told: Attribution, now: datetime) -> FindingRow:
         first_bad_at=first.placed.first_bad_at,
         comparability=first.series.comparability,
         worker=None,
+        share=None,
         owner="",
         note="",
         due_on=None,

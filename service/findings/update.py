@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from service import levels
 from service.database import Database, alone, now_of
 from service.findings.follow import follow
+from service.findings.nodes import watch_nodes
 from service.findings.opening import candidates, open_findings
 
 log = logging.getLogger(__name__)
@@ -61,4 +62,4 @@ def follow_and_open(session: Session, due: levels.Due, now: datetime) -> list[st
         tail = levels.load_tail(session, series_id)
         known = follow(session, standing, tail, now)
         found += candidates(session, standing, known.indexes)
-    return open_findings(session, found, now)
+    return [*watch_nodes(session, now), *open_findings(session, found, now)]

@@ -45,6 +45,8 @@ class FindingRow(Base):
     comparability: Mapped[dict[str, str]]
     worker: Mapped[str | None] = mapped_column(ForeignKey("workers.name"))
     """The node, if it is the cause."""
+    share: Mapped[float | None]
+    """How much slower than before the node is."""
     owner: Mapped[str] = mapped_column(String(100))
     note: Mapped[str] = mapped_column(Text)
     due_on: Mapped[date | None] = mapped_column(Date)

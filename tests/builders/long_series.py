@@ -20,6 +20,7 @@ from benchmarks.contracts import (
     Status,
 )
 from service import levels
+from service.database import insert_if_absent
 from service.models import (
     Attempt,
     EnvironmentRow,
@@ -50,8 +51,8 @@ def revision_of(number: int) -> str:
     return f"r{number:05d}"
 
 
-def result_of(number: int) -> str:
-    return f"{number:032x}"
+def result_of(number: int, place: int = 0) -> str:
+    return f"{place:016x}{number:016x}"
 
 
 def placed_at(number: int) -> datetime:
@@ -124,12 +125,15 @@ def add(
     values: dict[int, float],
     worker: str = "w",
     series_id: str = SERIES,
-    now: datetime = START,
+    place: int = 0,
 ) -> None:
-    """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged."""
+    """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged.
+
+    ``place`` tells apart what is measured at one revision.
+    """
     revisions, results, points = [], [], []
     for number, value in values.items():
-        at, revision, result = placed_at(number), revision_of(number), result_of(number)
+        at, revision, result = placed_at(number), revision_of(number), result_of(number, place)
         revisions.append({"name": revision, "ordered_at": at, "dated": True, "first_seen_at": at})
         results.append(
             {
@@ -139,12 +143,14 @@ def add(
                 "verdict": None, "document": document_of(value, at, series_id),
             }
         )  # fmt: skip
-        points.append(_point(number, value, worker, series_id))
-    session.execute(insert(Revision), revisions)
+        points.append(_point(number, value, worker, series_id, place))
+    for row in revisions:
+        insert_if_absent(session, Revision.__table__, row)  # type: ignore[arg-type]
     session.execute(insert(ResultRow), results)
     session.execute(insert(Point), points)
     for number in values:
-        levels.note(session, now, revision_of(number), placed_at(number), result_of(number))
+        result = result_of(number, place)
+        levels.note(session, START, revision_of(number), placed_at(number), result)
     session.flush()
 
 
@@ -152,14 +158,14 @@ def add_point(
     session: Session, number: int, value: float, series_id: str, worker: str = "w"
 ) -> None:
     """One more metric of a result that is there already."""
-    session.execute(insert(Point), [_point(number, value, worker, series_id)])
+    session.execute(insert(Point), [_point(number, value, worker, series_id, 0)])
 
 
-def _point(number: int, value: float, worker: str, series_id: str) -> dict[str, object]:
+def _point(number: int, value: float, worker: str, series_id: str, place: int) -> dict[str, object]:
     at = placed_at(number)
     return {
         "series_id": series_id, "revision_at": at, "revision": revision_of(number),
-        "measured_at": at, "result_id": result_of(number), "value": value, "low": None,
+        "measured_at": at, "result_id": result_of(number, place), "value": value, "low": None,
         "high": None, "interval": "none", "replicates": 1, "environment": "e",
         "worker": worker, "excluded": False,
     }  # fmt: skip
