@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from service.detection.noise import Noise
 
@@ -53,7 +54,7 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
             target, None, "Its points have one process each: measure with two or more to learn it."
         )
     allowed = (noise.scale * target / noise.minimum_detectable_effect) ** 2
-    shared = max(0.0, noise.scale**2 - now.deviation**2 / now.replicates)
+    shared = _shared(noise, now, len(spreads))
     if shared >= allowed:
         return Need(
             target,
@@ -62,14 +63,31 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
         )
     count = math.ceil(now.deviation**2 / (allowed - shared))
     if count > MOST:
-        return Need(target, None, f"It would take {count} processes for each point.")
-    return Need(target, count, f"{count} processes for each point would show {target:.1%}.")
+        return Need(target, None, f"It would take about {count} processes for each point.")
+    return Need(target, count, f"About {count} processes for each point would show {target:.1%}.")
+
+
+def _shared(noise: Noise, now: Spread, points: int) -> float:
+    """Variance that all processes of a point share, as far as it is more than chance.
+
+    Both variances are estimates from a few dozen points; the difference counts from two of its
+    standard errors on, or half of all quiet series would be told that nothing helps.
+    """
+    own = now.deviation**2 / now.replicates
+    error = math.sqrt(2.0 / points + 2.0 / (points * (now.replicates - 1)))
+    return max(0.0, noise.scale**2 - own * (1.0 + 2.0 * error))
 
 
 def _usual(spreads: Sequence[Spread]) -> Spread | None:
-    """The median spread of the points that have several processes; they are of one protocol."""
+    """The usual spread of the points that have several processes; they are of one protocol.
+
+    The median, so that one wild night says nothing; of few processes it lies below the mean, by
+    what the median of chi-square says.
+    """
     several = [spread for spread in spreads if spread.replicates >= 2]
     if not several:
         return None
-    deviation = math.sqrt(float(np.median([spread.deviation**2 for spread in several])))
-    return Spread(deviation, several[-1].replicates)
+    count = several[-1].replicates
+    below = float(chdtri(count - 1, 0.5)) / (count - 1)
+    middle = float(np.median([spread.deviation**2 for spread in several]))
+    return Spread(math.sqrt(middle / below), count)

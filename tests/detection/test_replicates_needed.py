@@ -1,0 +1,61 @@
+"""How many processes would make one per cent visible."""
+
+import math
+
+import numpy as np
+import pytest
+
+from service.detection.history import History
+from service.detection.judgement import detect
+from service.detection.noise import Noise
+from service.detection.replicates import Spread, needed
+
+
+def noise(scale: float, effect: float) -> Noise:
+    return Noise(scale=scale, autocorrelation=0.0, minimum_detectable_effect=effect)
+
+
+def test_more_processes_are_asked_for_as_long_as_they_average_the_noise_away() -> None:
+    # Three processes of 1.2 % each make points of 0.7 %: nothing else differs between nights.
+    told = needed(noise(0.012 / math.sqrt(3), 0.02), [Spread(0.01, 3)] * 5)
+    assert told.replicates in range(11, 14)
+
+
+def test_noise_that_all_processes_of_a_night_share_cannot_be_averaged_away() -> None:
+    told = needed(noise(0.01, 0.02), [Spread(0.001, 3)] * 5)
+    assert told.replicates is None
+    assert "No number of processes" in told.reason
+
+
+def test_what_is_visible_already_needs_nothing_more() -> None:
+    assert needed(noise(0.002, 0.006), [Spread(0.002, 3)]).replicates == 3
+
+
+def test_single_processes_do_not_say_how_processes_differ() -> None:
+    told = needed(noise(0.01, 0.02), [Spread(0.01, 1)])
+    assert (told.replicates, "two or more" in told.reason) == (None, True)
+
+
+def test_nothing_is_promised_of_a_history_that_is_too_short() -> None:
+    assert needed(None, []).replicates is None
+    assert needed(noise(0.01, math.inf), []).replicates is None
+    far = needed(noise(0.5, 0.9), [Spread(0.5 * math.sqrt(3), 3)] * 30)
+    assert far.replicates is None
+    assert "processes" in far.reason
+
+
+def test_with_as_many_processes_as_it_says_one_per_cent_is_about_visible() -> None:
+    """Both are estimates from sixty points: most of the time they agree."""
+    reached = []
+    for seed in range(8):
+        random = np.random.default_rng(seed)
+        nights = random.normal(0, 0.012, (60, 3))
+        before = detect(History.of(np.exp(nights.mean(axis=1)))).noise
+        told = needed(before, [Spread(float(np.std(night, ddof=1)), 3) for night in nights])
+        if told.replicates is not None:
+            more = random.normal(0, 0.012, (60, told.replicates)).mean(axis=1)
+            after = detect(History.of(np.exp(more))).noise
+            assert after is not None
+            reached.append(after.minimum_detectable_effect)
+    assert len(reached) >= 6
+    assert float(np.median(reached)) == pytest.approx(0.01, rel=0.2)
