@@ -1,4 +1,7 @@
-"""What a replica does unasked: end expired leases and fire schedules. Needs no leader."""
+"""What a replica does unasked: end expired leases, fire schedules, move comparisons on.
+
+Needs no leader.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import threading
 
 from sqlalchemy.orm import Session
 
-from service import queue, schedule
+from service import comparisons, queue, schedule
 from service.database import Database, now_of
 from service.queue import Terms
 
@@ -15,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """A thread that looks after the queue and the schedules every few seconds."""
+    """A thread that looks after queue, schedules and comparisons every few seconds."""
 
     def __init__(self, database: Database, terms: Terms, every_s: float) -> None:
         self._database = database
@@ -61,6 +64,7 @@ class Background:
             fired = schedule.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
+        comparisons.advance_all(self._database)
 
     def _sweep(self, session: Session) -> queue.Swept:
         return queue.sweep(session, self._terms, now_of(session))

@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from service.api import (
     catalog,
+    changes,
     comparisons,
     environments,
     health,
@@ -37,6 +38,7 @@ for _noun in (
     results,
     series,
     environments,
+    changes,
     comparisons,
     schedules,
 ):

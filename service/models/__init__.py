@@ -1,6 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.columns import NAMING, Base, UtcDateTime
+from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
 from service.models.schedules import Schedule, Slot
@@ -9,6 +10,8 @@ __all__ = [
     "NAMING",
     "Attempt",
     "Base",
+    "ComparisonRow",
+    "ComparisonState",
     "EnvironmentRow",
     "IdempotencyKey",
     "Job",
@@ -20,6 +23,7 @@ __all__ = [
     "SeriesRow",
     "Slot",
     "Submission",
+    "TryRow",
     "UtcDateTime",
     "WorkerRow",
 ]

@@ -50,6 +50,7 @@ class Base(DeclarativeBase):
         dict[str, Any]: JSON(),
         dict[str, str]: JSON(),
         list[str]: JSON(),
+        list[Any]: JSON(),
         str: String(),
     }
 
