@@ -103,7 +103,7 @@ class ServiceClient:
             "suite": suite,
             "format": form,
         }
-        return self._get("comparisons", parameters).text
+        return self._get("changes", parameters).text
 
     def workers(self) -> WorkerPage:
         """Every worker, the last seen first."""

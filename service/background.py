@@ -1,4 +1,4 @@
-"""What a replica does unasked: end expired leases, fire schedules, judge. Needs no leader."""
+"""What a replica does unasked: sweep, fire schedules, compare, judge. Needs no leader."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from service import findings, queue, schedule
+from service import comparisons, findings, queue, schedule
 from service.database import Database, now_of
 from service.queue import Terms
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class Background:
-    """Two threads: one looks after queue and schedules, the other judges, which may take long."""
+    """Two threads: one looks after queue, schedules and comparisons; judging may take longer."""
 
     def __init__(self, database: Database, terms: Terms, every_s: float) -> None:
         self._database = database
@@ -59,6 +59,7 @@ class Background:
             fired = schedule.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
+        comparisons.advance_all(self._database)
 
     def _forgive(self) -> None:
         with self._database.writing() as session:

@@ -5,14 +5,16 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import CursorResult, Table, or_, select, update
+from sqlalchemy import CursorResult, Table, exists, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import insert_if_absent
 from service.errors import UnknownChoice
 from service.levels import unjudged
-from service.models import Point, Revision
+from service.models import Point, Revision, Submission
 
+COMPARISON = "comparison:"
+"""How the source of a comparison's submissions begins."""
 ABBREVIATED = 7
 """Characters from which on the beginning of a name may stand for it: git's own rule."""
 _REVISIONS = cast(Table, Revision.__table__)
@@ -68,6 +70,16 @@ def find(session: Session, name: str) -> str:
 
 
 def latest(session: Session) -> str | None:
-    """The newest revision in the order; None before the first."""
-    newest = select(Revision.name).order_by(Revision.ordered_at.desc(), Revision.name.desc())
+    """The newest revision in the order that the history has; None before the first.
+
+    One that was only ever compared, such as a proposed change, is no part of the history.
+    """
+    for_history = exists().where(
+        Submission.revision == Revision.name, ~Submission.source.startswith(COMPARISON)
+    )
+    newest = (
+        select(Revision.name)
+        .where(for_history)
+        .order_by(Revision.ordered_at.desc(), Revision.name.desc())
+    )
     return session.scalars(newest.limit(1)).first()

@@ -23,12 +23,16 @@ class WorkerView(BaseModel):
 
 
 def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
-    """Note a worker and its labels, or note what is new about it."""
+    """Note a worker and its labels, or note what is new about it.
+
+    Its name is a label as well, so that a job may require this very worker.
+    """
     row = session.get(WorkerRow, worker.name)
     if row is None:
         row = WorkerRow(name=worker.name, first_seen_at=now)
         session.add(row)
-    row.labels, row.version, row.last_seen_at = worker.labels, worker.version, now
+    row.labels = worker.labels | {"worker": worker.name}
+    row.version, row.last_seen_at = worker.version, now
     session.flush()
     return _view(row)
 

@@ -63,9 +63,16 @@ class Child:
     """
 
     def __init__(
-        self, command: Sequence[str], environment: Mapping[str, str], folder: Path, mark: str
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        mark: str,
+        place: Path | None = None,
     ) -> None:
         """Start ``command``, with ``--events-fd N`` added, and its output in ``folder``.
+
+        It runs in ``place``, or where this process does.
 
         Raises:
             OSError: it cannot be started or watched; then nothing of it is left.
@@ -78,7 +85,8 @@ class Child:
             undo.callback(os.close, self._events)
             os.set_blocking(self._events, False)
             try:
-                self._process = self._start(command, {**environment, processes.MARK: mark}, theirs)
+                marked = {**environment, processes.MARK: mark}
+                self._process = self._start(command, marked, theirs, place)
             finally:
                 os.close(theirs)
             undo.callback(_kill, self._process)
@@ -88,7 +96,11 @@ class Child:
             undo.pop_all()
 
     def _start(
-        self, command: Sequence[str], environment: Mapping[str, str], events: int
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        events: int,
+        place: Path | None,
     ) -> subprocess.Popen[bytes]:
         with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
             return subprocess.Popen(
@@ -97,6 +109,7 @@ class Child:
                 stdout=out,
                 stderr=err,
                 env=environment,
+                cwd=place,
                 pass_fds=(events,),
                 start_new_session=True,
             )

@@ -19,6 +19,7 @@ from worker.nvml import Gauge
 from worker.outcome import Run, failure, judge
 from worker.processes import Process, Tree
 from worker.settings import Settings
+from worker.target import Target, TargetAbsent, target_of
 from worker.telemetry import Sampler, attach
 from worker.workspace import environment_in, workspace
 
@@ -74,15 +75,19 @@ class Runner:
         results: list[Result] = []
         first_c = self._temperature_c()
         try:
+            target = target_of(self._settings, spec.revision)
             with workspace() as folder:
                 while len(results) < spec.protocol.replicates:
                     if results:
                         self._cool(first_c, watch)
                     if cause := watch.cause():
                         raise Interrupted(cause)
-                    results.append(self._replicate(spec, results, folder, until_s, watch))
+                    results.append(self._replicate(spec, results, target, folder, until_s, watch))
                     if results[-1].status is not Status.OK:
                         break
+        except TargetAbsent as absent:
+            run = self._run_of(spec, results)
+            results.append(failure(run, Status.INFRA_ERROR, str(absent)))
         except OSError as error:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
             run = self._run_of(spec, results)
@@ -90,15 +95,24 @@ class Runner:
         return merge(results)
 
     def _replicate(
-        self, spec: JobSpec, results: list[Result], folder: Path, until_s: float, watch: Watch
+        self,
+        spec: JobSpec,
+        results: list[Result],
+        target: Target,
+        folder: Path,
+        until_s: float,
+        watch: Watch,
     ) -> Result:
         run = self._run_of(spec, results)
         limits = self._limits(until_s)
         mark = uuid.uuid4().hex
-        command = self._command(spec, run.replicate)
+        command = [*target.command, *self._arguments(spec, run.replicate)]
         sampler = Sampler(self._gauge, self._settings.telemetry_hz) if self._gauge else None
-        environment = environment_in(folder, self._settings)
-        with sampler or nullcontext(), Child(command, environment, folder, mark) as child:
+        environment = target.environment(environment_in(folder, self._settings))
+        with (
+            sampler or nullcontext(),
+            Child(command, environment, folder, mark, target.folder) as child,
+        ):
             self._started(child.tree, folder)
             if sampler is not None:
                 sampler.start(child.tree.leader)
@@ -132,19 +146,19 @@ class Runner:
         chosen = self._settings
         return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s)
 
-    def _command(self, spec: JobSpec, replicate: int) -> list[str]:
+    def _arguments(self, spec: JobSpec, replicate: int) -> list[str]:
         """The same replicate of every case has the same seed, so that cases stay comparable."""
         case = spec.case
-        command = [*self._settings.command, case.workload]
-        command += [f"{axis}={value}" for axis, value in sorted(case.axes.items())]
+        arguments = [case.workload]
+        arguments += [f"{axis}={value}" for axis, value in sorted(case.axes.items())]
         if case.preset != "auto":
-            command += ["--preset", case.preset]
-        command += ["--device", self._settings.device]
-        command += ["--protocol", spec.protocol.model_dump_json()]
-        command += ["--seed", str(replicate - 1)]
+            arguments += ["--preset", case.preset]
+        arguments += ["--device", self._settings.device]
+        arguments += ["--protocol", spec.protocol.model_dump_json()]
+        arguments += ["--seed", str(replicate - 1)]
         if self._settings.data_root is not None:
-            command += ["--data-root", str(self._settings.data_root.expanduser())]
-        return command
+            arguments += ["--data-root", str(self._settings.data_root.expanduser().absolute())]
+        return arguments
 
     def _temperature_c(self) -> float | None:
         return self._gauge.channels().get("temperature_c") if self._gauge else None

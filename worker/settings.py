@@ -9,12 +9,14 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from benchmarks.processors import usable_cpus
 
 Positive = Annotated[float, Field(gt=0)]
+REVISION = "{revision}"
+"""Where a revision's name goes in `Settings.worker_target`."""
 
 
 class Settings(BaseSettings):
@@ -39,6 +41,9 @@ class Settings(BaseSettings):
     """Interpreter of the child process; it needs torch, the worker does not."""
     child_command: tuple[str, ...] = ()
     """Replaces ``python -m benchmarks``."""
+    worker_target: str = ""
+    """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
+    revision runs what is installed here."""
     once: bool = False
     """End when the queue has no work."""
 
@@ -66,6 +71,13 @@ class Settings(BaseSettings):
     cool_margin_c: float = 5.0
     drain_delivery_s: Annotated[float, Field(ge=0)] = 30.0
     """How long a draining worker tries to deliver its last result; it stays spooled after that."""
+
+    @field_validator("worker_target")
+    @classmethod
+    def _names_a_folder_for_each_revision(cls, told: str) -> str:
+        if told and (told.count(REVISION) != 1 or not Path(told).is_absolute()):
+            raise ValueError("must be a whole path with {revision} in it, or empty")
+        return told
 
     @property
     def name(self) -> str:
@@ -95,7 +107,7 @@ def child_environment(settings: Settings) -> dict[str, str]:
     inherited.setdefault("OMP_NUM_THREADS", str(usable_cpus()))
     inherited.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if settings.cache_dir is not None:
-        inherited["THROUGHLINE_CACHE_DIR"] = str(settings.cache_dir.expanduser())
+        inherited["THROUGHLINE_CACHE_DIR"] = str(settings.cache_dir.expanduser().absolute())
     return inherited
 
 

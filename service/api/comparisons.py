@@ -1,51 +1,73 @@
-"""Two revisions side by side."""
+"""Two revisions measured against each other."""
 
 from __future__ import annotations
 
-from typing import Literal
-
 from fastapi import APIRouter, Response
-from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel
 
-from benchmarks.contracts import Name, Revision
-from service import markdown, report, revisions
-from service.api.dependencies import DatabaseSession
-from service.comparison import Change
+from benchmarks.contracts import Revision
+from service import comparisons
+from service.api.dependencies import (
+    Cursor,
+    DatabaseSession,
+    Id,
+    IdempotencyKey,
+    Limit,
+    Listing,
+    Now,
+)
+from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
+from service.models import ComparisonRow, ComparisonState
 
 router = APIRouter(prefix="/comparisons", tags=["comparisons"])
 
 
-class Comparison(BaseModel):
-    """What became of each case from one revision to another."""
-
-    baseline: str
-    contender: str
-    suite: str | None
-    metric: str
-    changes: list[Change]
-
-
-@router.get("", response_model=Comparison, responses={200: {"content": {"text/markdown": {}}}})
-def compare(
+@router.post("", status_code=201, responses={200: {"description": "Started before."}})
+def start(
+    request: ComparisonRequest,
+    response: Response,
     session: DatabaseSession,
-    baseline: Revision,
-    contender: Revision,
-    suite: Name | None = None,
-    metric: Name = report.METRIC,
-    format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
-) -> Comparison | Response:
-    """Compare two revisions case by case; with `suite`, every case of it has a row at least.
+    now: Now,
+    idempotency_key: IdempotencyKey = None,
+) -> ComparisonView:
+    """Measure two revisions in turn on one device until every case is decided or the budget ends.
 
-    A verdict needs intervals over two replicates or more, and missing data is `missing`. A revision
-    may be abbreviated like a commit; one that was never submitted is refused.
+    With an `Idempotency-Key` the same request may be sent again and again: it is started once, and
+    answered with 200 and the same comparison. The key with another request is refused.
     """
-    wanted = None if suite is None else report.cases_of(suite)
-    baseline, contender = (revisions.find(session, name) for name in (baseline, contender))
-    changes = report.changes_between(session, baseline, contender, metric, wanted)
-    if format == "markdown":
-        text = markdown.changes(changes, baseline, contender)
-        return PlainTextResponse(f"{text}\n", media_type="text/markdown")
-    return Comparison(
-        baseline=baseline, contender=contender, suite=suite, metric=metric, changes=changes
-    )
+    accepted = comparisons.start(session, request, now, idempotency_key)
+    if accepted.replayed:
+        response.status_code = 200
+    else:
+        comparisons.advance(session, accepted.comparison_id, now)
+    return comparisons.load_comparison(session, accepted.comparison_id, now)
+
+
+@router.get("")
+def list_comparisons(
+    session: DatabaseSession,
+    state: ComparisonState | None = None,
+    contender: Revision | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 50,
+) -> Listing[ComparisonSummary]:
+    """List comparisons, the newest first."""
+    wanted = []
+    if state is not None:
+        wanted.append(ComparisonRow.state == state)
+    if contender is not None:
+        wanted.append(ComparisonRow.contender == contender)
+    page = comparisons.list_comparisons(session, *wanted, after=cursor, limit=limit)
+    return Listing.of(page)
+
+
+@router.get("/{comparison_id}")
+def read_comparison(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
+    """Read a comparison: its decision, or what its pairs say so far."""
+    return comparisons.load_comparison(session, comparison_id, now)
+
+
+@router.post("/{comparison_id}/cancel")
+def cancel(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
+    """Stop a comparison and its jobs; one that has ended stays as it is."""
+    comparisons.cancel(session, comparison_id, now)
+    return comparisons.load_comparison(session, comparison_id, now)

@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
-from service import queue
+from service import comparisons, queue
 from service.api.dependencies import AttemptHolder, DatabaseSession, LeaseTerms, Now
 from service.api.waiting import pauses
 from service.database import get_database, now_of
@@ -90,6 +90,7 @@ def post_result(
         return answer(Fenced("The attempt was over; the result is kept and does not count."))
     if not completion.created:
         response.status_code = 200
+    comparisons.move_on_after(session, holder.job_id, now)
     return Posted(id=completion.result_id, counted=True)
 
 

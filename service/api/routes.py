@@ -4,6 +4,7 @@ from fastapi import APIRouter
 
 from service.api import (
     catalog,
+    changes,
     comparisons,
     environments,
     findings,
@@ -38,6 +39,7 @@ for _noun in (
     results,
     series,
     environments,
+    changes,
     comparisons,
     findings,
     schedules,

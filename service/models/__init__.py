@@ -1,6 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.columns import NAMING, Base, UtcDateTime
+from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
 from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
@@ -11,6 +12,8 @@ __all__ = [
     "NAMING",
     "Attempt",
     "Base",
+    "ComparisonRow",
+    "ComparisonState",
     "EnvironmentRow",
     "Exclusion",
     "FindingEvent",
@@ -29,6 +32,7 @@ __all__ = [
     "SettledWindow",
     "Slot",
     "Submission",
+    "TryRow",
     "Unjudged",
     "UtcDateTime",
     "WorkerRow",

@@ -51,6 +51,7 @@ class Base(DeclarativeBase):
         dict[str, str]: JSON(),
         list[str]: JSON(),
         list[dict[str, Any]]: JSON(),
+        list[Any]: JSON(),
         str: String(),
     }
 

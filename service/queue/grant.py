@@ -26,9 +26,16 @@ _REQUIREMENTS = cast(Table, Requirement.__table__)
 
 
 def submit(
-    session: Session, specs: Sequence[JobSpec], submission_id: str, now: datetime
+    session: Session,
+    specs: Sequence[JobSpec],
+    submission_id: str,
+    now: datetime,
+    first: int = 0,
 ) -> list[str]:
-    """Put one job per spec into the queue and give their ids, in order."""
+    """Put one job per spec into the queue and give their ids, in order.
+
+    ``first`` is the first one's place in its submission, when it has jobs already.
+    """
     jobs = [
         Job(
             id=new_id(now, position),
@@ -48,7 +55,7 @@ def submit(
             created_at=now,
             queued_at=now,
         )
-        for position, spec in enumerate(specs)
+        for position, spec in enumerate(specs, start=first)
     ]
     session.add_all(jobs)
     session.flush()

@@ -103,8 +103,8 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
         {"cron": "0 2 * * *", "suite": "smoke", "timezone": "America"},
     ),
     (422, "unknown-name", "PUT", "/schedules/s", {"cron": "0 2 * * *", "suite": "no-such"}),
-    (422, "unknown-name", "GET", "/comparisons?baseline=a&contender=b&suite=no-such", None),
-    (422, "unknown-name", "GET", "/comparisons?baseline=never&contender=seen", None),
+    (422, "unknown-name", "GET", "/changes?baseline=a&contender=b&suite=no-such", None),
+    (422, "unknown-name", "GET", "/changes?baseline=never&contender=seen", None),
 ]
 
 

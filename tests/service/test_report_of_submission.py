@@ -90,7 +90,7 @@ def test_a_comparison_says_faster_slower_and_missing(client: TestClient, hand: H
     assert told["resnet50", "bf16"]["verdict"] == "slower"
     assert told["unet", "bf16"]["verdict"] == "missing"
     assert len(changes) == 4
-    wide = client.get("/api/v1/comparisons", params={"baseline": "old", "contender": "new"}).json()
+    wide = client.get("/api/v1/changes", params={"baseline": "old", "contender": "new"}).json()
     assert {each["verdict"] for each in wide["changes"]} == {
         "faster",
         "slower",
@@ -103,7 +103,7 @@ def test_a_comparison_of_a_suite_has_a_row_for_every_case(client: TestClient) ->
     for revision in ("a", "b"):
         order(client, revision)
     query = {"baseline": "a", "contender": "b", "suite": "smoke"}
-    changes = client.get("/api/v1/comparisons", params=query).json()["changes"]
+    changes = client.get("/api/v1/changes", params=query).json()["changes"]
     assert [each["verdict"] for each in changes] == ["missing"] * 6
 
 
@@ -115,7 +115,7 @@ def test_a_revision_that_was_never_submitted_is_not_compared(
 ) -> None:
     order(client, "a")
     query = {"baseline": baseline, "contender": contender}
-    answer = client.get("/api/v1/comparisons", params=query)
+    answer = client.get("/api/v1/changes", params=query)
     assert answer.status_code == 422
     assert f"at a revision '{named}': check its name" in answer.json()["detail"]
 

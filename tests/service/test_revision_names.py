@@ -12,7 +12,7 @@ Submit = Callable[..., dict[str, Any]]
 
 
 def compared(client: TestClient, baseline: str) -> Any:
-    return client.get("/api/v1/comparisons", params={"baseline": baseline, "contender": OTHER})
+    return client.get("/api/v1/changes", params={"baseline": baseline, "contender": OTHER})
 
 
 def test_an_abbreviated_commit_is_found(client: TestClient, submit: Submit) -> None:

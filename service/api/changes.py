@@ -1,0 +1,51 @@
+"""What the history says of two revisions."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from fastapi import APIRouter, Response
+from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel
+
+from benchmarks.contracts import Name, Revision
+from service import markdown, report, revisions
+from service.api.dependencies import DatabaseSession
+from service.comparison import Change
+
+router = APIRouter(prefix="/changes", tags=["changes"])
+
+
+class Changes(BaseModel):
+    """What became of each case from one revision to another."""
+
+    baseline: str
+    contender: str
+    suite: str | None
+    metric: str
+    changes: list[Change]
+
+
+@router.get("", response_model=Changes, responses={200: {"content": {"text/markdown": {}}}})
+def compare(
+    session: DatabaseSession,
+    baseline: Revision,
+    contender: Revision,
+    suite: Name | None = None,
+    metric: Name = report.METRIC,
+    format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
+) -> Changes | Response:
+    """Compare two revisions case by case; with `suite`, every case of it has a row at least.
+
+    A verdict needs intervals over two replicates or more, and missing data is `missing`. A revision
+    may be abbreviated like a commit; one that was never submitted is refused.
+    """
+    wanted = None if suite is None else report.cases_of(suite)
+    baseline, contender = (revisions.find(session, name) for name in (baseline, contender))
+    changes = report.changes_between(session, baseline, contender, metric, wanted)
+    if format == "markdown":
+        text = markdown.changes(changes, baseline, contender)
+        return PlainTextResponse(f"{text}\n", media_type="text/markdown")
+    return Changes(
+        baseline=baseline, contender=contender, suite=suite, metric=metric, changes=changes
+    )

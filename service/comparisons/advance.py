@@ -1,0 +1,154 @@
+"""Moves comparisons on: notes what was measured, then the next round or the decision."""
+
+from __future__ import annotations
+
+import logging
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import FINAL_STATES
+from service import gate, queue
+from service.comparisons import pin, tries
+from service.comparisons.request import ComparisonRequest
+from service.database import Database, now_of
+from service.errors import NotFound
+from service.gate import Decision
+from service.models import ComparisonRow, ComparisonState, Job, TryRow
+from service.queue.swap import rows
+
+log = logging.getLogger(__name__)
+
+NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
+
+
+def advance_all(database: Database) -> list[str]:
+    """Move every running comparison on, each in a transaction of its own.
+
+    Returns the ids of those that were decided.
+    """
+    with database.reading() as session:
+        running = select(ComparisonRow.id).where(ComparisonRow.state == ComparisonState.RUNNING)
+        ids = session.scalars(running.order_by(ComparisonRow.id)).all()
+    decided = []
+    for comparison_id in ids:
+        try:
+            with database.writing() as session:
+                if advance(session, comparison_id, now_of(session)):
+                    decided.append(comparison_id)
+        except Exception:
+            # One that cannot be moved on must not hold the others up.
+            log.exception("comparison %s could not be moved on; trying again", comparison_id)
+    return decided
+
+
+def move_on_after(session: Session, job_id: str, now: datetime) -> None:
+    """Move the comparison on that a job belongs to, if any; a fault in it harms no result."""
+    wanted = select(TryRow.comparison_id).where(TryRow.job_id == job_id)
+    comparison_id = session.scalars(wanted).first()
+    if comparison_id is None:
+        return
+    try:
+        with session.begin_nested():
+            advance(session, comparison_id, now)
+    except Exception:
+        log.exception("comparison %s could not be moved on; trying again", comparison_id)
+
+
+def advance(session: Session, comparison_id: str, now: datetime) -> bool:
+    """Move one comparison on as far as it goes now; say whether this decided it.
+
+    Raises:
+        NotFound: there is no such comparison.
+    """
+    row = _load(session, comparison_id)
+    if row.state != ComparisonState.RUNNING:
+        return False
+    made = tries.of(session, comparison_id)
+    under_way = tries.take_note(session, made)
+    over = now >= row.ends_at
+    if under_way and not over:
+        return False
+    made = tries.of(session, comparison_id)
+    request = ComparisonRequest.model_validate(row.request)
+    records = tries.records(row, made)
+    found = gate.judge_all(records, request.policy, last=over)
+    unsettled = [place for place, case in enumerate(found) if not case.settled]
+    if over or not unsettled:
+        revisions = (row.baseline, row.contender)
+        decision = gate.decide(records, request.policy, revisions, last=over)
+        used = tries.used(records, made, request.policy.max_pairs)
+        told = _explained(session, row, decision.model_copy(update={"used": used}), now)
+        return _decide(session, row, told, now)
+    if row.worker is None and not _pin(session, row, request, now):
+        return False
+    if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
+        tries.submit(session, _load(session, comparison_id), made, unsettled, now)
+    return False
+
+
+def cancel(session: Session, comparison_id: str, now: datetime) -> None:
+    """Stop a comparison and its jobs; one that has ended stays as it is.
+
+    Raises:
+        NotFound: there is no such comparison.
+    """
+    row = _load(session, comparison_id)
+    ended = {"state": ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
+    if _change(session, row, **ended):
+        _cancel_jobs(session, comparison_id, now)
+
+
+def _load(session: Session, comparison_id: str) -> ComparisonRow:
+    wanted = select(ComparisonRow).where(ComparisonRow.id == comparison_id)
+    row = session.scalars(wanted.execution_options(populate_existing=True)).first()
+    if row is None:
+        raise NotFound(NONE_KNOWN)
+    return row
+
+
+def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:
+    ended = {"state": ComparisonState.DECIDED, "decided_at": now, "reason": ""}
+    if not _change(session, row, **ended, decision=decision.model_dump(mode="json")):
+        return False
+    _cancel_jobs(session, row.id, now)
+    log.info("comparison %s: %s", row.id, decision.outcome.value)
+    return True
+
+
+def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime) -> bool:
+    chosen = pin.choose(session, request, now)
+    if chosen is not None:
+        return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
+    labels = " ".join(f"{name}={value}" for name, value in sorted(request.requires.items()))
+    waits = f"Waits for a worker{f' with {labels}' if labels else ''}: none was heard of lately."
+    if row.reason != waits:
+        _change(session, row, reason=waits[:500])
+    return False
+
+
+def _explained(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> Decision:
+    """A decision that came for lack of a worker says so."""
+    if decision.outcome is not gate.Outcome.INCONCLUSIVE:
+        return decision
+    why = row.reason if row.worker is None else pin.lost(session, row.worker, now)
+    return decision.model_copy(update={"warnings": (*decision.warnings, why)}) if why else decision
+
+
+def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:
+    open_ = (
+        select(TryRow.job_id)
+        .join(Job, Job.id == TryRow.job_id)
+        .where(TryRow.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
+    )
+    for job_id in session.scalars(open_).all():
+        queue.cancel(session, job_id, now)
+
+
+def _change(
+    session: Session, row: ComparisonRow, *seen: ColumnElement[bool], **values: object
+) -> bool:
+    """Change a comparison if it still runs and is as seen; say whether it was."""
+    same = (ComparisonRow.id == row.id, ComparisonRow.state == ComparisonState.RUNNING)
+    return rows(session, update(ComparisonRow).where(*same, *seen).values(**values)) == 1

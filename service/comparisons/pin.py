@@ -1,0 +1,59 @@
+"""Chooses the worker, and so the device, that measures both sides."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from benchmarks.contracts import AttemptState
+from service.comparisons.request import ComparisonRequest
+from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
+
+LATELY = timedelta(minutes=2)
+"""A worker that lives is heard of every few seconds."""
+_HELD = (AttemptState.GRANTED, AttemptState.STARTED)
+
+
+def choose(session: Session, request: ComparisonRequest, now: datetime) -> str | None:
+    """The worker with the least to do among those that may; None if none is there."""
+    seen = select(WorkerRow.name, WorkerRow.labels).where(WorkerRow.last_seen_at > now - LATELY)
+    fit = [
+        name
+        for name, labels in session.execute(seen)
+        if request.requires.items() <= labels.items() and name not in request.avoid
+    ]
+    if not fit:
+        return None
+    running = ComparisonRow.state == ComparisonState.RUNNING
+    pinned = _counts(session, ComparisonRow.worker, running, fit)
+    busy = _counts(session, Attempt.worker, Attempt.state.in_(_HELD), fit)
+    return min(fit, key=lambda name: (pinned[name], busy[name], name))
+
+
+def _counts(
+    session: Session,
+    column: InstrumentedAttribute[str] | InstrumentedAttribute[str | None],
+    condition: ColumnElement[bool],
+    names: Sequence[str],
+) -> Counter[str]:
+    """How many rows name each of ``names`` in ``column``."""
+    found = session.scalars(select(column).where(condition, column.in_(names)))
+    return Counter(name for name in found if name is not None)
+
+
+def lost(session: Session, worker: str, now: datetime) -> str:
+    """Say so if a pinned worker is not there; empty if it is."""
+    seen = select(WorkerRow.last_seen_at).where(WorkerRow.name == worker)
+    last = session.scalars(seen).first()
+    if last is None:
+        return f"Worker {worker} has never been heard of."
+    if last <= now - LATELY:
+        return (
+            f"Worker {worker} was last heard of at {last:%H:%M} UTC; both sides are pinned to its "
+            "device, so this waits for it."
+        )
+    return ""

@@ -1,0 +1,125 @@
+"""Stores a comparison that is wanted; the first round follows when it is moved on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import select
+from sqlalchemy.exc import IntegrityError
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import JobSpec
+from service import models, revisions
+from service.comparisons.request import ComparisonRequest
+from service.errors import Invalid, KeyReused
+from service.ids import new_id
+from service.models import ComparisonRow, ComparisonState
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    """The comparison that a request made, or had made before."""
+
+    comparison_id: str
+    replayed: bool
+
+
+def start(
+    session: Session, request: ComparisonRequest, now: datetime, key: str | None = None
+) -> Accepted:
+    """Store a comparison; with ``key``, only the first time.
+
+    Raises:
+        UnknownChoice: a name that the catalog does not have.
+        Impossible: a combination that cannot run.
+        Invalid: a case stands twice.
+        KeyReused: ``key`` came with another request before.
+    """
+    specs = request.specs()
+    if len({spec.case.key for spec in specs}) < len(specs):
+        raise Invalid("A case stands twice in this comparison; name each once.")
+    before = _answered(session, request, key)
+    if before is not None:
+        return before
+    try:
+        with session.begin_nested():
+            return Accepted(_store(session, request, specs, now, key), replayed=False)
+    except IntegrityError:  # another request with the same key was faster
+        before = _answered(session, request, key)
+        if before is None:
+            raise
+        return before
+
+
+def _store(
+    session: Session,
+    request: ComparisonRequest,
+    specs: Sequence[JobSpec],
+    now: datetime,
+    key: str | None,
+) -> str:
+    comparison_id = new_id(now)
+    told = request.model_copy(update={"protocol": specs[0].protocol})
+    sides = [
+        _submission(session, comparison_id, revision, place, now)
+        for place, revision in enumerate((request.baseline, request.contender))
+    ]
+    row = ComparisonRow(
+        id=comparison_id,
+        state=ComparisonState.RUNNING,
+        baseline=request.baseline,
+        contender=request.contender,
+        source=request.source,
+        request=told.model_dump(mode="json"),
+        cases=[spec.case.model_dump(mode="json") for spec in specs],
+        baseline_submission=sides[0],
+        contender_submission=sides[1],
+        worker=request.worker,
+        rounds=0,
+        created_at=now,
+        ends_at=now + timedelta(seconds=request.budget_s),
+        reason="",
+        key=key,
+        key_digest=None if key is None else _digest(request),
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def _submission(
+    session: Session, comparison_id: str, revision: str, place: int, now: datetime
+) -> str:
+    """The submission that one side's jobs belong to, for a submission is of one revision."""
+    revisions.register(session, revision, None, now)
+    row = models.Submission(
+        id=new_id(now, place),
+        suite=None,
+        revision=revision,
+        source=f"{revisions.COMPARISON}{comparison_id}",
+        created_at=now,
+    )
+    session.add(row)
+    session.flush()
+    return row.id
+
+
+def _answered(session: Session, request: ComparisonRequest, key: str | None) -> Accepted | None:
+    if key is None:
+        return None
+    row = session.scalars(select(ComparisonRow).where(ComparisonRow.key == key)).first()
+    if row is None:
+        return None
+    if row.key_digest != _digest(request):
+        raise KeyReused("This Idempotency-Key came with another request; take a fresh key.")
+    return Accepted(row.id, replayed=True)
+
+
+def _digest(request: ComparisonRequest) -> str:
+    """Names a request by what it says; the order of the names in it says nothing."""
+    said = request.model_dump(mode="json", exclude_unset=True)
+    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

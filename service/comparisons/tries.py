@@ -1,0 +1,140 @@
+"""The jobs of a comparison: what they found, and the next ones to submit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import FINAL_STATES, Case, JobSpec, Purpose
+from service import queue, results
+from service.comparisons.request import ComparisonRequest
+from service.gate import CaseRecord, Measured, Pair, Side, Used
+from service.models import ComparisonRow, Job, TryRow
+from service.results import StoredResult
+
+
+def of(session: Session, comparison_id: str) -> list[TryRow]:
+    """Every job of a comparison, in the order of submission."""
+    wanted = select(TryRow).where(TryRow.comparison_id == comparison_id).order_by(TryRow.place)
+    return list(session.scalars(wanted.execution_options(populate_existing=True)))
+
+
+def take_note(session: Session, tries: Sequence[TryRow]) -> int:
+    """Keep what jobs that have ended found out; return how many have not ended.
+
+    What is kept is a few numbers, so that no later look has to unpack whole results again.
+    """
+    waiting = {one.job_id: one for one in tries if one.measured is None}
+    done = select(Job.id, Job.reason).where(Job.id.in_(waiting), Job.state.in_(FINAL_STATES))
+    ended = {job_id: reason for job_id, reason in session.execute(done)}  # noqa: C416
+    counted = results.counted_results(session, list(ended))
+    for job_id, reason in ended.items():
+        _keep(session, waiting[job_id], counted.get(job_id), reason)
+    session.flush()
+    return len(waiting) - len(ended)
+
+
+def _keep(session: Session, row: TryRow, stored: StoredResult | None, reason: str) -> None:
+    found = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
+    same = (TryRow.comparison_id == row.comparison_id, TryRow.place == row.place)
+    session.execute(
+        update(TryRow)
+        .where(*same, TryRow.measured.is_(None))
+        .values(
+            measured=found.model_dump(mode="json"),
+            attempt=None if stored is None else stored.attempt,
+            worker=None if stored is None else stored.worker,
+            result_id=None if stored is None else stored.id,
+        )
+    )
+
+
+def records(row: ComparisonRow, tries: Sequence[TryRow]) -> list[CaseRecord]:
+    """What each case's pairs say, in the order of the cases."""
+    found = []
+    for place, case in enumerate(row.cases):
+        own = [one for one in tries if one.case_place == place]
+        sides: dict[int, dict[str, Measured]] = {}
+        for one in own:
+            pair = sides.setdefault(one.pair, {})
+            if one.measured is not None:
+                pair[one.side] = Measured.model_validate(one.measured)
+        told = (each.case_key for pair in sides.values() for each in pair.values())
+        key = next(filter(None, told), Case.model_validate(case).key)
+        pairs = tuple(Pair(**sides[number]) for number in sorted(sides))
+        found.append(CaseRecord(case_key=key, pairs=pairs))
+    return found
+
+
+def used(
+    records_: Sequence[CaseRecord], tries: Sequence[TryRow], max_pairs: int
+) -> tuple[Used, ...]:
+    """Every attempt, and whether its pair was compared."""
+    compared = set()
+    for place, record in enumerate(records_):
+        whole = [number for number, pair in enumerate(record.pairs) if pair.whole]
+        compared |= {(place, number) for number in whole[:max_pairs]}
+    return tuple(
+        Used(
+            case_key=records_[one.case_place].case_key,
+            pair=one.pair,
+            side=Side(one.side),
+            job_id=one.job_id,
+            attempt=one.attempt,
+            worker=one.worker,
+            device=(one.measured or {}).get("device", ""),
+            result_id=one.result_id,
+            compared=(one.case_place, one.pair) in compared,
+        )
+        for one in tries
+    )
+
+
+def submit(
+    session: Session,
+    row: ComparisonRow,
+    tries: Sequence[TryRow],
+    places: Sequence[int],
+    now: datetime,
+) -> None:
+    """Queue one pair for each case in ``places``: A B, then B A, then A B again.
+
+    Turning every other pair around keeps a drift of the machine from favouring one side.
+    """
+    request = ComparisonRequest.model_validate(row.request)
+    place = len(tries)
+    for case_place in places:
+        pair = sum(one.case_place == case_place for one in tries) // 2
+        for side in (*Side,) if pair % 2 == 0 else (*Side,)[::-1]:
+            spec = _spec(row, request, case_place, side)
+            at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
+            [job_id] = queue.submit(session, [spec], at, now, first=place)
+            session.add(
+                TryRow(
+                    comparison_id=row.id,
+                    place=place,
+                    case_place=case_place,
+                    pair=pair,
+                    side=side.value,
+                    job_id=job_id,
+                )
+            )
+            place += 1
+    session.flush()
+
+
+def _spec(row: ComparisonRow, request: ComparisonRequest, case_place: int, side: Side) -> JobSpec:
+    assert request.protocol is not None
+    assert row.worker is not None
+    return JobSpec(
+        case=Case.model_validate(row.cases[case_place]),
+        revision=row.baseline if side is Side.BASELINE else row.contender,
+        protocol=request.protocol,
+        purpose=Purpose.COMPARISON,
+        requires=request.requires | {"worker": row.worker},
+        priority=request.priority,
+        timeout_s=request.timeout_s,
+    )

@@ -1,0 +1,133 @@
+"""Judges one case: its pairs under its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.contracts import Contract
+from service.gate import words
+from service.gate.measured import CaseRecord
+from service.gate.metrics import Levels, MetricFinding, findings
+from service.gate.policy import Limit, Rule, Trade
+from service.gate.sequential import Answer
+from service.gate.troubles import trouble_of
+from service.gate.words import Verdict
+
+
+class CaseFinding(Contract):
+    """What the pairs of one case say."""
+
+    case_key: str
+    verdict: Verdict
+    answer: Answer
+    """About the rule's first metric."""
+    settled: bool
+    """No further pair is needed."""
+    pairs: int
+    """Compared ones; a pair with a side that failed is none."""
+    sentence: str
+    metrics: tuple[MetricFinding, ...] = ()
+    """The first is the one that the answer is about."""
+
+
+def judge_case(
+    record: CaseRecord, rule: Rule, levels: Levels, *, last: bool = False
+) -> CaseFinding:
+    """Judge one case; ``last`` says that no pair will follow, whatever the pairs say."""
+    pairs = record.whole[: levels.max_pairs]
+    found = findings(pairs, levels, last=last)
+    answers = tuple(answer_of(found.get(limit.metric), limit) for limit in rule.limits)
+    told = trouble_of(record) or _lacking(rule, found, len(pairs), levels, last=last)
+    if told is None:
+        verdict = _verdict(rule, found, answers)
+        told = verdict, words.of_case(verdict, rule, found, record)
+    verdict, sentence = told
+    exhausted = last or len(pairs) >= levels.max_pairs
+    return CaseFinding(
+        case_key=record.case_key,
+        verdict=verdict,
+        answer=answers[0] if verdict in _ANSWERED else Answer.UNKNOWN,
+        settled=exhausted or verdict not in (Verdict.UNCLEAR, Verdict.NOT_WORSE),
+        pairs=len(pairs),
+        sentence=sentence,
+        metrics=_in_order(found, rule),
+    )
+
+
+_ANSWERED = words.GOOD | {Verdict.WORSE, Verdict.UNCLEAR}
+
+
+def _lacking(
+    rule: Rule, found: Mapping[str, MetricFinding], pairs: int, levels: Levels, *, last: bool
+) -> tuple[Verdict, str] | None:
+    """Say so where there is nothing to judge: no pair at all, or pairs without a metric."""
+    if last and not pairs:
+        return Verdict.MISSING, "No pair was measured."
+    absent = [limit.metric for limit in rule.limits if limit.metric not in found]
+    if absent and pairs >= levels.min_pairs:
+        return Verdict.MISSING, f"Not every process has a {' and a '.join(absent)} above zero."
+    return None
+
+
+def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[Answer]) -> Verdict:
+    """The verdict over all limits."""
+    if any(_beyond(limit, rule.trades, found) for limit in rule.limits):
+        return Verdict.WORSE
+    if not all(_within(limit, rule.trades, found) for limit in rule.limits):
+        return Verdict.UNCLEAR
+    if Answer.UNKNOWN in answers:
+        return Verdict.NOT_WORSE
+    changed = [
+        found[limit.metric].change
+        for limit, answer in zip(rule.limits, answers, strict=True)
+        if answer is Answer.DIFFERENT
+    ]
+    if min(changed, default=0.0) < 0:
+        return Verdict.ALLOWED
+    return Verdict.BETTER if changed else Verdict.SAME
+
+
+def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:
+    """DIFFERENT if surely changed by more than is permitted, SAME if surely by less."""
+    if found is None or not found.consistent:
+        return Answer.UNKNOWN
+    if found.strict_high < -limit.max_regression or found.strict_low > limit.max_regression:
+        return Answer.DIFFERENT
+    inside = -limit.allowed < found.low and found.high < limit.allowed
+    return Answer.SAME if inside else Answer.UNKNOWN
+
+
+def _beyond(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
+    """Surely worse than allowed, also if every trade that may still hold does."""
+    own = found.get(limit.metric)
+    may = [limit.max_regression]
+    may += [t.max_regression for t in trades if t.metric == limit.metric and not _fails(t, found)]
+    return own is not None and own.consistent and own.strict_high < -max(may)
+
+
+def _within(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
+    """Surely no worse than allowed, counting only trades that surely hold."""
+    own = found.get(limit.metric)
+    may = [limit.allowed]
+    may += [t.max_regression for t in trades if t.metric == limit.metric and _holds(t, found)]
+    return own is not None and own.consistent and own.low > -max(may)
+
+
+def _holds(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
+    other = found.get(trade.if_metric)
+    return other is not None and other.consistent and other.low >= trade.if_better
+
+
+def _fails(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
+    other = found.get(trade.if_metric)
+    return other is None or (other.consistent and other.strict_high < trade.if_better)
+
+
+def _in_order(found: Mapping[str, MetricFinding], rule: Rule) -> tuple[MetricFinding, ...]:
+    first = [limit.metric for limit in rule.limits]
+    first += [trade.if_metric for trade in rule.trades]
+    return tuple(sorted(found.values(), key=lambda one: _place(one.metric, first)))
+
+
+def _place(metric: str, first: Sequence[str]) -> int:
+    return first.index(metric) if metric in first else len(first)

@@ -1,0 +1,129 @@
+"""Joins what the cases say into the gate's decision."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from enum import StrEnum
+
+from benchmarks.contracts import Contract
+from service.gate.cases import CaseFinding, judge_case
+from service.gate.measured import CaseRecord, Measured, Side
+from service.gate.metrics import Levels
+from service.gate.policy import Policy
+from service.gate.words import GOOD, REGRESSIONS, Verdict
+
+
+class Outcome(StrEnum):
+    """What a gate says."""
+
+    PASS = "pass"  # noqa: S105 - no secret
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+class Used(Contract):
+    """One attempt that the decision rests on, or that gave it nothing."""
+
+    case_key: str
+    pair: int
+    side: Side
+    job_id: str
+    attempt: int | None
+    worker: str | None
+    device: str
+    result_id: str | None
+    compared: bool
+    """Whether its pair is one of those that were compared."""
+
+
+class Decision(Contract):
+    """The answer, what it rests on, and how often such an answer may be wrong."""
+
+    outcome: Outcome
+    sentence: str
+    cases: tuple[CaseFinding, ...]
+    warnings: tuple[str, ...] = ()
+    used: tuple[Used, ...] = ()
+    false_alarm: float
+    false_pass: float
+
+
+def judge_all(
+    records: Sequence[CaseRecord], policy: Policy, *, last: bool = False
+) -> tuple[CaseFinding, ...]:
+    """Judge every case; the permitted error is split over all of them."""
+    levels = Levels.of(policy, [record.case_key for record in records])
+    return tuple(
+        judge_case(record, policy.rule_of(record.case_key), levels, last=last) for record in records
+    )
+
+
+def decide(
+    records: Sequence[CaseRecord],
+    policy: Policy,
+    revisions: tuple[str, str],
+    *,
+    last: bool = True,
+) -> Decision:
+    """The decision as it stands; ``last`` says that no pair will follow.
+
+    ``pass`` needs every case to be surely within its limits, and one case at least: whatever is
+    missing, failed or foreign is never a pass.
+    """
+    cases = judge_all(records, policy, last=last)
+    outcome = _outcome([case.verdict for case in cases])
+    return Decision(
+        outcome=outcome,
+        sentence=_sentence(outcome, cases),
+        cases=cases,
+        warnings=_warnings(records, revisions),
+        false_alarm=policy.false_alarm,
+        false_pass=policy.false_pass,
+    )
+
+
+def _outcome(verdicts: Sequence[Verdict]) -> Outcome:
+    if any(verdict in REGRESSIONS for verdict in verdicts):
+        return Outcome.REGRESSION
+    compared = [verdict for verdict in verdicts if verdict is not Verdict.UNSUPPORTED]
+    if compared and all(verdict in GOOD for verdict in compared):
+        return Outcome.PASS
+    return Outcome.INCONCLUSIVE
+
+
+def _sentence(outcome: Outcome, cases: Sequence[CaseFinding]) -> str:
+    count = Counter(case.verdict for case in cases)
+    tally = ", ".join(
+        f"{count[one]} {one.value.replace('_', ' ')}" for one in Verdict if count[one]
+    )
+    match outcome:
+        case Outcome.PASS:
+            return f"No case got worse than allowed ({tally})."
+        case Outcome.REGRESSION:
+            worst = next(case for case in cases if case.verdict in REGRESSIONS)
+            return f"Regression ({tally}). {worst.case_key}: {worst.sentence}"
+        case Outcome.INCONCLUSIVE if cases:
+            good = GOOD | {Verdict.UNSUPPORTED}
+            open_ = next((case for case in cases if case.verdict not in good), cases[0])
+            return f"Not decided ({tally}). {open_.case_key}: {open_.sentence}"
+    return "Not decided: there is no case."
+
+
+def _warnings(records: Sequence[CaseRecord], revisions: tuple[str, str]) -> tuple[str, ...]:
+    """What a reader must know before believing the answer."""
+    if revisions[0] == revisions[1]:
+        return ("Baseline and contender are the same revision: this gate measures the noise.",)
+    told = [{each.software for each in _all(records, side)} - {""} for side in Side]
+    if told[0] and told[0] == told[1]:
+        return (
+            "Both sides ran the same installed code and software, so the revisions were not "
+            "compared: deploy each to the worker and set THROUGHLINE_WORKER_TARGET there.",
+        )
+    if not all(told) and any(record.whole for record in records):
+        return ("The results do not say which software ran: whether both sides differ is unknown.",)
+    return ()
+
+
+def _all(records: Sequence[CaseRecord], side: Side) -> list[Measured]:
+    return [each for record in records for each in record.side(side)]

@@ -1,0 +1,151 @@
+"""What one process said, as far as a gate needs it, and the pairs that processes make."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from enum import StrEnum
+
+from pydantic import Field, FiniteFloat
+
+from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status
+
+CYCLES = "cycles"
+"""SM clock cycles of a FULL step: mean step time times mean SM clock, where telemetry has one."""
+PARITY = "parity_fail"
+"""A result with this flag (or one that ends so, or with a status of this name) computed something
+else than it should, however fast."""
+
+
+class Side(StrEnum):
+    """Which of the two revisions."""
+
+    BASELINE = "baseline"
+    CONTENDER = "contender"
+
+
+class Trouble(StrEnum):
+    """Why a process gave nothing to compare."""
+
+    FAILED = "failed"
+    """It could not do the case: out of memory, a crash, an error, a hang."""
+    UNSUPPORTED = "unsupported"
+    PARITY = "parity"
+    MISSING = "missing"
+    """Nothing is known of the revision: an attempt was lost, cancelled, or the worker at fault."""
+
+
+_NOT_ITS_FAULT = (Status.INFRA_ERROR, Status.CANCELLED)
+
+
+class Metric(Contract):
+    """One metric of one process."""
+
+    value: FiniteFloat
+    unit: Line
+    direction: Direction
+
+
+class Measured(Contract):
+    """One process of one side of one case."""
+
+    trouble: Trouble | None = None
+    reason: Line = ""
+    case_key: str = ""
+    """As measured, the preset resolved; empty if nothing was."""
+    metrics: dict[str, Metric] = Field(default_factory=dict)
+    device: Line = ""
+    """UUID of the GPU, else the host's name."""
+    comparability: dict[str, str] = Field(default_factory=dict)
+    software: Line = ""
+    """Digest of the software facts: equal digests ran the same code."""
+
+    @classmethod
+    def of(cls, result: Result) -> Measured:
+        """Take what matters out of a result."""
+        facts = result.environment.facts
+        software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
+        return cls(
+            trouble=_trouble(result),
+            reason=result.reason,
+            case_key=result.case.key if result.status is Status.OK else "",
+            metrics=_metrics(result),
+            device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
+            comparability=result.environment.comparability(),
+            software=_digest(software) if software else "",
+        )
+
+    @classmethod
+    def missing(cls, reason: str) -> Measured:
+        """What is known of a job that ended without a result."""
+        return cls(trouble=Trouble.MISSING, reason=reason)
+
+
+class Pair(Contract):
+    """One process of each side, right after each other; a side is None until it has ended."""
+
+    baseline: Measured | None = None
+    contender: Measured | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether both sides have numbers."""
+        return all(side is not None and side.trouble is None for side in self.sides)
+
+    @property
+    def sides(self) -> tuple[Measured | None, Measured | None]:
+        """Baseline, contender."""
+        return self.baseline, self.contender
+
+
+class CaseRecord(Contract):
+    """All pairs of one case so far, in the order in which they were begun."""
+
+    case_key: str
+    pairs: tuple[Pair, ...] = ()
+
+    def side(self, side: Side) -> list[Measured]:
+        """What is known of one side."""
+        found = [getattr(pair, side.value) for pair in self.pairs]
+        return [each for each in found if each is not None]
+
+    @property
+    def whole(self) -> list[Pair]:
+        """The pairs that can be compared."""
+        return [pair for pair in self.pairs if pair.whole]
+
+
+def _trouble(result: Result) -> Trouble | None:
+    wrong = result.status.value == PARITY or any(
+        flag == PARITY or flag.endswith(f".{PARITY}")
+        for flag in (*result.flags, *(flag for each in result.replicates for flag in each.flags))
+    )
+    if wrong:
+        return Trouble.PARITY
+    if result.status is Status.OK:
+        return None
+    if result.status is Status.UNSUPPORTED:
+        return Trouble.UNSUPPORTED
+    return Trouble.MISSING if result.status in _NOT_ITS_FAULT else Trouble.FAILED
+
+
+def _metrics(result: Result) -> dict[str, Metric]:
+    if result.status is not Status.OK:
+        return {}
+    found = {sample.metric: _metric(sample) for sample in result.samples}
+    step, clock = found.get("step_time"), found.get("sm_clock")
+    if step is not None and clock is not None and math.isfinite(step.value * clock.value):
+        value = step.value * clock.value
+        found[CYCLES] = Metric(value=value, unit="1", direction=Direction.LOWER)
+    return found
+
+
+def _metric(sample: Sample) -> Metric:
+    # Divided first, so that huge values cannot overflow the sum.
+    value = math.fsum(each / len(sample.values) for each in sample.values)
+    return Metric(value=value, unit=sample.unit, direction=sample.direction)
+
+
+def _digest(facts: dict[str, str]) -> str:
+    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]

@@ -1,0 +1,154 @@
+"""How much two sides differ, from pairs that keep coming: an interval that may be looked at often.
+
+A pair is one fresh process of the baseline and one of the contender, right after each other on the
+same device; its difference is the log of the ratio of what they measured. Student's interval over
+the differences would be wrong too often if one stops as soon as one likes what it says. Here the
+permitted error is split over the looks (alpha spending by the union bound): the look at ``n`` pairs
+spends a share that grows with ``(n - min_pairs + 1) ** 2``, because two or three degrees of freedom
+cannot show anything at a small error anyway. Each look's interval may miss the truth with the
+probability that it spends, so all of them together miss it with at most the sum; what is told is
+their intersection, which no further pair can widen.
+
+This is exact for independent normal differences and needs no table and no simulation. Two
+processes of the same code differ symmetrically whatever their distribution, and heavy tails make
+Student's interval wider than it had to be, not narrower.
+
+A single outlier among the processes would only widen Student's interval. So from six pairs on a
+quarter of each look's error is spent on Yuen's interval, which sets the highest and the lowest
+difference aside; both hold, and so does what they have in common.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import stdtrit
+
+Values = npt.NDArray[np.float64]
+
+FLOOR = 1e-4
+"""No two processes are taken to repeat better than this (standard deviation of a pair's
+difference): three equal readings of a coarse counter prove nothing about 0.01 %."""
+TRIMMED_FROM = 6
+"""Pairs from which on the highest and the lowest may be set aside: four remain."""
+TRIMMED_SHARE = 0.25
+"""Of a look's error; what Student's interval loses is a hundredth of its width."""
+TRIMMED_TAIL = 2.0
+"""Yuen's approximation misses up to 1.7 times as often as it says (4 million normal samples each
+of 5 to 12 differences, errors from 0.01 down to 0.00003), so its error is divided by this."""
+
+
+class Answer(StrEnum):
+    """What the pairs say so far."""
+
+    DIFFERENT = "different"
+    SAME = "same"
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """The log ratio of contender to baseline, and an interval that holds over all looks."""
+
+    log_ratio: float
+    """The mean, from six pairs on without the highest and the lowest, drawn into the interval."""
+    low: float
+    high: float
+    pairs: int
+    consistent: bool = True
+    """False if the looks' intervals have nothing in common: the pairs changed as they came, and
+    ``low`` and ``high`` are the newest look's."""
+
+    @property
+    def swapped(self) -> Estimate:
+        """The same with baseline and contender exchanged."""
+        return Estimate(-self.log_ratio, -self.high, -self.low, self.pairs, self.consistent)
+
+
+def estimate(
+    differences: Sequence[float],
+    *,
+    error: float,
+    min_pairs: int = 3,
+    max_pairs: int = 12,
+    last: bool = False,
+) -> Estimate | None:
+    """The interval after these pairs; None while there are fewer than ``min_pairs``.
+
+    Args:
+        differences: log ratios of the pairs, in the order in which they were measured.
+        error: probability with which any of the looks may miss the truth, both sides together.
+        min_pairs: pairs at the first look, two at least.
+        max_pairs: pairs at the last look; further ones are ignored.
+        last: no pair will follow, for a reason other than what the pairs say (a budget that is
+            spent), so this look may spend all that is left of the error.
+
+    Raises:
+        ValueError: a difference is not finite, or the numbers of pairs or the error make no sense.
+    """
+    if not 2 <= min_pairs <= max_pairs or not 0 < error < 1:
+        raise ValueError("needs 2 <= min_pairs <= max_pairs and an error between 0 and 1")
+    values = np.asarray(differences, float)[:max_pairs]
+    if not np.isfinite(values).all():
+        raise ValueError("a difference is not a finite number")
+    if len(values) < min_pairs:
+        return None
+    shares = _shares(min_pairs, max_pairs)
+    low, high = -math.inf, math.inf
+    newest = (low, high)
+    for count in range(min_pairs, len(values) + 1):
+        spent = shares[count - min_pairs]
+        if last and count == len(values):
+            spent = math.fsum(shares[count - min_pairs :])
+        newest = _look(values[:count], error * spent)
+        low, high = max(low, newest[0]), min(high, newest[1])
+    consistent = low <= high
+    low, high = (low, high) if consistent else newest
+    return Estimate(min(max(_middle(values), low), high), low, high, len(values), consistent)
+
+
+def _shares(min_pairs: int, max_pairs: int) -> list[float]:
+    """What each look spends of the error; together 1."""
+    weights = [float(place * place) for place in range(1, max_pairs - min_pairs + 2)]
+    return [weight / math.fsum(weights) for weight in weights]
+
+
+def _middle(values: Values) -> float:
+    kept = np.sort(values)[1:-1] if len(values) >= TRIMMED_FROM else values
+    return float(kept.mean())
+
+
+def _look(values: Values, error: float) -> tuple[float, float]:
+    """One look's interval; it misses with a probability of at most ``error``."""
+    if len(values) < TRIMMED_FROM:
+        return _student(values, error)
+    low, high = _student(values, error * (1 - TRIMMED_SHARE))
+    trimmed_low, trimmed_high = _trimmed(values, error * TRIMMED_SHARE / TRIMMED_TAIL)
+    both = max(low, trimmed_low), min(high, trimmed_high)
+    return both if both[0] <= both[1] else (low, high)
+
+
+def _student(values: Values, error: float) -> tuple[float, float]:
+    count = len(values)
+    spread = max(float(values.std(ddof=1)), FLOOR) / math.sqrt(count)
+    return _around(float(values.mean()), spread, count - 1, error)
+
+
+def _trimmed(values: Values, error: float) -> tuple[float, float]:
+    """Yuen's interval (1974) with one value set aside at either end."""
+    ordered = np.sort(values)
+    count, kept = len(ordered), ordered[1:-1]
+    pulled_in = np.concatenate((kept[:1], kept, kept[-1:]))
+    deviation = max(float(pulled_in.std(ddof=1)), FLOOR)
+    spread = deviation * math.sqrt((count - 1) / (len(kept) * (len(kept) - 1)))
+    return _around(float(kept.mean()), spread, len(kept) - 1, error)
+
+
+def _around(middle: float, spread: float, freedom: int, error: float) -> tuple[float, float]:
+    half = float(stdtrit(freedom, 1 - error / 2)) * spread
+    return middle - half, middle + half

@@ -1,0 +1,74 @@
+"""Why a case cannot be compared: what failed, what is missing, what is not the same device."""
+
+from __future__ import annotations
+
+from service.gate.measured import CaseRecord, Measured, Side, Trouble
+from service.gate.words import Verdict
+
+FAILURES = 2
+"""One failure may be an accident of the machine, and its pair is measured again; two are not."""
+
+
+def trouble_of(record: CaseRecord) -> tuple[Verdict, str] | None:
+    """Why the case cannot be compared, if it cannot."""
+    before, after = record.side(Side.BASELINE), record.side(Side.CONTENDER)
+    if wrong := _first(after, Trouble.PARITY):
+        return Verdict.PARITY, _because("The contender fails parity", wrong)
+    if wrong := _first(before, Trouble.PARITY):
+        return Verdict.FAILED, _because("The baseline fails parity, so it is no reference", wrong)
+    return _unsupported(before, after) or _failed(before, after) or _foreign(before, after)
+
+
+def _unsupported(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
+    old, new = _first(before, Trouble.UNSUPPORTED), _first(after, Trouble.UNSUPPORTED)
+    if old and new:
+        return Verdict.UNSUPPORTED, _because("Neither revision supports it here", new)
+    if new and _any_good(before):
+        return Verdict.BROKEN, _because(
+            "The contender does not support what the baseline does", new
+        )
+    if old and _any_good(after):
+        return Verdict.FAILED, _because("The baseline does not support it", old)
+    return None
+
+
+def _failed(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
+    old = [each for each in before if each.trouble is not None]
+    new = [each for each in after if each.trouble is not None]
+    if max(len(old), len(new)) < FAILURES:
+        return None
+    crashed = [each for each in new if each.trouble is Trouble.FAILED]
+    if len(crashed) >= FAILURES and _any_good(before) and not old:
+        return Verdict.BROKEN, _because(
+            "The contender fails and the baseline does not", crashed[-1]
+        )
+    if any(each.trouble is not Trouble.MISSING for each in (*old, *new)):
+        which = "Both sides failed" if old and new else f"The {_name(old)} failed"
+        return Verdict.FAILED, _because(which, (old or new)[-1])
+    return Verdict.MISSING, _because(f"No result of the {_name(old)}", (old or new)[-1])
+
+
+def _foreign(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
+    good = [each for each in (*before, *after) if each.trouble is None]
+    if len({each.device for each in good}) > 1:
+        return Verdict.FOREIGN, "Not measured on one device, so there is nothing to compare."
+    if any(each.comparability != good[0].comparability for each in good):
+        return Verdict.FOREIGN, "Not measured on the same hardware and data: nothing to compare."
+    return None
+
+
+def _first(side: list[Measured], trouble: Trouble) -> Measured | None:
+    return next((each for each in side if each.trouble is trouble), None)
+
+
+def _any_good(side: list[Measured]) -> bool:
+    return any(each.trouble is None for each in side)
+
+
+def _name(old: list[Measured]) -> str:
+    return "baseline" if old else "contender"
+
+
+def _because(what: str, which: Measured) -> str:
+    reason = which.reason.rstrip()
+    return f"{what}: {reason}" if reason else f"{what}."

@@ -1,0 +1,122 @@
+"""What a gate says to people: one verdict and one sentence a case."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+
+from service import formats
+from service.gate.measured import CYCLES, CaseRecord, Side
+from service.gate.metrics import MetricFinding
+from service.gate.policy import Limit, Rule
+
+
+class Verdict(StrEnum):
+    """What came of one case."""
+
+    WORSE = "worse"
+    """Surely worse than its limits allow: a regression."""
+    BROKEN = "broken"
+    """The contender cannot do what the baseline does: a regression."""
+    PARITY = "parity"
+    """The contender computes something else: a regression, however fast."""
+    BETTER = "better"
+    SAME = "same"
+    ALLOWED = "allowed"
+    """Surely worse, and a trade allows it."""
+    NOT_WORSE = "not_worse"
+    """Surely within what is allowed; whether equal or better is open."""
+    UNSUPPORTED = "unsupported"
+    """Neither revision supports it on this device; it neither passes nor fails."""
+    UNCLEAR = "unclear"
+    MISSING = "missing"
+    FAILED = "failed"
+    """It failed on the baseline, or on both sides, or only once."""
+    FOREIGN = "foreign"
+    """The two sides were not measured on the same device and data."""
+
+
+REGRESSIONS = frozenset({Verdict.WORSE, Verdict.BROKEN, Verdict.PARITY})
+GOOD = frozenset({Verdict.BETTER, Verdict.SAME, Verdict.ALLOWED, Verdict.NOT_WORSE})
+
+TIME = ("throughput", "step_time")
+"""Metrics that the device's clock moves."""
+
+
+def of_case(
+    verdict: Verdict, rule: Rule, found: Mapping[str, MetricFinding], record: CaseRecord
+) -> str:
+    """One sentence about a case that can be compared, or may yet be."""
+    limit = _shown(verdict, rule, found)
+    own = found.get(limit.metric)
+    if own is None:
+        return _with_accidents(f"{len(record.whole)} pairs so far, too few to judge.", record)
+    sentence = f"{own.metric} {changed(own)}{_meaning(verdict, limit, own)}"
+    if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
+        sentence += _cycles(own, found.get(CYCLES), limit)
+    if verdict is Verdict.ALLOWED:
+        sentence += _bargain(rule, found)
+    return _with_accidents(f"{sentence}.", record)
+
+
+def changed(found: MetricFinding) -> str:
+    """A change with its interval, such as ``-2.1 % (-2.4 % to -1.8 %)``."""
+    low, high = formats.change(found.low), formats.change(found.high)
+    return f"{formats.change(found.change)} ({low} to {high})"
+
+
+def _shown(verdict: Verdict, rule: Rule, found: Mapping[str, MetricFinding]) -> Limit:
+    """The limit that a sentence is about: the one that is broken worst, or not clear, or first."""
+
+    def room(limit: Limit) -> float:
+        own = found.get(limit.metric)
+        return 0.0 if own is None else own.low + limit.allowed
+
+    if verdict in (Verdict.WORSE, Verdict.UNCLEAR):
+        return min(rule.limits, key=room)
+    return rule.limits[0]
+
+
+def _meaning(verdict: Verdict, limit: Limit, own: MetricFinding) -> str:
+    if not own.consistent:
+        return ", but earlier and later pairs disagree: something else changed on this machine"
+    allowed = formats.share(limit.allowed)
+    match verdict:
+        case Verdict.SAME:
+            return f", surely within {allowed}"
+        case Verdict.NOT_WORSE:
+            return f", surely no worse than {allowed}; whether it got better is open"
+        case Verdict.UNCLEAR if own.high < 0:
+            return ", likely worse, but not sure enough over all cases and looks"
+        case Verdict.UNCLEAR:
+            return f", too wide an interval for a limit of {allowed}"
+    return ""
+
+
+def _cycles(own: MetricFinding, cycles: MetricFinding | None, limit: Limit) -> str:
+    """Whether the clock or the code explains a change in time."""
+    if cycles is None:
+        return ""
+    if -limit.allowed < cycles.low and cycles.high < limit.allowed:
+        clock = "slower" if own.change < 0 else "faster"
+        return (
+            f"; in clock cycles {formats.change(cycles.change)}, "
+            f"so the device's clock was {clock}, not the code"
+        )
+    return f"; in clock cycles {changed(cycles)}"
+
+
+def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:
+    others = [found[trade.if_metric] for trade in rule.trades if trade.if_metric in found]
+    gains = [f"{other.metric} {changed(other)}" for other in others if other.low > 0]
+    return f", allowed for {' and '.join(gains)}" if gains else ""
+
+
+def _with_accidents(sentence: str, record: CaseRecord) -> str:
+    """Name the processes that failed once and were measured again."""
+    for side in Side:
+        for each in record.side(side):
+            if each.trouble is not None:
+                why = f": {each.reason.rstrip('.')}" if each.reason else ""
+                sentence += f" One process of the {side.value} gave nothing{why}."
+    return sentence

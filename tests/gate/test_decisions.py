@@ -1,0 +1,185 @@
+"""What a gate makes of its pairs: pass, regression, or neither; never a pass for lack of data."""
+
+import math
+from typing import Any
+
+import pytest
+from builders.gate_records import process, record, swapped
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.gate import (
+    Answer,
+    CaseRecord,
+    Limit,
+    Measured,
+    Outcome,
+    Pair,
+    Policy,
+    Rule,
+    Trade,
+    Trouble,
+    Verdict,
+    decide,
+    judge_all,
+)
+
+QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
+LOGS = st.lists(st.floats(-0.1, 0.1), max_size=12)
+TROUBLE = st.builds(Measured, trouble=st.sampled_from(Trouble), reason=st.just("why"))
+SIDE = st.one_of(st.none(), TROUBLE)
+
+
+def slower(by: float) -> list[float]:
+    return [each + math.log1p(-by) for each in QUIET]
+
+
+def decided(*records: CaseRecord, policy: Policy | None = None, last: bool = True) -> Any:
+    return decide(records, policy or Policy(), ("old", "new"), last=last)
+
+
+@given(LOGS)
+def test_swapping_the_sides_swaps_better_and_worse(differences: list[float]) -> None:
+    other = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
+    one = record(differences)
+    [found], [back] = judge_all([one], Policy()), judge_all([swapped(one)], Policy())
+    if found.verdict in other:
+        assert back.verdict is other[found.verdict]
+    assert (found.answer is Answer.DIFFERENT) == (back.answer is Answer.DIFFERENT)
+
+
+@given(LOGS, st.floats(1e-6, 1e6))
+def test_the_unit_of_a_metric_changes_nothing(differences: list[float], factor: float) -> None:
+    def scaled(side: Measured | None) -> Measured:
+        assert side is not None
+        return process(side.metrics["throughput"].value * factor)
+
+    one = record(differences)
+    pairs = [Pair(baseline=scaled(p.baseline), contender=scaled(p.contender)) for p in one.pairs]
+    [found] = judge_all([one], Policy())
+    [other] = judge_all([CaseRecord(case_key=one.case_key, pairs=tuple(pairs))], Policy())
+    assert (found.verdict, found.pairs) == (other.verdict, other.pairs)
+
+
+@given(LOGS, st.lists(st.tuples(SIDE, SIDE), max_size=6))
+def test_missing_data_never_passes(
+    differences: list[float], gaps: list[tuple[Measured | None, Measured | None]]
+) -> None:
+    holes = [Pair(baseline=before, contender=after) for before, after in gaps]
+    alone = decided(CaseRecord(case_key="unet:full", pairs=tuple(holes)))
+    assert alone.outcome is not Outcome.PASS
+    beside = decided(record(differences), CaseRecord(case_key="unet:full", pairs=tuple(holes)))
+    unsupported = beside.cases[1].verdict is Verdict.UNSUPPORTED
+    assert beside.outcome is not Outcome.PASS or unsupported
+
+
+@given(st.lists(st.floats(-0.1, 0.1), max_size=2))
+def test_fewer_than_three_pairs_never_decide(differences: list[float]) -> None:
+    assert decided(record(differences)).outcome is Outcome.INCONCLUSIVE
+
+
+def test_no_case_at_all_is_no_pass() -> None:
+    assert decided().outcome is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("by", "limit", "outcome"),
+    [
+        (0.0, Limit(), Outcome.PASS),
+        (0.015, Limit(), Outcome.REGRESSION),
+        (0.015, Limit(max_regression=0.02), Outcome.PASS),
+        (0.03, Limit(max_regression=0.02), Outcome.REGRESSION),
+        (0.02, Limit(max_regression=0.02), Outcome.INCONCLUSIVE),
+        (-0.05, Limit(), Outcome.PASS),
+    ],
+)
+def test_a_limit_says_how_much_slower_may_pass(by: float, limit: Limit, outcome: Outcome) -> None:
+    policy = Policy(rules=(Rule(limits=(limit,)),))
+    assert decided(record(slower(by)), policy=policy).outcome is outcome
+
+
+def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts() -> None:
+    loose = Rule(cases="unet:* *bf16*", limits=(Limit(max_regression=0.05),))
+    policy = Policy(rules=(loose, Rule(cases="unet:*")))
+    found = decided(
+        record(slower(0.03), "unet:full precision=bf16"),
+        record(slower(0.03), "unet:full"),
+        record(slower(0.03), "resnet50:full"),
+        policy=policy,
+    )
+    assert [case.verdict for case in found.cases] == [Verdict.SAME, Verdict.WORSE, Verdict.WORSE]
+
+
+def test_a_pattern_is_no_regular_expression() -> None:
+    assert Policy(rules=(Rule(cases=".*"),)).rule_of("unet:full") == Rule()
+    evil = Rule(cases="*a" * 90, limits=(Limit(margin=0.5),))
+    assert Policy(rules=(evil,)).rule_of("a" * 400 + "b") == Rule()
+
+
+TRADE = Trade(max_regression=0.03, if_metric="peak_memory", if_better=0.2)
+
+
+@pytest.mark.parametrize(
+    ("memory", "verdict"),
+    [(0.7, Verdict.ALLOWED), (0.81, Verdict.WORSE), (1.0, Verdict.WORSE)],
+)
+def test_a_trade_holds_only_where_the_other_metric_surely_gained(
+    memory: float, verdict: Verdict
+) -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    found = decided(record(slower(0.02), peak_memory=memory), policy=policy)
+    assert found.cases[0].verdict is verdict
+
+
+def test_a_trade_whose_metric_is_not_measured_does_not_hold() -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    assert decided(record(slower(0.02)), policy=policy).outcome is Outcome.REGRESSION
+
+
+def test_every_limit_of_a_rule_must_hold() -> None:
+    both = Rule(limits=(Limit(), Limit(metric="peak_memory", max_regression=0.05)))
+    policy = Policy(rules=(both,))
+    assert decided(record(QUIET, peak_memory=1.0), policy=policy).outcome is Outcome.PASS
+    assert decided(record(QUIET, peak_memory=1.1), policy=policy).outcome is Outcome.REGRESSION
+    missing = decided(record(QUIET), policy=policy)
+    assert missing.cases[0].verdict is Verdict.MISSING
+    assert "peak_memory" in missing.cases[0].sentence
+
+
+def test_a_lower_clock_is_named_as_the_cause() -> None:
+    clock = decided(record(slower(0.03), cycles=1.0)).cases[0]
+    code = decided(record(slower(0.03), cycles=1.03)).cases[0]
+    assert clock.verdict is code.verdict is Verdict.WORSE
+    assert "clock was slower, not the code" in clock.sentence
+    assert "clock was" not in code.sentence
+    assert "in clock cycles" in code.sentence
+
+
+def test_more_cases_need_stronger_evidence() -> None:
+    alone = judge_all([record(QUIET)], Policy())[0].metrics[0]
+    among = judge_all([record(QUIET, f"case{n}") for n in range(9)], Policy())[0].metrics[0]
+    assert among.strict_high > alone.strict_high
+    assert among.high == alone.high
+
+
+def test_a_value_that_is_not_above_zero_makes_no_ratio() -> None:
+    pairs = tuple(Pair(baseline=process(0.0), contender=process(1.0)) for _ in range(5))
+    found = decided(CaseRecord(case_key="unet:full", pairs=pairs))
+    assert found.cases[0].verdict is Verdict.MISSING
+
+
+def test_a_millionfold_outlier_is_no_crash_and_no_verdict() -> None:
+    found = decided(record([*QUIET[:3], math.log(1e9)]))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.model_dump_json()
+
+
+@pytest.mark.parametrize(("told", "read"), [("2%", 0.02), (" 0.5 % ", 0.005), (0.02, 0.02)])
+def test_shares_may_be_written_as_per_cent(told: Any, read: float) -> None:
+    assert Limit(max_regression=told).max_regression == pytest.approx(read)
+
+
+@pytest.mark.parametrize("told", ["2", "-1%", "100%", "x%", "nan%", 1.5, -0.1])
+def test_what_is_no_share_is_refused(told: Any) -> None:
+    with pytest.raises(ValueError, match="max_regression"):
+        Limit(max_regression=told)

@@ -1,0 +1,75 @@
+"""Comparisons with several replicas and over restarts: each round is submitted once."""
+
+import threading
+from collections.abc import Iterator
+from datetime import timedelta
+
+import pytest
+from sqlalchemy import func, select
+
+from benchmarks.contracts import Case, Worker
+from service import comparisons, workers
+from service.comparisons import ComparisonRequest
+from service.database import Database, now_of
+from service.models import ComparisonRow, Job, TryRow
+
+REQUEST = ComparisonRequest(baseline="a", contender="b", case=Case(workload="unet"))
+
+
+@pytest.fixture
+def other(database_url: str) -> Iterator[Database]:
+    """Another replica's connections to the same database."""
+    found = Database(database_url)
+    yield found
+    found.close()
+
+
+def begin(database: Database) -> str:
+    with database.writing() as session:
+        now = now_of(session)
+        workers.introduce(session, Worker(name="w1"), now)
+        return comparisons.start(session, REQUEST, now).comparison_id
+
+
+def test_a_round_is_submitted_once_however_many_replicas_look(
+    database: Database, other: Database
+) -> None:
+    comparison_id = begin(database)
+    gate = threading.Barrier(6)
+    errors: list[Exception] = []
+
+    def look(replica: Database) -> None:
+        gate.wait()
+        try:
+            comparisons.advance_all(replica)
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=look, args=(replica,)) for replica in (database, other) * 3]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    with database.reading() as session:
+        assert session.scalar(select(func.count()).select_from(TryRow)) == 2
+        assert session.scalar(select(func.count()).select_from(Job)) == 2
+        assert session.get_one(ComparisonRow, comparison_id).rounds == 1
+
+
+def test_a_comparison_is_decided_once_and_by_one(database: Database, other: Database) -> None:
+    comparison_id = begin(database)
+    later = timedelta(days=1)
+    with database.writing() as session:
+        assert comparisons.advance(session, comparison_id, now_of(session) + later)
+    with other.writing() as session:
+        assert not comparisons.advance(session, comparison_id, now_of(session) + later)
+
+
+def test_one_that_cannot_be_moved_on_holds_no_other_up(database: Database) -> None:
+    broken, whole = begin(database), begin(database)
+    with database.writing() as session:
+        session.get_one(ComparisonRow, broken).request = {"written by": "another version"}
+    comparisons.advance_all(database)
+    with database.reading() as session:
+        assert session.get_one(ComparisonRow, whole).rounds == 1

@@ -1,0 +1,271 @@
+"""Comparisons: two revisions in turn on one worker until a decision stands, on both databases."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from builders.gate_hand import CASE, GateHand, asked, measured, steady
+from builders.service_hand import Hand
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from benchmarks.contracts import Lease, Result, Status
+from service.database import now_of
+from service.models import ComparisonRow, WorkerRow
+
+
+@pytest.fixture
+def gate(client: TestClient, hand: Hand) -> GateHand:
+    return GateHand(client, hand)
+
+
+def spend_budget(client: TestClient) -> None:
+    """Let the budget of every comparison be spent."""
+    with client.app.state.database.writing() as session:  # type: ignore[attr-defined]
+        session.execute(update(ComparisonRow).values(ends_at=now_of(session)))
+
+
+def verdicts(told: dict[str, Any]) -> list[str]:
+    return [case["verdict"] for case in told["decision"]["cases"]]
+
+
+def test_equal_revisions_pass_and_a_slower_one_does_not(gate: GateHand) -> None:
+    same = gate.start()
+    gate.measure(steady())
+    told = gate.read(same["id"])
+    assert (told["state"], told["outcome"], verdicts(told)) == ("decided", "pass", ["same"])
+    slower = gate.start()
+    gate.measure(steady(0.95))
+    told = gate.read(slower["id"])
+    assert (told["state"], told["outcome"], verdicts(told)) == ("decided", "regression", ["worse"])
+    assert told["decision"]["cases"][0]["answer"] == "different"
+    assert told["decision"] == told["so_far"]
+
+
+def test_both_sides_are_measured_in_turn_on_one_worker_in_one_process_each(gate: GateHand) -> None:
+    other = Hand(gate.client, "w2")
+    other.introduce(device="cpu")
+    told = gate.start(cases=[CASE, {"workload": "unet"}], requires={"device": "cpu"})
+    assert told["worker"] == "w1"
+    assert other.claim() is None
+    gate.measure(steady())
+    order = [(lease.spec.case.workload, lease.spec.revision) for lease in gate.seen[:8]]
+    assert order == [
+        *(("resnet50", "old"), ("resnet50", "new"), ("unet", "old"), ("unet", "new")),
+        *(("resnet50", "new"), ("resnet50", "old"), ("unet", "new"), ("unet", "old")),
+    ]
+    assert {lease.spec.protocol.replicates for lease in gate.seen} == {1}
+
+
+def test_the_attempts_used_are_named(gate: GateHand) -> None:
+    told = gate.start()
+    jobs = gate.measure(steady())
+    used = gate.read(told["id"])["decision"]["used"]
+    assert len(used) == jobs
+    assert {(one["attempt"], one["worker"], one["device"]) for one in used} == {(1, "w1", "GPU-1")}
+    assert [one["side"] for one in used[:4]] == ["baseline", "contender", "contender", "baseline"]
+    assert all(one["compared"] and one["result_id"] for one in used)
+
+
+def test_what_is_compared_makes_no_point_in_any_history(gate: GateHand) -> None:
+    gate.start()
+    gate.measure(steady())
+    assert gate.client.get("/api/v1/series").json()["items"] == []
+
+
+def test_a_case_that_is_decided_is_not_measured_further(gate: GateHand) -> None:
+    def script(lease: Lease) -> Result:
+        loud = lease.spec.case.workload == "unet"
+        return (noisy if loud else quiet)(lease)
+
+    quiet, noisy = steady(noise=0.0001), steady(noise=0.1)
+    told = gate.start(cases=[CASE, {"workload": "unet"}])
+    gate.measure(script)
+    told = gate.read(told["id"])
+    few, most = (case["pairs"] for case in told["decision"]["cases"])
+    assert few < 6
+    assert most == 12
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["same", "unclear"])
+
+
+def test_nothing_measured_when_the_budget_ends_is_no_pass(gate: GateHand) -> None:
+    told = gate.start()
+    spend_budget(gate.client)
+    assert gate.look() == [told["id"]]
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["missing"])
+    assert gate.worker.claim() is None, "its jobs are cancelled"
+
+
+def test_a_job_that_runs_when_the_budget_ends_is_stopped(gate: GateHand) -> None:
+    gate.start()
+    lease = gate.worker.must_claim()
+    gate.worker.start(lease)
+    spend_budget(gate.client)
+    gate.look()
+    assert gate.worker.beat(lease).json()["cancel"] is True
+
+
+def test_a_worker_that_disappears_ends_in_a_sentence_that_names_it(gate: GateHand) -> None:
+    told = gate.start()
+    with gate.client.app.state.database.writing() as session:  # type: ignore[attr-defined]
+        long_ago = now_of(session) - timedelta(hours=1)
+        session.execute(update(WorkerRow).values(last_seen_at=long_ago))
+    assert "Worker w1 was last heard of" in gate.read(told["id"])["note"]
+    spend_budget(gate.client)
+    gate.look()
+    told = gate.read(told["id"])
+    assert told["outcome"] == "inconclusive"
+    assert any("Worker w1 was last heard of" in one for one in told["decision"]["warnings"])
+
+
+def test_it_waits_for_a_worker_that_may_and_avoids_those_that_may_not(gate: GateHand) -> None:
+    told = gate.start(avoid=["w1"])
+    assert told["worker"] is None
+    assert "Waits for a worker" in told["note"]
+    other = Hand(gate.client, "w2")
+    other.introduce(device="cpu")
+    gate.look()
+    assert gate.read(told["id"])["worker"] == "w2"
+    assert gate.start(worker="w9")["worker"] == "w9"
+
+
+def failing(side: str, times: int, **how: Any) -> Any:
+    good, left = steady(), [times]
+
+    def script(lease: Lease) -> Result:
+        if lease.spec.revision == side and left[0]:
+            left[0] -= 1
+            return measured(lease, 0.0, **how)
+        return good(lease)
+
+    return script
+
+
+OOM = {"status": Status.OOM, "reason": "The batch does not fit."}
+
+
+@pytest.mark.parametrize(
+    ("side", "times", "how", "outcome", "verdict"),
+    [
+        ("new", 99, OOM, "regression", "broken"),
+        ("new", 1, OOM, "pass", "same"),
+        ("old", 99, OOM, "inconclusive", "failed"),
+        ("new", 99, {"status": Status.INFRA_ERROR, "reason": "Disk."}, "inconclusive", "missing"),
+        ("new", 99, {"status": Status.UNSUPPORTED, "reason": "No."}, "regression", "broken"),
+        ("old", 99, {"status": Status.UNSUPPORTED, "reason": "No."}, "inconclusive", "failed"),
+    ],
+)
+def test_a_side_that_fails_never_passes(
+    gate: GateHand, side: str, times: int, how: Any, outcome: str, verdict: str
+) -> None:
+    told = gate.start()
+    gate.measure(failing(side, times, **how))
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == (outcome, [verdict])
+    assert how["reason"].rstrip(".") in told["decision"]["cases"][0]["sentence"]
+
+
+def test_what_no_revision_supports_neither_passes_nor_fails(gate: GateHand) -> None:
+    def script(lease: Lease) -> Result:
+        if lease.spec.case.workload == "unet":
+            return measured(lease, 0.0, status=Status.UNSUPPORTED, reason="Not on this device.")
+        return good(lease)
+
+    good = steady()
+    told = gate.start(cases=[CASE, {"workload": "unet"}])
+    gate.measure(script)
+    assert gate.read(told["id"])["outcome"] == "pass"
+    told = gate.start(case={"workload": "unet"})
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["unsupported"])
+
+
+def test_a_case_that_fails_parity_fails_the_gate_however_fast(gate: GateHand) -> None:
+    def script(lease: Lease) -> Result:
+        flags = ("parity_fail",) if lease.spec.revision == "new" else ()
+        return measured(lease, 200.0, flags=flags)
+
+    told = gate.start()
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("regression", ["parity"])
+
+
+@pytest.mark.parametrize("fact", ["hw.gpu.uuid", "hw.gpu.name", "sw.data"])
+def test_sides_of_two_devices_or_data_are_never_compared(gate: GateHand, fact: str) -> None:
+    told = gate.start()
+    gate.measure(lambda lease: measured(lease, 100.0, facts={fact: lease.spec.revision}))
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["foreign"])
+
+
+def test_two_revisions_that_ran_the_same_code_are_said_to_have(gate: GateHand) -> None:
+    told = gate.start()
+    gate.measure(steady(facts={"sw.benchmarks": "one"}))
+    [warning] = gate.read(told["id"])["decision"]["warnings"]
+    assert "same installed code" in warning
+    assert "THROUGHLINE_WORKER_TARGET" in warning
+
+
+def test_a_policy_lets_speed_be_traded_for_memory(gate: GateHand) -> None:
+    trade = {"max_regression": "2%", "if_metric": "peak_memory", "if_better": "20%"}
+    rule = {"cases": "resnet50:*", "trades": [trade]}
+    outcomes = {}
+    for memory_b in (0.75e9, 0.9e9):
+        told = gate.start(policy={"rules": [rule]})
+        good = steady(0.985)
+
+        def script(lease: Lease, good: Any = good, memory_b: float = memory_b) -> Result:
+            level = good(lease).samples[0].values[0]
+            return measured(lease, level, memory_b if lease.spec.revision == "new" else 1e9)
+
+        gate.measure(script)
+        outcomes[memory_b] = (gate.read(told["id"])["outcome"], verdicts(gate.read(told["id"])))
+    assert outcomes == {0.75e9: ("pass", ["allowed"]), 0.9e9: ("regression", ["worse"])}
+
+
+def test_a_comparison_that_is_cancelled_stays_so(gate: GateHand) -> None:
+    told = gate.start()
+    answer = gate.client.post(f"/api/v1/comparisons/{told['id']}/cancel")
+    assert answer.json()["state"] == "cancelled"
+    assert gate.worker.claim() is None
+    assert gate.look() == []
+    assert gate.read(told["id"])["decision"] is None
+
+
+def test_the_same_key_starts_one_comparison(gate: GateHand) -> None:
+    headers = {"Idempotency-Key": "ci-1"}
+    answers = [
+        gate.client.post("/api/v1/comparisons", json=asked(), headers=headers) for _ in range(2)
+    ]
+    assert [answer.status_code for answer in answers] == [201, 200]
+    assert answers[0].json()["id"] == answers[1].json()["id"]
+    other = gate.client.post("/api/v1/comparisons", json=asked(budget_s=60), headers=headers)
+    assert (other.status_code, other.json()["type"]) == (422, "idempotency-key-reused")
+    assert len(gate.client.get("/api/v1/comparisons").json()["items"]) == 1
+
+
+def test_a_request_that_makes_no_sense_is_refused(gate: GateHand) -> None:
+    against_itself = {"max_regression": 0.1, "if_metric": "throughput", "if_better": 0.1}
+    for more in (
+        {"suite": "no-such"},
+        {"cases": [CASE, CASE]},
+        {"cases": []},
+        {"budget_s": 0},
+        {"policy": {"rule": []}},
+        {"policy": {"rules": [{"limits": []}]}},
+        {"policy": {"rules": [{"limits": [{"metric": "throughput"}] * 2}]}},
+        {"policy": {"rules": [{"limits": [{"max_regression": "a lot"}]}]}},
+        {"policy": {"rules": [{"trades": [against_itself]}]}},
+        {"policy": {"min_pairs": 9, "max_pairs": 4}},
+    ):
+        answer = gate.client.post("/api/v1/comparisons", json=asked(**more))
+        assert answer.status_code == 422, (more, answer.text)
+    assert gate.client.get("/api/v1/comparisons").json()["items"] == []
+
+
+def test_one_that_does_not_exist_is_not_found(gate: GateHand) -> None:
+    assert gate.client.get("/api/v1/comparisons/none").status_code == 404
+    assert gate.client.post("/api/v1/comparisons/none/cancel").status_code == 404

@@ -1,0 +1,108 @@
+"""Each revision runs in its own checkout, if the worker has a folder for them."""
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from benchmarks.contracts import Status
+from worker.runner import Runner
+from worker.settings import Settings
+from worker.target import TargetAbsent, target_of
+
+SCRIPT = Path(__file__).with_name("scripted_child.py")
+TELLS = """
+import json, os, pathlib, sys
+folder = pathlib.Path(sys.argv[sys.argv.index("--data-root") + 1])
+told = {"cwd": os.getcwd(), "python": sys.executable, "path": os.environ.get("PYTHONPATH")}
+(folder / "told.json").write_text(json.dumps(told))
+"""
+
+
+@pytest.fixture
+def checkouts(tmp_path: Path) -> Path:
+    folder = tmp_path / "checkouts"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def deploy(checkouts):
+    """Put a revision there, whose own ``python -m benchmarks`` says how it was run."""
+
+    def put(revision: str, *, own_python: bool = False) -> Path:
+        package = checkouts / revision / "benchmarks"
+        package.mkdir(parents=True)
+        (package / "__init__.py").touch()
+        child = SCRIPT.read_text().replace("def main():", f"{TELLS}\n\ndef main():")
+        (package / "__main__.py").write_text(child)
+        if own_python:
+            python = checkouts / revision / ".venv" / "bin" / "python"
+            python.parent.mkdir(parents=True)
+            python.symlink_to(sys.executable)
+        return checkouts / revision
+
+    return put
+
+
+@pytest.fixture
+def chosen(settings, checkouts, monkeypatch):
+    monkeypatch.setenv("PYTHONPATH", "/somewhere/else")
+    return settings.model_copy(
+        update={"child_command": (), "worker_target": f"{checkouts}/{{revision}}"}
+    )
+
+
+@pytest.fixture
+def run(chosen, job, onlooker, notes):
+    def measure(revision: str):
+        result = Runner(chosen).run(job("ok", revision=revision), onlooker)
+        told = notes / "told.json"
+        return result, json.loads(told.read_text()) if told.exists() else None
+
+    return measure
+
+
+def test_a_revision_runs_its_own_code_in_its_own_folder(run, deploy):
+    folder = deploy("feature/x")
+    result, told = run("feature/x")
+    assert result.status is Status.OK, result.reason
+    assert told["cwd"] == str(folder)
+    assert told["path"].split(os.pathsep) == [str(folder), "/somewhere/else"]
+
+
+def test_a_checkout_with_a_python_of_its_own_uses_that_and_nothing_of_the_workers(run, deploy):
+    folder = deploy("abc", own_python=True)
+    result, told = run("abc")
+    assert result.status is Status.OK, result.reason
+    assert told["python"] == str(folder / ".venv" / "bin" / "python")
+    assert told["path"] == str(folder)
+
+
+def test_a_revision_that_is_not_there_is_a_failed_result_that_says_where_to_put_it(run, checkouts):
+    result, told = run("abc")
+    assert result.status is Status.INFRA_ERROR
+    assert f"deploy it to {checkouts}/abc" in result.reason
+    assert told is None
+
+
+@pytest.mark.parametrize("revision", ["a/../../x", "a/..", "a/./b", "a//b", "a/"])
+def test_no_revision_leads_out_of_the_folder(chosen, checkouts, revision):
+    (checkouts / "a").mkdir()
+    with pytest.raises(TargetAbsent, match="cannot name a folder"):
+        target_of(chosen, revision)
+
+
+def test_without_the_setting_nothing_changes(settings):
+    target = target_of(settings, "a/../b")
+    assert (target.command, target.folder) == (settings.command, None)
+    assert target.environment({"PYTHONPATH": "/x"}) == {"PYTHONPATH": "/x"}
+
+
+@pytest.mark.parametrize("told", ["/srv/checkouts", "srv/{revision}", "/{revision}/{revision}"])
+def test_a_setting_that_names_no_folder_for_each_revision_is_refused(told):
+    with pytest.raises(ValidationError, match="whole path"):
+        Settings(worker_target=told)
