@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable
 
-from service import comparisons, findings, queue, schedule
+from service import comparisons, confirmation, judging, queue, schedule
 from service.database import Database, now_of
 from service.queue import Terms
 
@@ -16,10 +16,13 @@ log = logging.getLogger(__name__)
 class Background:
     """Two threads: one looks after queue, schedules and comparisons; judging may take longer."""
 
-    def __init__(self, database: Database, terms: Terms, every_s: float) -> None:
+    def __init__(
+        self, database: Database, terms: Terms, every_s: float, confirmations: int
+    ) -> None:
         self._database = database
         self._terms = terms
         self._every_s = every_s
+        self._confirmations = confirmations
         self._stop = threading.Event()
         self._forgiven = False
         self._threads = [
@@ -68,5 +71,7 @@ class Background:
             log.info("%d live leases extended after the restart", count)
 
     def _judge(self) -> None:
-        while findings.update(self._database, self._stop.wait).notes and not self._stop.is_set():
-            pass
+        confirmation.follow_all(self._database)
+        while judging.look(self._database, self._stop.wait, self._confirmations).notes:
+            if self._stop.is_set():
+                return

@@ -31,6 +31,8 @@ class Settings(BaseSettings):
     body_limit_b: Annotated[int, Field(ge=1)] = 8 * 2**20
     result_limit_b: Annotated[int, Field(ge=1)] = 64 * 2**20
     """For a result, whose traces hold every step of every replicate."""
+    confirmations: Annotated[int, Field(ge=0, le=10_000)] = 20
+    """Suspicious results that are measured again in a day; 0 leaves judgement to the history."""
     threads: Annotated[int, Field(ge=1, le=64)] = 4
     """Requests that use the database at once; more only makes them wait for each other."""
     background: bool = True

@@ -2,7 +2,6 @@
 
 values.py     findings as they are read
 rules.py      when a change becomes a finding, which share one, and when it is over (pure)
-update.py     one look at what changed: judge, follow, open
 follow.py     what a new judgement means for the findings that exist
 opening.py    changes that nobody has been told of become findings
 nodes.py      findings about nodes that became slow
@@ -10,6 +9,8 @@ slowdown.py   whether a node became slow in everything (pure)
 question.py   gathers what is known around a change and asks for its cause
 lifecycle.py  the only module that changes a finding's state
 read.py       reads findings
+
+`service.judging` calls them in turn.
 """
 
 from service.findings.lifecycle import ACTIONS, Plan, act, plan
@@ -20,10 +21,10 @@ from service.findings.read import (
     load_finding,
     of_series,
 )
-from service.findings.update import Updated, update
 from service.findings.values import (
     ACTIVE,
     AffectedSeries,
+    Candidate,
     Certainty,
     FindingEventView,
     FindingSummary,
@@ -36,6 +37,7 @@ __all__ = [
     "ACTIONS",
     "ACTIVE",
     "AffectedSeries",
+    "Candidate",
     "Certainty",
     "FindingEventView",
     "FindingSummary",
@@ -43,7 +45,6 @@ __all__ = [
     "Kind",
     "Plan",
     "SeriesName",
-    "Updated",
     "act",
     "count_active",
     "expected_false_since",
@@ -51,5 +52,4 @@ __all__ = [
     "load_finding",
     "of_series",
     "plan",
-    "update",
 ]

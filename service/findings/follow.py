@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
@@ -17,15 +16,8 @@ from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """Changes of a series that some finding is about, by index."""
-
-    indexes: frozenset[int]
-
-
-def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> Known:
-    """Bring the findings of a series up to date; say which of its changes they cover."""
+def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> frozenset[int]:
+    """Bring the findings of a series up to date; the indexes of the changes they cover."""
     covered: set[int] = set()
     for link, row in _links(session, standing.series_id):
         index = tail.index_of(link.first_bad_at)
@@ -42,7 +34,7 @@ def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> K
             link.ended = "recovered"
         session.flush()
         _settle(session, row, back, now)
-    return Known(frozenset(covered))
+    return frozenset(covered)
 
 
 def _links(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:

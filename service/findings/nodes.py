@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
@@ -15,7 +16,7 @@ from service.attribution import Cause, Residual
 from service.detection.robust import running_median
 from service.findings import lifecycle
 from service.findings.slowdown import Slowdown, slowdown, well_again
-from service.findings.values import ACTIVE, Certainty, Kind
+from service.findings.values import Certainty, Kind
 from service.ids import new_id
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 
@@ -32,6 +33,18 @@ class _Measured(NamedTuple):
     value: float
 
 
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """What is known of a node that became slow."""
+
+    worker: str
+    last_good: str
+    first_bad: str
+    share: float
+    sentence: str
+    certainty: Certainty = Certainty.STANDING
+
+
 def watch_nodes(session: Session, now: datetime) -> list[str]:
     """Open a finding for each node that became slow, and close those of nodes that recovered."""
     opened = []
@@ -41,14 +54,11 @@ def watch_nodes(session: Session, now: datetime) -> list[str]:
             if known is not None:
                 _close_if_well(session, known, residuals, now)
             elif (found := slowdown(residuals, worker)) is not None:
-                opened.append(_open(session, found, comparability, now))
+                told = NodeChange(
+                    found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
+                )
+                opened += open_bad_node(session, told, comparability, now)
     return opened
-
-
-def active_nodes(session: Session) -> frozenset[str]:
-    """Workers that a finding names as slow at the moment."""
-    slow = FindingRow.kind == Kind.BAD_NODE, FindingRow.state.in_(ACTIVE)
-    return frozenset(filter(None, session.scalars(select(FindingRow.worker).where(*slow))))
 
 
 def _residuals(session: Session) -> list[tuple[dict[str, str], list[Residual]]]:
@@ -109,26 +119,34 @@ def _close_if_well(
         lifecycle.act(session, row.id, "resolve", lifecycle.OURSELVES, now, detail=said)
 
 
-def _open(session: Session, found: Slowdown, comparability: dict[str, str], now: datetime) -> str:
-    sentence = (
+def _sentence(found: Slowdown) -> str:
+    return (
         f"Worker {found.worker} is {found.share:.1%} slower than the others, against its own past, "
         f"in {found.results} results at {found.revisions} revisions since {found.first_bad}: "
         "look at the node, not at the code."
     )
+
+
+def open_bad_node(
+    session: Session, told: NodeChange, comparability: dict[str, str], now: datetime
+) -> list[str]:
+    """Open a finding about a node, unless one is open; its id, if so."""
+    if _active(session, told.worker) is not None:
+        return []
     row = FindingRow(
         id=new_id(now),
         kind=Kind.BAD_NODE,
         state=FindingState.OPEN,
         cause=Cause.NODE,
-        certainty=Certainty.STANDING,
-        sentence=sentence,
+        certainty=told.certainty,
+        sentence=told.sentence,
         attribution=None,
-        share=found.share,
-        last_good=found.last_good,
-        first_bad=found.first_bad,
-        first_bad_at=session.get_one(Revision, found.first_bad).ordered_at,
+        share=told.share,
+        last_good=told.last_good,
+        first_bad=told.first_bad,
+        first_bad_at=session.get_one(Revision, told.first_bad).ordered_at,
         comparability=comparability,
-        worker=found.worker,
+        worker=told.worker,
         owner="",
         note="",
         due_on=None,
@@ -138,4 +156,4 @@ def _open(session: Session, found: Slowdown, comparability: dict[str, str], now:
         version=1,
     )
     lifecycle.open_finding(session, row, now)
-    return row.id
+    return [row.id]

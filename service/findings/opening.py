@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service.attribution import Attribution, Cause
+from service.attribution import Attribution, Cause, Measurement
 from service.findings import lifecycle, read, rules
 from service.findings.question import explain
 from service.findings.values import Candidate, Kind
@@ -41,14 +41,24 @@ def uncovered(standing: Standing, covered: frozenset[int]) -> list[PlacedChange]
     ]
 
 
-def open_findings(session: Session, found: Iterable[Candidate], now: datetime) -> list[str]:
-    """Open a finding for each cause among the candidates that may be opened today; their ids."""
+def open_findings(
+    session: Session,
+    found: Iterable[Candidate],
+    now: datetime,
+    before: Sequence[Measurement] = (),
+    after: Sequence[Measurement] = (),
+) -> list[str]:
+    """Open a finding for each cause among the candidates that may be opened today; their ids.
+
+    ``before`` and ``after`` are what was measured for this at the old level and at the new one.
+    """
     accepted = rules.accepted(found, read.doubts_since(session, now - DAY))
     opened = []
     for group in rules.groups(accepted):
         home = _home(session, group[0])
         if home is None:
-            opened.append(_open(session, group, now))
+            told = explain(session, group, before, after)
+            opened.append(_open(session, group, told, now))
         else:
             _join(session, home, group, now)
     return [finding for finding in opened if finding is not None]
@@ -92,8 +102,9 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
     return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads)
 
 
-def _open(session: Session, group: Sequence[Candidate], now: datetime) -> str | None:
-    told = explain(session, group)
+def _open(
+    session: Session, group: Sequence[Candidate], told: Attribution, now: datetime
+) -> str | None:
     if told.cause is Cause.NODE and group[0].kind is Kind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
     row = _row(group[0], told, now)

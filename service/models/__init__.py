@@ -2,6 +2,7 @@
 
 from service.models.columns import NAMING, Base, UtcDateTime
 from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
+from service.models.confirmations import ConfirmationRow, ConfirmationState
 from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
 from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
@@ -14,6 +15,8 @@ __all__ = [
     "Base",
     "ComparisonRow",
     "ComparisonState",
+    "ConfirmationRow",
+    "ConfirmationState",
     "EnvironmentRow",
     "Exclusion",
     "FindingEvent",

@@ -42,14 +42,12 @@ def arrive(
 
 
 def look(session: Session) -> list[str]:
-    from service.findings.update import follow_and_open
+    from service.judging import conclude
 
     due = levels.due(session)
     for series_id, since in due.since.items():
         levels.judge(session, series_id, since, long.START)
-    opened = follow_and_open(session, due, long.START)
-    levels.judged(session, due.notes)
-    return opened
+    return list(conclude(session, due, long.START, daily=0).opened)
 
 
 def only(session: Session) -> FindingSummary:

@@ -8,7 +8,7 @@ import pytest
 from builders import long_series as long
 from fastapi.testclient import TestClient
 
-from service import findings
+from service import judging
 from service.database import Database
 
 API = "/api/v1"
@@ -23,7 +23,7 @@ def finding(client: TestClient) -> dict[str, Any]:
     with database_of(client).writing() as session:
         long.prepare(session)
         long.add(session, {n: float(v) for n, v in enumerate(np.array(level) * noise)})
-    findings.update(database_of(client), rest=lambda _: None)
+    judging.look(database_of(client), rest=lambda _: None)
     (told,) = client.get(f"{API}/findings").json()["items"]
     assert isinstance(told, dict)
     return told

@@ -16,7 +16,7 @@ from service.attribution import Residual
 from service.database import Database
 from service.findings import Kind
 from service.findings.slowdown import slowdown, well_again
-from service.findings.update import follow_and_open
+from service.judging import conclude
 from service.models import FindingState
 
 NODES = ("a", "b", "c", "d")
@@ -100,9 +100,7 @@ def night(session: Session, number: int, random: np.random.Generator, slow: floa
     due = levels.due(session)
     for series_id, since in due.since.items():
         levels.judge(session, series_id, since, long.START)
-    opened = follow_and_open(session, due, long.START)
-    levels.judged(session, due.notes)
-    return opened
+    return list(conclude(session, due, long.START, daily=0).opened)
 
 
 def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:

@@ -1,0 +1,163 @@
+"""Suspicions become comparisons, within what a day allows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service import comparisons
+from service.comparisons import ComparisonRequest
+from service.comparisons.pin import LATELY
+from service.confirmation.suspicion import Suspicion
+from service.errors import ServiceError
+from service.findings import Candidate, SeriesName, rules
+from service.gate import Limit, Policy, Rule
+from service.ids import new_id
+from service.models import ConfirmationRow, ConfirmationState, Job, Point, ResultRow, WorkerRow
+
+log = logging.getLogger(__name__)
+
+DAY = timedelta(days=1)
+BUDGET_S = 3_600.0
+"""For one comparison, waiting for the worker included; an idle one needs some minutes."""
+MOST_PAIRS = 10
+DOUBT = 0.01
+"""Probability that two equal revisions are called different, over all looks."""
+SHARE_OF_EFFECT = 0.5
+"""Revisions that surely differ by less than half of what was suspected do not differ as it did."""
+LEAST_MARGIN, LARGEST_MARGIN = 0.002, 0.2
+SOURCE = "confirmation"
+
+
+def begin(
+    session: Session, suspicions: Iterable[Suspicion], now: datetime, daily: int
+) -> list[str]:
+    """Measure again what is suspicious and not being looked at; at most ``daily`` times a day.
+
+    One case at one place is measured again once, whichever of its metrics is suspicious; the
+    largest effects come first.
+    """
+    started: list[str] = []
+    left = daily - _started_since(session, now - DAY)
+    for told in sorted(suspicions, key=lambda each: -abs(each.effect)):
+        if len(started) >= left:
+            break
+        if _known(session, told):
+            continue
+        workers = _workers(session, told.series, now)
+        if workers:
+            started += _start(session, told, workers, now)
+    return started
+
+
+def awaited(session: Session, candidate: Candidate) -> bool:
+    """Whether a change is being measured again: then the outcome speaks, not the history alone."""
+    place = candidate.placed.first_bad_at
+    return _being_confirmed(session, candidate.series, place)
+
+
+def ask(
+    session: Session, row: ConfirmationRow, series: SeriesName, worker: str, now: datetime
+) -> str:
+    """Start the comparison of a confirmation on ``worker``; its id."""
+    effect = abs(row.after / row.before - 1.0)
+    margin = min(LARGEST_MARGIN, max(LEAST_MARGIN, SHARE_OF_EFFECT * effect))
+    rule = Rule(limits=(Limit(metric=series.metric, max_regression=0.0, margin=margin),))
+    spec = session.scalars(
+        select(Job.spec).join(ResultRow, ResultRow.job_id == Job.id)
+        .where(ResultRow.id == row.first_bad_result)
+    ).one()  # fmt: skip
+    request = ComparisonRequest(
+        baseline=row.last_good,
+        contender=row.first_bad,
+        case=series.case,
+        policy=Policy(rules=(rule,), false_alarm=DOUBT, max_pairs=MOST_PAIRS),
+        budget_s=BUDGET_S,
+        worker=worker,
+        protocol=spec["protocol"],
+        timeout_s=spec["timeout_s"],
+        source=f"{SOURCE}:{row.id}",
+    )
+    return comparisons.start(session, request, now).comparison_id
+
+
+def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datetime) -> list[str]:
+    others = [worker for worker in workers if worker != told.worker]
+    row = ConfirmationRow(
+        id=new_id(now),
+        series_id=told.series.id,
+        case_key=told.series.case.key,
+        last_good=told.last_good,
+        first_bad=told.first_bad,
+        first_bad_at=told.first_bad_at,
+        first_bad_result=told.first_bad_result,
+        worker=told.worker,
+        before=told.before,
+        after=told.after,
+        state=ConfirmationState.RUNNING,
+        comparisons=[],
+        reading=None,
+        sentence="Being measured again.",
+        created_at=now,
+        decided_at=None,
+    )
+    try:
+        with session.begin_nested():
+            session.add(row)
+            session.flush()
+            row.comparisons = [ask(session, row, told.series, (others or workers)[0], now)]
+            session.flush()
+    except ServiceError as error:  # a case that this version cannot run any more, say
+        log.warning("%s at %s is not measured again: %s", row.case_key, told.first_bad, error)
+        return []
+    log.info("%s at %s is measured again", row.case_key, told.first_bad)
+    return [row.id]
+
+
+def _known(session: Session, told: Suspicion) -> bool:
+    """Whether this place of this case is being looked at, or this very point has been."""
+    same = select(ConfirmationRow.id).where(
+        ConfirmationRow.case_key == told.series.case.key,
+        ConfirmationRow.first_bad == told.first_bad,
+    )
+    if session.execute(same.limit(1)).first() is not None:
+        return True
+    return _being_confirmed(session, told.series, told.first_bad_at)
+
+
+def _being_confirmed(session: Session, series: SeriesName, place: datetime) -> bool:
+    """Whether a place of a case, give or take a few points, is being measured again."""
+    running = select(ConfirmationRow.first_bad_at).where(
+        ConfirmationRow.state == ConfirmationState.RUNNING,
+        ConfirmationRow.case_key == series.case.key,
+    )
+    return any(_between(session, series.id, place, each) for each in session.scalars(running))
+
+
+def _between(session: Session, series_id: str, one: datetime, other: datetime) -> bool:
+    """Whether two places of a series are only a few points apart."""
+    first, last = sorted((one, other))
+    inside = (
+        select(func.count())
+        .select_from(Point)
+        .where(Point.series_id == series_id, Point.revision_at.between(first, last))
+    )
+    return session.execute(inside).scalar_one() <= rules.NEAR
+
+
+def _workers(session: Session, series: SeriesName, now: datetime) -> list[str]:
+    """Workers that have measured this series and are there now."""
+    has = select(Point.worker).where(Point.series_id == series.id)
+    wanted = select(WorkerRow.name).where(
+        WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
+    )
+    return list(session.scalars(wanted.order_by(WorkerRow.name)))
+
+
+def _started_since(session: Session, since: datetime) -> int:
+    lately = select(func.count()).select_from(ConfirmationRow)
+    return session.execute(lately.where(ConfirmationRow.created_at > since)).scalar_one()

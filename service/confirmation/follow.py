@@ -1,0 +1,235 @@
+"""Decided comparisons become outcomes, and outcomes findings."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Direction
+from service import levels, results
+from service.attribution import Measurement
+from service.comparisons import ComparisonView, load_comparison
+from service.confirmation.begin import DOUBT, ask
+from service.confirmation.verdict import Reading, Suspected, Verdict, Where, verdict
+from service.database import Database, alone, now_of
+from service.detection.judgement import ChangePoint
+from service.errors import ServiceError
+from service.findings import Candidate, Certainty, SeriesName, rules
+from service.findings.nodes import NodeChange, open_bad_node
+from service.findings.opening import open_findings, rank_of
+from service.findings.read import name_of
+from service.gate import Answer
+from service.levels import PlacedChange
+from service.models import (
+    ComparisonRow,
+    ComparisonState,
+    ConfirmationRow,
+    ConfirmationState,
+    SeriesRow,
+    TryRow,
+)
+from service.queue.swap import rows
+
+log = logging.getLogger(__name__)
+
+
+def follow_all(database: Database) -> list[str]:
+    """Take note of every comparison that was decided; the ids of findings that this opened."""
+    with database.reading() as session:
+        running = ConfirmationRow.state == ConfirmationState.RUNNING
+        ids = session.scalars(select(ConfirmationRow.id).where(running)).all()
+    opened: list[str] = []
+    for confirmation_id in ids:
+        try:
+            with database.writing() as session:
+                alone(session, "findings")
+                opened += follow(session, confirmation_id, now_of(session))
+        except Exception:
+            # One that cannot be followed must not hold the others up.
+            log.exception("confirmation %s failed; trying again", confirmation_id)
+    return opened
+
+
+def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
+    """Move one confirmation on; the ids of findings that this opened."""
+    row = session.get_one(ConfirmationRow, confirmation_id, populate_existing=True)
+    if row.state != ConfirmationState.RUNNING:
+        return []
+    view = load_comparison(session, row.comparisons[-1], now)
+    if view.state is ComparisonState.RUNNING:
+        return []
+    series = name_of(session.get_one(SeriesRow, row.series_id))
+    reading = reading_of(session, view, series.metric)
+    if reading is None:
+        told = Verdict(
+            ConfirmationState.UNRESOLVED,
+            f"Measuring again gave nothing: {view.so_far.sentence}",
+        )
+    else:
+        elsewhere = None if row.reading is None else Reading.model_validate(row.reading)
+        told = verdict(_suspected(row), reading, elsewhere)
+    if told.ask_suspect and reading is not None:
+        _ask_suspect(session, row, series, reading, now)
+        return []
+    _end(session, row, told, now)
+    return _findings(session, row, series, told, reading, now)
+
+
+def reading_of(session: Session, view: ComparisonView, metric: str) -> Reading | None:
+    """What a comparison of one case says of one metric; None if it has no pair."""
+    decision = view.decision or view.so_far
+    case = decision.cases[0] if decision.cases else None
+    found = next((each for each in case.metrics if each.metric == metric), None) if case else None
+    if case is None or found is None or view.worker is None:
+        return None
+    low, high = found.low, found.high
+    if found.direction is Direction.LOWER:
+        low, high = -high, -low
+    return Reading(
+        worker=view.worker,
+        answer=case.answer,
+        sentence=case.sentence,
+        baseline=found.baseline,
+        contender=found.contender,
+        change_low=low,
+        change_high=high,
+        same_code=_same_code(session, view.id),
+        pairs=found.pairs,
+    )
+
+
+def _same_code(session: Session, comparison_id: str) -> bool:
+    """Whether both sides ran the same installed software."""
+    wanted = select(TryRow.side, TryRow.measured).where(TryRow.comparison_id == comparison_id)
+    told: dict[str, set[str]] = {}
+    for side, measured in session.execute(wanted):
+        told.setdefault(side, set()).add((measured or {}).get("software", ""))
+    sides = [digests - {""} for digests in told.values()]
+    return len(sides) == 2 and bool(sides[0]) and sides[0] == sides[1]
+
+
+def _suspected(row: ConfirmationRow) -> Suspected:
+    return Suspected(row.worker, row.before, row.after, row.last_good, row.first_bad)
+
+
+def _ask_suspect(
+    session: Session, row: ConfirmationRow, series: SeriesName, reading: Reading, now: datetime
+) -> None:
+    """Elsewhere all is well: ask the worker that measured the suspicious point itself."""
+    try:
+        asked = ask(session, row, series, row.worker, now)
+    except ServiceError as error:
+        _end(session, row, Verdict(ConfirmationState.UNRESOLVED, str(error)), now)
+        return
+    row.comparisons = [*row.comparisons, asked]
+    row.reading = reading.model_dump(mode="json")
+    row.sentence = f"{reading.worker} shows the old level; {row.worker} is being asked as well."
+    session.flush()
+
+
+def _end(session: Session, row: ConfirmationRow, told: Verdict, now: datetime) -> None:
+    seen = ConfirmationRow.id == row.id, ConfirmationRow.state == ConfirmationState.RUNNING
+    done = update(ConfirmationRow).where(*seen)
+    values = {"state": told.state, "sentence": told.sentence, "decided_at": now}
+    assert rows(session, done.values(**values)) == 1
+    session.refresh(row)
+    log.info("%s at %s: %s", row.case_key, row.first_bad, told.sentence)
+
+
+def _findings(
+    session: Session,
+    row: ConfirmationRow,
+    series: SeriesName,
+    told: Verdict,
+    reading: Reading | None,
+    now: datetime,
+) -> list[str]:
+    """Open what the outcome asks for, unless a finding covers it by now."""
+    if told.state is ConfirmationState.BAD_NODE:
+        node = NodeChange(
+            worker=row.worker,
+            last_good=row.last_good,
+            first_bad=row.first_bad,
+            share=abs(row.after / row.before - 1.0),
+            sentence=f"Worker {row.worker} is at fault: {told.sentence}",
+            certainty=Certainty.CONFIRMED,
+        )
+        return open_bad_node(session, node, series.comparability, now)
+    if reading is None or told.state not in _REAL:
+        return []
+    candidate = _candidate(session, row, series, reading)
+    measured = _measured(session, row)
+    return open_findings(session, [candidate], now, *measured)
+
+
+_REAL = (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT)
+
+
+def _candidate(
+    session: Session, row: ConfirmationRow, series: SeriesName, reading: Reading
+) -> Candidate:
+    return Candidate(
+        series=series,
+        placed=_placed(session, row, series, reading),
+        rank=rank_of(session, row.first_bad_at),
+        doubt=DOUBT,
+        certainty=Certainty.CONFIRMED,
+    )
+
+
+def _placed(
+    session: Session, row: ConfirmationRow, series: SeriesName, reading: Reading
+) -> PlacedChange:
+    """The change as the history places it by now; before it does, as it was measured again."""
+    standing = levels.standing_of(session, series.id)
+    tail = levels.load_tail(session, series.id)
+    index = tail.index_of(row.first_bad_at)
+    effect = row.after / row.before - 1.0
+    known = None if index is None else rules.same_change(standing.changes, index, effect)
+    if known is not None:
+        return known
+    different = reading.answer is Answer.DIFFERENT
+    effect = reading.contender / reading.baseline - 1.0 if different else effect
+    return PlacedChange(
+        change=ChangePoint(
+            index=index or 0,
+            effect=effect,
+            effect_low=min(effect, reading.change_low) if different else effect,
+            effect_high=max(effect, reading.change_high) if different else effect,
+            before=row.before,
+            after=row.before * (1.0 + effect),
+            improvement=(effect > 0) == (series.direction is Direction.HIGHER),
+            confidence=1.0 - DOUBT,
+            evidence=0.0,
+        ),
+        last_good=row.last_good,
+        first_bad=row.first_bad,
+        first_bad_at=row.first_bad_at,
+        first_bad_result=row.first_bad_result,
+    )
+
+
+def _measured(
+    session: Session, row: ConfirmationRow
+) -> tuple[Sequence[Measurement], Sequence[Measurement]]:
+    """What was measured again, at the old level and at the new one."""
+    told = _suspected(row)
+    wanted = (
+        select(TryRow.result_id)
+        .join(ComparisonRow, ComparisonRow.id == TryRow.comparison_id)
+        .where(TryRow.comparison_id.in_(row.comparisons), TryRow.result_id.is_not(None))
+        .order_by(TryRow.comparison_id, TryRow.place)
+    )
+    metric = session.get_one(SeriesRow, row.series_id).metric
+    sides: dict[Where, list[Measurement]] = {where: [] for where in Where}
+    for result_id in session.scalars(wanted):
+        stored = results.load_result(session, result_id or "")
+        value = next((each for each in stored.result.samples if each.metric == metric), None)
+        if value is not None and value.values[0] > 0:
+            measurement = Measurement(stored.revision, stored.worker, stored.result)
+            sides[told.where(value.values[0])].append(measurement)
+    return sides[Where.OLD], sides[Where.NEW]

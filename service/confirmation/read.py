@@ -1,0 +1,64 @@
+"""What the API shows of suspicions that were measured again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from service import paging
+from service.models import ConfirmationRow, ConfirmationState
+from service.paging import Page
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationView:
+    """One suspicious point, and what measuring it again said."""
+
+    id: str
+    series_id: str
+    case_key: str
+    last_good: str
+    first_bad: str
+    worker: str
+    """Who measured the suspicious point."""
+    expected: float
+    measured: float
+    state: ConfirmationState
+    sentence: str
+    comparisons: list[str]
+    created_at: datetime
+    decided_at: datetime | None
+
+
+def list_confirmations(
+    session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
+) -> Page[ConfirmationView]:
+    """Suspicions that meet ``conditions``, the newest first."""
+    order = ConfirmationRow.id
+    wanted = select(ConfirmationRow).where(*conditions).order_by(order.desc()).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(order < paging.keys(after, 1)[0])
+    rows = session.scalars(wanted).all()
+    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
+    return Page(tuple(_view(row) for row in rows[:limit]), next_cursor)
+
+
+def _view(row: ConfirmationRow) -> ConfirmationView:
+    return ConfirmationView(
+        id=row.id,
+        series_id=row.series_id,
+        case_key=row.case_key,
+        last_good=row.last_good,
+        first_bad=row.first_bad,
+        worker=row.worker,
+        expected=row.before,
+        measured=row.after,
+        state=ConfirmationState(row.state),
+        sentence=row.sentence,
+        comparisons=row.comparisons,
+        created_at=row.created_at,
+        decided_at=row.decided_at,
+    )

@@ -1,0 +1,151 @@
+"""What measuring again says of a suspicion. Pure.
+
+Both revisions are measured in turn, on another worker first if there is one. What they say beside
+each other tells the code from everything else; where they lie beside the history's old and new
+level tells an environment from a fluke, and one node from all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.contracts import Contract
+from service.gate.sequential import Answer
+from service.models.confirmations import ConfirmationState as State
+
+CLEARLY = 0.35
+"""A value lies at a level if it is within this share of the way to the other one."""
+
+
+class Where(StrEnum):
+    """Where a value lies beside the two levels of the history."""
+
+    OLD = "old"
+    NEW = "new"
+    BETWEEN = "between"
+
+
+class Reading(Contract):
+    """What one comparison says of a suspicion."""
+
+    worker: str
+    answer: Answer
+    sentence: str
+    """The comparison's own."""
+    baseline: float
+    """Geometric mean over the pairs, in the metric's unit; of the last good revision."""
+    contender: float
+    change_low: float
+    change_high: float
+    """Interval of contender over baseline minus one."""
+    same_code: bool
+    """Both sides ran the same installed software, so the revisions were not told apart."""
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class Suspected:
+    """The part of a suspicion that its verdict needs."""
+
+    worker: str
+    before: float
+    after: float
+    last_good: str
+    first_bad: str
+
+    def where(self, value: float) -> Where:
+        """Where a value lies beside the old level and the new one."""
+        way = math.log(value / self.before) / math.log(self.after / self.before)
+        if way <= CLEARLY:
+            return Where.OLD
+        return Where.NEW if way >= 1 - CLEARLY else Where.BETWEEN
+
+    def same_way(self, reading: Reading) -> bool:
+        """Whether the revisions differ as the history does."""
+        return (reading.contender > reading.baseline) == (self.after > self.before)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """The outcome, or that the suspicious worker has to be asked as well."""
+
+    state: State
+    sentence: str
+    ask_suspect: bool = False
+
+
+def verdict(told: Suspected, reading: Reading, elsewhere: Reading | None = None) -> Verdict:
+    """What ``reading`` says; ``elsewhere`` is what another worker said before, if one was asked."""
+    if reading.answer is Answer.UNKNOWN:
+        return Verdict(State.UNRESOLVED, f"Measuring again did not decide it: {reading.sentence}")
+    if reading.same_code:
+        return _without_comparison(told, reading)
+    if reading.answer is Answer.DIFFERENT:
+        return _different(told, reading)
+    where = told.where(math.sqrt(reading.baseline * reading.contender))
+    if where is Where.BETWEEN:
+        return Verdict(
+            State.UNRESOLVED,
+            f"On {reading.worker} {told.last_good} and {told.first_bad} are alike, between the old "
+            "level and the new one.",
+        )
+    return _alike(told, reading, where, elsewhere)
+
+
+def _without_comparison(told: Suspected, reading: Reading) -> Verdict:
+    """All that can be asked is whether the newest code is slow again."""
+    where = told.where(reading.contender)
+    note = f"{reading.worker} has only the installed code, so the revisions were not compared"
+    if where is Where.NEW:
+        return Verdict(State.CONFIRMED, f"Measured again, and still so; {note}.")
+    if where is Where.OLD:
+        return Verdict(State.NOT_REPRODUCED, f"Measured again, and back at the old level; {note}.")
+    return Verdict(State.UNRESOLVED, f"Measured again, between the old level and the new; {note}.")
+
+
+def _different(told: Suspected, reading: Reading) -> Verdict:
+    if not told.same_way(reading):
+        return Verdict(
+            State.UNRESOLVED,
+            f"On {reading.worker} the revisions differ the other way round.",
+        )
+    where = "another worker" if reading.worker != told.worker else "the same worker"
+    return Verdict(
+        State.CONFIRMED,
+        f"{told.first_bad} and {told.last_good} differ beside each other too, on {where} "
+        f"({reading.worker}, {reading.pairs} pairs).",
+    )
+
+
+def _alike(told: Suspected, reading: Reading, where: Where, elsewhere: Reading | None) -> Verdict:
+    revisions = f"{told.last_good} and {told.first_bad}"
+    other = reading.worker != told.worker
+    if where is Where.OLD and other:
+        return Verdict(
+            State.RUNNING,
+            f"On {reading.worker} {revisions} are both at the old level.",
+            ask_suspect=True,
+        )
+    if where is Where.OLD:
+        return Verdict(
+            State.NOT_REPRODUCED, f"Measured again, {revisions} are both at the old level."
+        )
+    if elsewhere is not None:
+        return Verdict(
+            State.BAD_NODE,
+            f"{revisions} are both at the new level on {told.worker}, and both at the old one on "
+            f"{elsewhere.worker}.",
+        )
+    if other:
+        return Verdict(
+            State.ENVIRONMENT,
+            f"{revisions} are both at the new level, on {reading.worker} as well: what changed is "
+            "around the code.",
+        )
+    return Verdict(
+        State.ENVIRONMENT,
+        f"{revisions} are both at the new level now: what changed is around the code. There is no "
+        f"other worker, so {told.worker} itself is not excluded.",
+    )

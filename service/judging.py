@@ -1,0 +1,80 @@
+"""One look at what changed: series are judged, findings follow, suspicions are measured again.
+
+Every step is a transaction of its own and may be repeated: a service that dies in between goes on
+after its restart, and two that look at once do the same work twice and open nothing twice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from service import confirmation, levels
+from service.confirmation import Suspicion
+from service.database import Database, alone, now_of
+from service.findings import Candidate
+from service.findings.follow import follow
+from service.findings.nodes import watch_nodes
+from service.findings.opening import candidates, open_findings
+from service.findings.read import name_of
+from service.models import SeriesRow
+
+SHARE = 0.25
+"""Of one core, at most: judging waits, requests do not."""
+DAILY = 20
+"""Suspicions that are measured again in a day, unless the settings say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one look did."""
+
+    notes: int
+    """Changes that have been judged now; zero if none waited."""
+    opened: tuple[str, ...] = ()
+    """Findings."""
+    begun: tuple[str, ...] = ()
+    """Suspicions that are measured again."""
+
+
+def look(
+    database: Database, rest: Callable[[float], object] = time.sleep, daily: int = DAILY
+) -> Looked:
+    """Judge what waits. ``rest`` is given seconds to leave the processor to others."""
+    with database.reading() as session:
+        due = levels.due(session)
+    for series_id, since in sorted(due.since.items()):
+        begun = time.perf_counter()
+        with database.writing() as session:
+            levels.judge(session, series_id, since, now_of(session))
+        rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+    if not due.notes:
+        return Looked(0)
+    with database.writing() as session:
+        alone(session, "findings")
+        return conclude(session, due, now_of(session), daily)
+
+
+def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAILY) -> Looked:
+    """Draw the conclusions from series that have been judged."""
+    found: list[Candidate] = []
+    suspicious: list[Suspicion] = []
+    for series_id, since in sorted(due.since.items()):
+        series = name_of(session.get_one(SeriesRow, series_id))
+        standing = levels.standing_of(session, series_id)
+        tail = levels.load_tail(session, series_id)
+        covered = follow(session, standing, tail, now)
+        if daily:
+            suspicious += confirmation.suspicions(series, standing, tail, since, covered)
+        found += candidates(session, standing, covered)
+    nodes = watch_nodes(session, now)
+    begun = confirmation.begin(session, suspicious, now, daily)
+    opened = open_findings(
+        session, [each for each in found if not confirmation.awaited(session, each)], now
+    )
+    levels.judged(session, due.notes)
+    return Looked(len(due.notes), (*nodes, *opened), tuple(begun))

@@ -1,0 +1,146 @@
+"""A simulated team: nightly runs over some workers, with a truth that tests know.
+
+Jobs travel through the real queue; only what a measurement says is made up.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import (
+    Case,
+    Claim,
+    Direction,
+    Environment,
+    Lease,
+    Protocol,
+    Result,
+    Sample,
+    Status,
+    Worker,
+)
+from service import comparisons, confirmation, judging, queue, submissions, workers
+from service.database import Database, now_of
+from service.queue import Holder, Terms
+from service.submissions import SubmissionRequest
+
+START = datetime(2026, 3, 1, 2, tzinfo=UTC)
+TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
+CASES = tuple(
+    Case(workload=workload, preset="full", axes=axes)
+    for workload in ("resnet50", "nanogpt", "unet")
+    for axes in ({}, {"precision": "bf16"})
+)
+Speed = Callable[[Case, int, str, int], float]
+"""Items per second of a case at a revision (its number), on a worker, in a night."""
+Facts = Callable[[int], dict[str, str]]
+"""Facts of the environment on a night, beside the hardware's and the revision's own."""
+
+
+def name_of(number: int) -> str:
+    return f"r{number:02d}"
+
+
+@dataclass
+class Team:
+    """Workers that measure whatever the queue hands out."""
+
+    database: Database
+    speed: Speed
+    facts: Facts = lambda _night: {}
+    names: Sequence[str] = ("a", "b", "c", "d")
+    noise: float = 0.003
+    seed: int = 1
+    checkouts: bool = True
+    """Whether a worker runs the revision that a job asks for, or what is installed that night."""
+    cases: Sequence[Case] = CASES
+    measured: int = 0
+    night_now: int = 0
+    random: np.random.Generator = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.random = np.random.default_rng(self.seed)
+
+    def night(self, number: int) -> list[str]:
+        """Measure revision ``number`` and whatever that leads to; ids of findings opened."""
+        self.night_now = number
+        with self.database.writing() as session:
+            request = SubmissionRequest(
+                cases=tuple(self.cases),
+                revision=name_of(number),
+                revision_at=START + timedelta(days=number),
+                protocol=Protocol(replicates=3),
+            )
+            submissions.submit(session, request, now_of(session))
+        opened: list[str] = []
+        while self._work():
+            comparisons.advance_all(self.database)
+            opened += confirmation.follow_all(self.database)
+            while (looked := judging.look(self.database, lambda _: None, daily=1_000)).notes:
+                opened += looked.opened
+            comparisons.advance_all(self.database)
+        return opened
+
+    def _work(self) -> int:
+        """Let the workers take turns until the queue is empty."""
+        done = 0
+        idle = 0
+        while idle < len(self.names):
+            order = self.random.permutation(len(self.names))
+            idle = sum(not self._one(self.names[place]) for place in order)
+            done += len(self.names) - idle
+        return done
+
+    def _one(self, worker: str) -> bool:
+        with self.database.writing() as session:
+            now = now_of(session)
+            told = Worker(name=worker, labels={"device": "cuda", "worker": worker})
+            workers.introduce(session, told, now)
+            claim = Claim(worker=worker, claim_id=secrets.token_hex(16))
+            lease = queue.lease(session, claim, TERMS, now)
+            if lease is None:
+                return False
+            self._complete(session, lease, worker, now)
+            return True
+
+    def _complete(self, session: Session, lease: Lease, worker: str, now: datetime) -> None:
+        holder = Holder(lease.job_id, lease.attempt, lease.secret)
+        queue.start(session, holder, TERMS, now)
+        queue.complete(session, holder, self._result(lease, worker, now), now)
+        self.measured += 1
+
+    def _result(self, lease: Lease, worker: str, now: datetime) -> Result:
+        spec = lease.spec
+        code = int(spec.revision[1:]) if self.checkouts else self.night_now
+        count = spec.protocol.replicates
+        level = self.speed(spec.case, code, worker, self.night_now)
+        rates = level * np.exp(self.random.normal(0, self.noise, count))
+        return Result(
+            case=spec.case,
+            status=Status.OK,
+            measured_at=now,
+            protocol=spec.protocol,
+            item="img",
+            environment=Environment(
+                facts={"hw.device": "cuda", "hw.gpu.name": "NVIDIA H200", "hw.host": worker}
+                | {"sw.benchmarks": f"code-{code}"}
+                | self.facts(self.night_now)
+            ),
+            samples=(
+                _sample("throughput", "img/s", Direction.HIGHER, rates),
+                _sample("step_time", "s", Direction.LOWER, 32 / rates),
+                _sample("peak_memory", "B", Direction.LOWER, np.full(count, 2.0**30)),
+            ),
+        )
+
+
+def _sample(metric: str, unit: str, direction: Direction, values: np.ndarray) -> Sample:
+    return Sample(
+        metric=metric, unit=unit, direction=direction, values=tuple(float(v) for v in values)
+    )
