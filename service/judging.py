@@ -18,7 +18,7 @@ from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
 from service.findings import Candidate
 from service.findings.follow import follow
-from service.findings.nodes import watch_nodes
+from service.findings.nodes import ill_nodes, watch_nodes
 from service.findings.opening import candidates, open_findings
 from service.findings.read import name_of
 from service.models import SeriesRow
@@ -61,6 +61,7 @@ def look(
 
 def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAILY) -> Looked:
     """Draw the conclusions from series that have been judged."""
+    ill = ill_nodes(session)
     found: list[Candidate] = []
     suspicious: list[Suspicion] = []
     for series_id, since in sorted(due.since.items()):
@@ -69,7 +70,7 @@ def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAIL
         tail = levels.load_tail(session, series_id)
         covered = follow(session, standing, tail, now)
         if daily:
-            suspicious += confirmation.suspicions(series, standing, tail, since, covered)
+            suspicious += confirmation.suspicions(series, standing, tail, since, covered, ill)
         found += candidates(session, standing, covered)
     nodes = watch_nodes(session, now)
     begun = confirmation.begin(session, suspicious, now, daily)

@@ -119,6 +119,7 @@ def _findings() -> None:
         sa.Column("certainty", sa.String(16), nullable=False),
         sa.Column("sentence", sa.Text(), nullable=False),
         sa.Column("attribution", sa.JSON(), nullable=True),
+        sa.Column("measured", sa.JSON(), nullable=False),
         sa.Column("last_good", sa.String(100), nullable=True),
         sa.Column("first_bad", sa.String(100), nullable=False),
         sa.Column("first_bad_at", NOW, nullable=False),
@@ -154,6 +155,8 @@ def _of_findings() -> None:
             for name in ("effect", "effect_low", "effect_high", "before", "after", "doubt")
         ),
         sa.Column("ended", sa.String(16), nullable=False),
+        sa.Column("ended_at", NOW, nullable=True),
+        sa.Column("place", sa.Integer(), nullable=False),
         sa.PrimaryKeyConstraint("finding_id", "series_id", name="pk_finding_series"),
         _refers("finding_series", "finding_id", "findings.id"),
         _refers("finding_series", "series_id", "series.id"),

@@ -24,11 +24,12 @@ log = logging.getLogger(__name__)
 DAY = timedelta(days=1)
 BUDGET_S = 3_600.0
 """For one comparison, waiting for the worker included; an idle one needs some minutes."""
-MOST_PAIRS = 10
+MOST_PAIRS = 8
 DOUBT = 0.01
 """Probability that two equal revisions are called different, over all looks."""
-SHARE_OF_EFFECT = 0.5
-"""Revisions that surely differ by less than half of what was suspected do not differ as it did."""
+SHARE_OF_EFFECT = 0.75
+"""Revisions that surely differ by less than this part of what was suspected do not differ as it
+did; the smaller the part, the more pairs every fluke costs."""
 LEAST_MARGIN, LARGEST_MARGIN = 0.002, 0.2
 SOURCE = "confirmation"
 

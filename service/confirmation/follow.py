@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
 from datetime import datetime
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import levels, results
-from service.attribution import Measurement
+from service import levels
 from service.comparisons import ComparisonView, load_comparison
 from service.confirmation.begin import DOUBT, ask
 from service.confirmation.verdict import Reading, Suspected, Verdict, Where, verdict
 from service.database import Database, alone, now_of
 from service.detection.judgement import ChangePoint
 from service.errors import ServiceError
-from service.findings import Candidate, Certainty, SeriesName, rules
+from service.findings import Candidate, Certainty, SeriesName, Sides, rules
 from service.findings.nodes import NodeChange, open_bad_node
 from service.findings.opening import open_findings, rank_of
+from service.findings.question import A_SIDE
 from service.findings.read import name_of
 from service.gate import Answer
 from service.levels import PlacedChange
 from service.models import (
-    ComparisonRow,
     ComparisonState,
     ConfirmationRow,
     ConfirmationState,
@@ -163,7 +161,7 @@ def _findings(
         return []
     candidate = _candidate(session, row, series, reading)
     measured = _measured(session, row)
-    return open_findings(session, [candidate], now, *measured)
+    return open_findings(session, [candidate], now, measured)
 
 
 _REAL = (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT)
@@ -189,9 +187,10 @@ def _placed(
     tail = levels.load_tail(session, series.id)
     index = tail.index_of(row.first_bad_at)
     effect = row.after / row.before - 1.0
-    known = None if index is None else rules.same_change(standing.changes, index, effect)
-    if known is not None:
-        return known
+    near = [] if index is None else rules.changes_near(standing.changes, index)
+    alike = [each for each in near if (each.change.effect > 0) == (effect > 0)]
+    if alike:
+        return alike[0]
     different = reading.answer is Answer.DIFFERENT
     effect = reading.contender / reading.baseline - 1.0 if different else effect
     return PlacedChange(
@@ -213,23 +212,18 @@ def _placed(
     )
 
 
-def _measured(
-    session: Session, row: ConfirmationRow
-) -> tuple[Sequence[Measurement], Sequence[Measurement]]:
+def _measured(session: Session, row: ConfirmationRow) -> Sides:
     """What was measured again, at the old level and at the new one."""
     told = _suspected(row)
     wanted = (
-        select(TryRow.result_id)
-        .join(ComparisonRow, ComparisonRow.id == TryRow.comparison_id)
+        select(TryRow.result_id, TryRow.measured)
         .where(TryRow.comparison_id.in_(row.comparisons), TryRow.result_id.is_not(None))
         .order_by(TryRow.comparison_id, TryRow.place)
     )
     metric = session.get_one(SeriesRow, row.series_id).metric
-    sides: dict[Where, list[Measurement]] = {where: [] for where in Where}
-    for result_id in session.scalars(wanted):
-        stored = results.load_result(session, result_id or "")
-        value = next((each for each in stored.result.samples if each.metric == metric), None)
-        if value is not None and value.values[0] > 0:
-            measurement = Measurement(stored.revision, stored.worker, stored.result)
-            sides[told.where(value.values[0])].append(measurement)
-    return sides[Where.OLD], sides[Where.NEW]
+    sides: dict[Where, list[str]] = {where: [] for where in Where}
+    for result_id, measured in session.execute(wanted):
+        value = (measured or {}).get("metrics", {}).get(metric, {}).get("value", 0.0)
+        if value > 0:
+            sides[told.where(value)].append(result_id)
+    return Sides(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))

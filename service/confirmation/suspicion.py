@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
@@ -10,8 +10,8 @@ from statistics import median
 from service.detection.history import Refused
 from service.detection.judgement import resume
 from service.detection.watch import expectation
-from service.findings import SeriesName, rules
-from service.levels import PlacedChange, Standing, Tail
+from service.findings import Covered, SeriesName, rules
+from service.levels import Standing, Tail
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
@@ -40,60 +40,76 @@ class Suspicion:
 
 
 def suspicions(
-    series: SeriesName, standing: Standing, tail: Tail, since: datetime, covered: frozenset[int]
+    series: SeriesName,
+    standing: Standing,
+    tail: Tail,
+    since: datetime,
+    covered: Covered,
+    ill: frozenset[str] = frozenset(),
 ) -> list[Suspicion]:
     """What should be measured again of a series that has points from ``since`` on.
 
-    ``covered`` are the changes, by index, that findings are about: they are no news.
+    ``covered`` is what findings say of it already, and ``ill`` are the workers that findings name
+    as slow: neither is news.
     """
     if not rules.watched(series.metric):
         return []
+    known = {each.change.index for each in standing.changes} | {s.index for s in covered.shifts}
+    news = covered.changes | {shift.index for shift in covered.shifts}
     places = {
         each.change.index
         for each in standing.changes
-        if each.change.index not in covered and rules.recent(standing, each)
+        if rules.recent(standing, each) and not _near(each.change.index, news)
     }
-    places |= set(_surprises(tail, since, standing.changes))
-    told = (_suspicion(series, tail, index) for index in sorted(places))
-    return [each for each in told if each is not None and not _near(each.index, covered)]
+    places |= {index for index in _surprises(tail, since, covered) if not _near(index, known)}
+    told = (_suspicion(series, tail, index, known) for index in sorted(places))
+    return [each for each in told if each is not None and each.worker not in ill]
 
 
-def _near(index: int, covered: frozenset[int]) -> bool:
-    """A finding's own change makes the points around it surprising."""
-    return any(abs(index - known) <= rules.NEAR for known in covered)
+def _near(index: int, places: Iterable[int]) -> bool:
+    """A known change makes the points around it surprising."""
+    return any(abs(index - known) <= rules.NEAR for known in places)
 
 
-def _surprises(tail: Tail, since: datetime, changes: tuple[PlacedChange, ...]) -> Iterator[int]:
+def _surprises(tail: Tail, since: datetime, covered: Covered) -> Iterator[int]:
     """The newest points that are outside what those before them led one to expect."""
-    fresh = [at for at, point in enumerate(tail.points) if point.revision_at >= since]
-    known = {each.change.index for each in changes}
-    for at in fresh:
-        if at < len(tail.points) - NEWEST or at == 0 or tail.first + at in known:
-            continue
-        if _surprised(tail, at):
+    newest = max(1, len(tail.points) - NEWEST)
+    for at, point in enumerate(tail.points[newest:], newest):
+        if point.revision_at >= since and _surprised(tail, at, covered):
             yield tail.first + at
 
 
-def _surprised(tail: Tail, at: int) -> bool:
+def _surprised(tail: Tail, at: int, covered: Covered) -> bool:
+    """Whether a point is surprising, confirmed changes undone."""
     point = tail.points[at]
     try:
         before = tail.history.first(at)
     except Refused:
         return False
-    judged = resume((), before, 0)
     names = before.group_names
     group = names.index(point.worker) if point.worker in names else None
-    expected = expectation(before, judged, group)
-    return expected is not None and expected.surprised_by(point.value)
+    expected = expectation(before, resume((), before, 0), group)
+    undone = point.value
+    for shift in covered.shifts:
+        if shift.index <= tail.first + at:
+            undone *= shift.before / shift.after
+    return expected is not None and all(
+        expected.surprised_by(value) for value in (point.value, undone)
+    )
 
 
-def _suspicion(series: SeriesName, tail: Tail, index: int) -> Suspicion | None:
+def _suspicion(
+    series: SeriesName, tail: Tail, index: int, known: Iterable[int]
+) -> Suspicion | None:
     at = index - tail.first
     if at < 1:
         return None
+    begin = max((place for place in known if place < index), default=tail.first) - tail.first
+    end = min((place for place in known if place > index), default=tail.first + len(tail.points))
     first_bad, last_good = tail.points[at], tail.points[at - 1]
-    before = median(point.value for point in tail.points[max(0, at - LEVEL_POINTS) : at])
-    after = median(point.value for point in tail.points[at : at + LEVEL_POINTS])
+    level = tail.points[max(0, begin, at - LEVEL_POINTS) : at]
+    before = median(point.value for point in level)
+    after = median(point.value for point in tail.points[at : end - tail.first])
     if min(before, after) <= 0 or before == after or first_bad.revision == last_good.revision:
         return None
     return Suspicion(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from statistics import median
 
@@ -11,30 +11,79 @@ from sqlalchemy.orm import Session
 
 from service.detection.online import PATIENCE
 from service.findings import lifecycle, rules
-from service.findings.values import ACTIVE, Certainty
+from service.findings.values import ACTIVE, Candidate, Certainty, Covered, Shift
 from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
+_REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
 
-def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> frozenset[int]:
-    """Bring the findings of a series up to date; the indexes of the changes they cover."""
+
+def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> Covered:
+    """Bring the findings of a series up to date; say what they cover of it."""
+    placed = [
+        (link, row, index)
+        for link, row in _links(session, standing.series_id)
+        if (index := tail.index_of(link.first_bad_at)) is not None
+    ]
+    known = [(index, link.effect) for link, _, index in placed]
+    told = rules.assigned(standing.changes, known)
     covered: set[int] = set()
-    for link, row in _links(session, standing.series_id):
-        index = tail.index_of(link.first_bad_at)
-        if index is None:  # settled long ago: nothing near the end moves it
-            continue
-        change = rules.same_change(standing.changes, index, link.effect)
+    shifts: list[Shift] = []
+    for (link, row, index), change in zip(placed, told, strict=True):
         back = rules.recovery(standing, change) if change else None
-        if change is not None:
-            covered.add(change.change.index)
-        if back is not None:
-            covered.add(back.change.index)
+        covered |= {each.change.index for each in (change, back) if each is not None}
         _update(session, link, row, change, back, now)
         if change is None and _back_again(link, tail, index):
-            link.ended = "recovered"
+            _recovered(link, tail.points[-PATIENCE].revision_at)
         session.flush()
-        _settle(session, row, back, now)
-    return frozenset(covered)
+        shifts += _shifts(link, row, tail, index, change, back)
+        _settle(session, row, _since(link, tail), now)
+    return Covered(frozenset(covered), tuple(shifts))
+
+
+def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
+    """Close what a change takes back; False if it takes nothing back."""
+    ended = False
+    for link, row in _links(session, candidate.series.id):
+        earlier = link.first_bad_at < candidate.placed.first_bad_at
+        level = candidate.placed.change.after
+        if link.ended or not earlier or not rules.taken_back(link.before, link.after, level):
+            continue
+        _recovered(link, candidate.placed.first_bad_at)
+        session.flush()
+        _settle(session, row, candidate.placed.first_bad, now)
+        ended = True
+    return ended
+
+
+def _shifts(
+    link: FindingSeries,
+    row: FindingRow,
+    tail: Tail,
+    index: int,
+    change: PlacedChange | None,
+    back: PlacedChange | None,
+) -> Iterator[Shift]:
+    """What is known of a series before its judgement shows it."""
+    if row.state in _REFUTED or link.ended == "gone":
+        return
+    if change is None:
+        yield Shift(index, link.before, link.after)
+    since = None if link.ended_at is None else tail.index_of(link.ended_at)
+    if link.ended == "recovered" and back is None and since is not None:
+        yield Shift(since, link.after, link.before)
+
+
+def _recovered(link: FindingSeries, at: datetime) -> None:
+    link.ended, link.ended_at = "recovered", at
+
+
+def _since(link: FindingSeries, tail: Tail) -> str:
+    """Revision from which on a series is back at its level; empty if it is not."""
+    index = None if link.ended_at is None else tail.index_of(link.ended_at)
+    if index is None or index - tail.first >= len(tail.points):
+        return ""
+    return tail.points[index - tail.first].revision
 
 
 def _links(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:
@@ -70,7 +119,8 @@ def _update(
             told.effect_high,
         )
         link.before, link.after = told.before, told.after
-        link.ended = "recovered" if back is not None else ""
+        if back is not None:
+            _recovered(link, back.first_bad_at)
 
 
 def _back_again(link: FindingSeries, tail: Tail, index: int) -> bool:
@@ -98,7 +148,7 @@ def _comes_back(
         lifecycle.act(session, row.id, "reopen", lifecycle.OURSELVES, now, detail=said)
 
 
-def _settle(session: Session, row: FindingRow, back: PlacedChange | None, now: datetime) -> None:
+def _settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
     """Close a finding when the change has ended in all its series."""
     if row.state not in ACTIVE:
         return
@@ -108,7 +158,7 @@ def _settle(session: Session, row: FindingRow, back: PlacedChange | None, now: d
     if ended.get(""):
         return
     if ended.get("recovered"):
-        where = f"back at its level since {back.first_bad}" if back else "back at its level"
+        where = f"back at its level since {since}" if since else "back at its level"
         lifecycle.act(session, row.id, "resolve", lifecycle.OURSELVES, now, detail=where)
     else:
         said = "newer or corrected points show no change"

@@ -129,6 +129,13 @@ def plan(
     record(session, finding_id, actor, "plan", said, now)
 
 
+def reword(
+    session: Session, row: FindingRow, sentence: str, cause: str, attribution: dict[str, Any]
+) -> None:
+    """Say again what a finding is, now that more is known of it."""
+    _change(session, row, {"sentence": sentence, "cause": cause, "attribution": attribution})
+
+
 def announce(session: Session, finding_id: str, now: datetime) -> bool:
     """Mark a finding as announced; False if it has been before: nobody is told twice."""
     first = FindingRow.id == finding_id, FindingRow.announced_at.is_(None)

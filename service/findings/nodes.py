@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import NamedTuple
 
-import numpy as np
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service.attribution import Cause, Residual
-from service.detection.robust import running_median
+from service.attribution import Cause
 from service.findings import lifecycle
-from service.findings.slowdown import Slowdown, slowdown, well_again
-from service.findings.values import Certainty, Kind
+from service.findings.slowdown import Measured, Slowdown, slowdown, well_again
+from service.findings.values import ACTIVE, Certainty, Kind
 from service.ids import new_id
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 
@@ -24,13 +22,6 @@ METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
 REVISIONS = 40
 """Newest revisions that are looked at."""
-
-
-class _Measured(NamedTuple):
-    revision: str
-    worker: str
-    measured_at: datetime
-    value: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +39,12 @@ class NodeChange:
 def watch_nodes(session: Session, now: datetime) -> list[str]:
     """Open a finding for each node that became slow, and close those of nodes that recovered."""
     opened = []
-    for comparability, residuals in _residuals(session):
-        for worker in sorted({each.worker for each in residuals}):
+    for comparability, measured in _measurements(session):
+        for worker in sorted({each.worker for each in measured}):
             known = _active(session, worker)
             if known is not None:
-                _close_if_well(session, known, residuals, now)
-            elif (found := slowdown(residuals, worker)) is not None:
+                _close_if_well(session, known, measured, now)
+            elif (found := slowdown(measured, worker)) is not None:
                 told = NodeChange(
                     found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
                 )
@@ -61,41 +52,33 @@ def watch_nodes(session: Session, now: datetime) -> list[str]:
     return opened
 
 
-def _residuals(session: Session) -> list[tuple[dict[str, str], list[Residual]]]:
-    """Of the newest revisions, by kind of hardware: how far each result lies from its series."""
+def ill_nodes(session: Session) -> frozenset[str]:
+    """Workers that a finding names as slow at the moment."""
+    slow = FindingRow.kind == Kind.BAD_NODE, FindingRow.state.in_(ACTIVE)
+    return frozenset(
+        name for name in session.scalars(select(FindingRow.worker).where(*slow)) if name
+    )
+
+
+def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]]]:
+    """What was measured at the newest revisions, by kind of hardware."""
     newest = select(Revision.ordered_at).order_by(Revision.ordered_at.desc()).limit(REVISIONS)
     cut = min(session.scalars(newest), default=None)
     if cut is None:
         return []
     wanted = (
-        select(SeriesRow, Point.revision, Point.worker, Point.measured_at, Point.value)
+        select(SeriesRow, Point.revision, Point.worker, Point.value)
         .join(Point, Point.series_id == SeriesRow.id)
-        .where(SeriesRow.metric == METRIC, Point.revision_at >= cut, Point.excluded.is_(False))
-        .order_by(SeriesRow.id, Point.revision_at, Point.revision, Point.measured_at)
+        .where(SeriesRow.metric == METRIC, Point.revision_at >= cut)
+        .where(Point.excluded.is_(False), Point.value > 0)
+        .order_by(Point.revision_at, Point.revision, Point.measured_at)
     )
-    by_series: dict[str, tuple[SeriesRow, list[_Measured]]] = {}
-    for row, revision, worker, measured_at, value in session.execute(wanted):
-        measured = _Measured(revision, worker, measured_at, value)
-        by_series.setdefault(row.id, (row, []))[1].append(measured)
-    grouped: dict[tuple[tuple[str, str], ...], list[Residual]] = {}
-    for row, points in by_series.values():
-        key = tuple(sorted(row.comparability.items()))
-        grouped.setdefault(key, []).extend(_of_series(row, points))
-    return [(dict(key), residuals) for key, residuals in grouped.items()]
-
-
-def _of_series(row: SeriesRow, points: Sequence[_Measured]) -> list[Residual]:
-    """Relative to a running median, which follows changes of the code and ignores one node."""
-    values = np.array([point.value for point in points])
-    if values.min() <= 0:
-        return []
-    away = np.log(values) - running_median(np.log(values))
-    if row.direction == Direction.HIGHER:
-        away = -away
-    return [
-        Residual(row.id, point.revision, point.worker, point.measured_at, float(distance))
-        for point, distance in zip(points, away, strict=True)
-    ]
+    grouped: dict[tuple[tuple[str, str], ...], list[Measured]] = {}
+    for row, revision, worker, value in session.execute(wanted):
+        sign = -1.0 if row.direction == Direction.HIGHER else 1.0
+        told = Measured(row.id, revision, worker, sign * math.log(value))
+        grouped.setdefault(tuple(sorted(row.comparability.items())), []).append(told)
+    return [(dict(key), measured) for key, measured in grouped.items()]
 
 
 def _active(session: Session, worker: str) -> FindingRow | None:
@@ -109,12 +92,12 @@ def _active(session: Session, worker: str) -> FindingRow | None:
 
 
 def _close_if_well(
-    session: Session, row: FindingRow, residuals: Sequence[Residual], now: datetime
+    session: Session, row: FindingRow, measured: Sequence[Measured], now: datetime
 ) -> None:
     assert row.worker is not None
     assert row.last_good is not None
     assert row.share is not None
-    if well_again(residuals, row.worker, row.last_good, row.share):
+    if well_again(measured, row.worker, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.OURSELVES, now, detail=said)
 
@@ -141,6 +124,7 @@ def open_bad_node(
         certainty=told.certainty,
         sentence=told.sentence,
         attribution=None,
+        measured={},
         share=told.share,
         last_good=told.last_good,
         first_bad=told.first_bad,

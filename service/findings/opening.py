@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service.attribution import Attribution, Cause, Measurement
+from service.attribution import Attribution, Cause
+from service.detection.judgement import ChangePoint
 from service.findings import lifecycle, read, rules
+from service.findings.follow import takes_back
 from service.findings.question import explain
-from service.findings.values import Candidate, Kind
+from service.findings.values import (
+    ACTIVE,
+    NOTHING,
+    Candidate,
+    Certainty,
+    Covered,
+    Kind,
+    Sides,
+)
 from service.ids import new_id
 from service.levels import PlacedChange, Standing
 from service.models import FindingRow, FindingSeries, FindingState, Revision, SeriesRow
@@ -20,7 +31,7 @@ DAY = timedelta(days=1)
 _REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
 
 
-def candidates(session: Session, standing: Standing, covered: frozenset[int]) -> list[Candidate]:
+def candidates(session: Session, standing: Standing, covered: Covered) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     row = session.get_one(SeriesRow, standing.series_id)
     if not rules.watched(row.metric):
@@ -32,12 +43,12 @@ def candidates(session: Session, standing: Standing, covered: frozenset[int]) ->
     ]
 
 
-def uncovered(standing: Standing, covered: frozenset[int]) -> list[PlacedChange]:
+def uncovered(standing: Standing, covered: Covered) -> list[PlacedChange]:
     """Recent changes that no finding covers, whether they have stood for long or not."""
     return [
         placed
         for placed in standing.changes
-        if placed.change.index not in covered and rules.recent(standing, placed)
+        if placed.change.index not in covered.changes and rules.recent(standing, placed)
     ]
 
 
@@ -45,20 +56,20 @@ def open_findings(
     session: Session,
     found: Iterable[Candidate],
     now: datetime,
-    before: Sequence[Measurement] = (),
-    after: Sequence[Measurement] = (),
+    measured: Sides = NOTHING,
 ) -> list[str]:
     """Open a finding for each cause among the candidates that may be opened today; their ids.
 
-    ``before`` and ``after`` are what was measured for this at the old level and at the new one.
+    What takes an earlier change back closes that finding and opens none. ``measured`` is what was
+    measured for the only candidate.
     """
-    accepted = rules.accepted(found, read.doubts_since(session, now - DAY))
+    news = [each for each in found if not takes_back(session, each, now)]
+    accepted = rules.accepted(news, read.doubts_since(session, now - DAY))
     opened = []
     for group in rules.groups(accepted):
         home = _home(session, group[0])
         if home is None:
-            told = explain(session, group, before, after)
-            opened.append(_open(session, group, told, now))
+            opened.append(_open(session, group, measured, now))
         else:
             _join(session, home, group, now)
     return [finding for finding in opened if finding is not None]
@@ -103,17 +114,18 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
 
 
 def _open(
-    session: Session, group: Sequence[Candidate], told: Attribution, now: datetime
+    session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
 ) -> str | None:
+    told = explain(session, group, measured)
     if told.cause is Cause.NODE and group[0].kind is Kind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
-    row = _row(group[0], told, now)
+    row = _row(group[0], told, measured, now)
     lifecycle.open_finding(session, row, now)
-    _link(session, row, group)
+    _link(session, row, group, first=0)
     return row.id
 
 
-def _row(first: Candidate, told: Attribution, now: datetime) -> FindingRow:
+def _row(first: Candidate, told: Attribution, measured: Sides, now: datetime) -> FindingRow:
     return FindingRow(
         id=new_id(now),
         kind=first.kind,
@@ -122,6 +134,7 @@ def _row(first: Candidate, told: Attribution, now: datetime) -> FindingRow:
         certainty=first.certainty,
         sentence=told.sentence,
         attribution=read.ATTRIBUTION.dump_python(told, mode="json"),
+        measured=asdict(measured),
         last_good=first.placed.last_good,
         first_bad=first.placed.first_bad,
         first_bad_at=first.placed.first_bad_at,
@@ -139,13 +152,56 @@ def _row(first: Candidate, told: Attribution, now: datetime) -> FindingRow:
 
 
 def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
-    _link(session, row, group)
+    """Add series to a finding, and say again what it is, now that more is known."""
+    known = members(session, row)
+    _link(session, row, group, first=len(known))
     names = ", ".join(f"{each.series.case.key} {each.series.metric}" for each in group)
     lifecycle.record(session, row.id, lifecycle.OURSELVES, "join", names, now)
+    if row.state in ACTIVE:
+        fresh = {each.series.id for each in group}
+        whole = [each for each in known if each.series.id not in fresh] + list(group)
+        measured = Sides(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
+        told = explain(session, whole, measured)
+        attribution = read.ATTRIBUTION.dump_python(told, mode="json")
+        lifecycle.reword(session, row, told.sentence, told.cause, attribution)
 
 
-def _link(session: Session, row: FindingRow, group: Sequence[Candidate]) -> None:
-    for each in group:
+def members(session: Session, row: FindingRow) -> list[Candidate]:
+    """The changes that a finding is about, the one that it was opened for first."""
+    wanted = (
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id == row.id)
+        .order_by(FindingSeries.place)
+    )
+    return [_member(session, row, link, series) for link, series in session.execute(wanted)]
+
+
+def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
+    change = ChangePoint(
+        index=0,
+        effect=link.effect,
+        effect_low=link.effect_low,
+        effect_high=link.effect_high,
+        before=link.before,
+        after=link.after,
+        improvement=row.kind == Kind.IMPROVEMENT,
+        confidence=1.0 - link.doubt,
+        evidence=0.0,
+    )
+    placed = PlacedChange(
+        change=change,
+        last_good=row.last_good or "",
+        first_bad=row.first_bad,
+        first_bad_at=link.first_bad_at,
+        first_bad_result=link.first_bad_result,
+    )
+    rank = rank_of(session, link.first_bad_at)
+    return Candidate(read.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))
+
+
+def _link(session: Session, row: FindingRow, group: Sequence[Candidate], first: int) -> None:
+    for place, each in enumerate(group, first):
         told = each.placed.change
         link = FindingSeries(
             finding_id=row.id,
@@ -159,6 +215,8 @@ def _link(session: Session, row: FindingRow, group: Sequence[Candidate]) -> None
             after=told.after,
             doubt=each.doubt,
             ended="",
+            ended_at=None,
+            place=place,
         )
         session.merge(link)
     session.flush()

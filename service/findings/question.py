@@ -15,7 +15,7 @@ from benchmarks.contracts import Direction
 from service import levels, results
 from service.attribution import Attribution, Measurement, Moved, Question, Residual, attribute
 from service.findings import read, rules
-from service.findings.values import Candidate, SeriesName
+from service.findings.values import NOTHING, Candidate, SeriesName, Sides
 from service.levels import JudgedPoint, Standing, Tail
 from service.models import SeriesRow
 
@@ -27,27 +27,18 @@ LEVEL_POINTS = 30
 """Points before a change that say where the level was."""
 
 
-def explain(
-    session: Session,
-    group: Sequence[Candidate],
-    before: Sequence[Measurement] = (),
-    after: Sequence[Measurement] = (),
-) -> Attribution:
+def explain(session: Session, group: Sequence[Candidate], measured: Sides = NOTHING) -> Attribution:
     """Say what the changes of ``group``, which share a cause, are put down to.
 
-    ``before`` and ``after`` are results that were measured for this question, at the old level
-    and at the new one.
+    ``measured`` is what was measured for this question, of the first change's case.
     """
-    return attribute(question_of(session, group, before, after))
+    return attribute(question_of(session, group, measured))
 
 
 def question_of(
-    session: Session,
-    group: Sequence[Candidate],
-    before: Sequence[Measurement] = (),
-    after: Sequence[Measurement] = (),
+    session: Session, group: Sequence[Candidate], measured: Sides = NOTHING
 ) -> Question:
-    """All that is known around the surest change of ``group``."""
+    """All that is known around the first change of ``group``."""
     first = group[0]
     change, placed = first.placed.change, first.placed
     old, new = _sides(session, first)
@@ -64,8 +55,8 @@ def question_of(
         effect_high=change.effect_high,
         last_good=placed.last_good,
         first_bad=placed.first_bad,
-        before=(*old, *before),
-        after=(*new, *after),
+        before=(*old, *_load(session, measured.before)),
+        after=(*new, *_load(session, measured.after)),
         moved=tuple(Moved(each.series.case, each.placed.change.effect) for each in alike),
         unmoved=tuple(
             series.case
@@ -112,11 +103,14 @@ def _sides(session: Session, candidate: Candidate) -> tuple[list[Measurement], l
     cut = at - tail.first
     old = tail.points[max(0, cut - A_SIDE) : cut]
     new = tail.points[cut : cut + A_SIDE]
-    return _measurements(session, old), _measurements(session, new)
+    return (
+        _load(session, (point.result_id for point in old)),
+        _load(session, (point.result_id for point in new)),
+    )
 
 
-def _measurements(session: Session, points: Iterable[JudgedPoint]) -> list[Measurement]:
-    stored = (results.load_result(session, point.result_id) for point in points)
+def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
+    stored = (results.load_result(session, result_id) for result_id in result_ids)
     return [Measurement(each.revision, each.worker, each.result) for each in stored]
 
 
@@ -137,4 +131,4 @@ def _stayed(standing: Standing, tail: Tail, at: datetime) -> bool:
     index = tail.index_of(at)
     if index is None or index <= tail.first or index >= tail.first + len(tail.points):
         return False
-    return not any(rules.same_change(standing.changes, index, effect) for effect in (-1.0, 1.0))
+    return not rules.changes_near(standing.changes, index)

@@ -19,7 +19,7 @@ for nothing is what people bear before they stop looking."""
 RECOVERED = 0.25
 """What is left of a change when it counts as taken back: three quarters are gone."""
 NEAR = 3
-"""Revisions by which small changes of one workload's cases may be placed apart."""
+"""Revisions, or points of a series, by which small changes may be placed apart."""
 DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
 """Metrics that say again what throughput says; they explain findings and open none."""
 
@@ -39,17 +39,32 @@ def stands(standing: Standing, placed: PlacedChange) -> bool:
     return standing.points - placed.change.index >= PATIENCE
 
 
-def same_change(changes: Iterable[PlacedChange], index: int, effect: float) -> PlacedChange | None:
-    """The change among ``changes`` that was known at ``index`` with this effect, if it is there.
+def assigned(
+    changes: Sequence[PlacedChange], known: Sequence[tuple[int, float]]
+) -> list[PlacedChange | None]:
+    """For each change that was known at an index with an effect, the one that it is by now.
 
-    More points may move it by a few places; they do not turn it round.
+    More points may move a change by a few places; they do not turn it round, and two changes
+    never become one: the nearest pairs are matched first.
     """
-    near = [
-        each
-        for each in changes
-        if abs(each.change.index - index) <= SAME and (each.change.effect > 0) == (effect > 0)
-    ]
-    return min(near, key=lambda each: abs(each.change.index - index), default=None)
+    pairs = sorted(
+        (abs(change.change.index - index), change.change.index, place)
+        for change in changes
+        for place, (index, effect) in enumerate(known)
+        if abs(change.change.index - index) <= SAME and (change.change.effect > 0) == (effect > 0)
+    )
+    by_index = {change.change.index: change for change in changes}
+    found: list[PlacedChange | None] = [None] * len(known)
+    for _, index, place in pairs:
+        if index in by_index and found[place] is None:
+            found[place] = by_index.pop(index)
+    return found
+
+
+def changes_near(changes: Iterable[PlacedChange], index: int) -> list[PlacedChange]:
+    """The changes within `NEAR` points of a place, the nearest first."""
+    near = [each for each in changes if abs(each.change.index - index) <= NEAR]
+    return sorted(near, key=lambda each: abs(each.change.index - index))
 
 
 def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[Candidate]:

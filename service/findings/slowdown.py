@@ -1,7 +1,8 @@
 """Whether a node became slow in everything, and whether it is well again. Pure.
 
-A node is held against the others at the same revisions, and against its own past: machines of one
-kind differ by a per cent or so for ever, which is no news.
+A node is held against the others in the same series, at the same revision or between the nearest
+ones, so that a change of the code, which moves every node, is never put down to one. And it is held
+against its own past: machines of one kind differ by a per cent or so for ever, which is no news.
 """
 
 from __future__ import annotations
@@ -11,22 +12,40 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from service.attribution import Residual
-from service.attribution.node import (
-    LEAST_CONTRAST,
-    NOISE_MULTIPLE,
-    PERSISTENCE,
-    TO_SIGMA,
-    Round,
-    rounds,
-)
-
+LEAST_CONTRAST = 0.005
+"""In logs: below half a per cent nobody goes and looks at a machine."""
+NOISE_MULTIPLE = 3.0
+"""A node must stand this many times further apart than the others usually do."""
 PAST = 3
 """Revisions of its own that a node needs before anyone can say that it has changed."""
-LEAST_RESULTS = 4
-"""In fewer results, chance leans one way too often among many nodes and nights."""
+PERSISTENCE = 2
+"""Revisions in a row: one bad night is not a bad node."""
+LEAST_RESULTS, LEAST_SERIES = 4, 2
+"""In fewer, chance leans one way too often among many nodes and nights."""
+EVERYTHING = 0.75
+"""Share of the results that must lean the same way: a noisy one may stray."""
 LEFT = 0.5
 """A node is well again when less than half of what it had lost is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One result, in the order of revisions."""
+
+    series: str
+    revision: str
+    worker: str
+    cost: float
+    """Logarithm of what was measured, more being worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """How much worse a node was than the others in one result, in logs."""
+
+    series: str
+    revision: str
+    size: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,59 +63,101 @@ class Slowdown:
     revisions: int
 
 
-def slowdown(residuals: Sequence[Residual], worker: str) -> Slowdown | None:
+def slowdown(measured: Sequence[Measured], worker: str) -> Slowdown | None:
     """Say whether ``worker`` has become slow in everything; None if it has not, or nobody knows."""
-    met = rounds(residuals, worker)
-    if len(met) < PAST + PERSISTENCE:
-        return None
-    limit = _limit(residuals, worker)
-    for begin in range(PAST, len(met) - PERSISTENCE + 1):
-        usual = _usual(met[:begin])
-        newer = [_less(each, usual) for each in met[begin:]]
-        if _all_apart(newer, limit):
-            size = median(median(each.contrasts) for each in newer)
+    told = contrasts(measured, worker)
+    names = list(dict.fromkeys(each.revision for each in told))
+    limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise(measured, worker))
+    for begin in range(PAST, len(names) - PERSISTENCE + 1):
+        usual = _middle(told, names[:begin])
+        newer = [each for each in told if each.revision in names[begin:]]
+        if _all_apart(newer, usual, limit):
             return Slowdown(
                 worker=worker,
-                first_bad=met[begin].revision,
-                last_good=met[begin - 1].revision,
-                share=math.expm1(size),
-                results=sum(len(each.contrasts) for each in newer),
-                revisions=len(newer),
+                first_bad=names[begin],
+                last_good=names[begin - 1],
+                share=math.expm1(median(each.size for each in newer) - usual),
+                results=len(newer),
+                revisions=len(names) - begin,
             )
     return None
 
 
-def _all_apart(newer: Sequence[Round], limit: float) -> bool:
-    """Whether a node leans the same way at every revision, in enough results of several series."""
-    pooled = Round("", tuple(contrast for each in newer for contrast in each.contrasts))
-    return (
-        len(pooled.contrasts) >= LEAST_RESULTS
-        and pooled.stands_apart(limit)
-        and all(median(each.contrasts) >= limit for each in newer)
-    )
-
-
-def well_again(residuals: Sequence[Residual], worker: str, last_good: str, share: float) -> bool:
-    """Whether the newest rounds of a slow node are near what they were up to ``last_good``."""
-    met = rounds(residuals, worker)
-    names = [each.revision for each in met]
-    if last_good not in names or len(met) - names.index(last_good) - 1 < PERSISTENCE:
+def well_again(measured: Sequence[Measured], worker: str, last_good: str, share: float) -> bool:
+    """Whether a slow node is near what it was up to ``last_good``, at its newest revisions."""
+    order = list(dict.fromkeys(each.revision for each in measured))
+    told = contrasts(measured, worker)
+    names = list(dict.fromkeys(each.revision for each in told))
+    if last_good not in order:
+        return True  # so long ago that nobody remembers how it was before
+    past = set(order[: order.index(last_good) + 1])
+    before, after = [n for n in names if n in past], [n for n in names if n not in past]
+    if not before or len(after) < PERSISTENCE:
         return False
-    usual = _usual(met[: names.index(last_good) + 1])
-    newest = [median(_less(each, usual).contrasts) for each in met[-PERSISTENCE:]]
+    usual = _middle(told, before)
+    newest = [_middle(told, [name]) - usual for name in after[-PERSISTENCE:]]
     return max(newest) <= LEFT * math.log1p(share)
 
 
-def _usual(met: Sequence[Round]) -> float:
-    """How far a node was from the others anyway."""
-    return median(median(each.contrasts) for each in met)
+def contrasts(measured: Sequence[Measured], worker: str) -> list[Contrast]:
+    """How ``worker`` compares in each of its results that can be held against others' results.
+
+    At one revision, against the others there. Otherwise against the others before and after, of
+    which the nearer value counts: what both sides do not explain is the node's. A result after
+    which nobody else has measured its series says nothing yet.
+    """
+    by_series: dict[str, list[Measured]] = {}
+    for each in measured:
+        by_series.setdefault(each.series, []).append(each)
+    found = {
+        id(each): Contrast(each.series, each.revision, size)
+        for history in by_series.values()
+        for at, each in enumerate(history)
+        if each.worker == worker and (size := _contrast(history, at)) is not None
+    }
+    return [found[id(each)] for each in measured if id(each) in found]
 
 
-def _less(each: Round, usual: float) -> Round:
-    return Round(each.revision, tuple(contrast - usual for contrast in each.contrasts))
+def _contrast(history: Sequence[Measured], at: int) -> float | None:
+    own = history[at]
+    beside = [each.cost for each in history if _other(each, own) and each.revision == own.revision]
+    if beside:
+        return own.cost - median(beside)
+    before = next((each for each in reversed(history[:at]) if _other(each, own)), None)
+    after = next((each for each in history[at + 1 :] if _other(each, own)), None)
+    if before is None or after is None:
+        return None
+    sizes = own.cost - before.cost, own.cost - after.cost
+    if sizes[0] * sizes[1] <= 0:
+        return 0.0
+    return min(sizes, key=abs)
 
 
-def _limit(residuals: Iterable[Residual], worker: str) -> float:
-    """How far a node must stand apart, in logs: beyond the noise of single results elsewhere."""
-    others = [abs(each.log_residual) for each in residuals if each.worker != worker]
-    return max(LEAST_CONTRAST, NOISE_MULTIPLE * TO_SIGMA * median(others)) if others else math.inf
+def _other(one: Measured, own: Measured) -> bool:
+    return one.worker != own.worker
+
+
+def _noise(measured: Sequence[Measured], worker: str) -> float:
+    """How far the others usually stand apart from each other in a single result."""
+    rest = [each for each in measured if each.worker != worker]
+    sizes = [
+        abs(each.size) for other in {e.worker for e in rest} for each in contrasts(rest, other)
+    ]
+    return median(sizes) if sizes else 0.0
+
+
+def _middle(told: Iterable[Contrast], revisions: Sequence[str]) -> float:
+    return median(each.size for each in told if each.revision in revisions)
+
+
+def _all_apart(newer: Sequence[Contrast], usual: float, limit: float) -> bool:
+    """Whether a node leans the same way at every revision, in enough results of several series."""
+    sizes = [each.size - usual for each in newer]
+    revisions = {each.revision for each in newer}
+    return (
+        len(sizes) >= LEAST_RESULTS
+        and len({each.series for each in newer}) >= LEAST_SERIES
+        and sum(size > 0 for size in sizes) >= EVERYTHING * len(sizes)
+        and median(sizes) >= limit
+        and all(_middle(newer, [revision]) - usual >= limit for revision in revisions)
+    )

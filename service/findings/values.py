@@ -64,6 +64,36 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Sides:
+    """Results, by id, that were measured for a change: at the old level and at the new one."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+NOTHING = Sides()
+
+
+@dataclass(frozen=True, slots=True)
+class Shift:
+    """A change that was confirmed before the history alone shows it."""
+
+    index: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Covered:
+    """What findings say of a series already."""
+
+    changes: frozenset[int] = frozenset()
+    """Indexes of changes that findings are about, or that end them."""
+    shifts: tuple[Shift, ...] = ()
+    """Changes that are known and not in the judgement yet."""
+
+
+@dataclass(frozen=True, slots=True)
 class AffectedSeries:
     """A series that a finding is about, and how far it moved."""
 

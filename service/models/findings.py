@@ -38,6 +38,8 @@ class FindingRow(Base):
     """``confirmed`` by measuring again, or ``standing`` in the history for several points."""
     sentence: Mapped[str] = mapped_column(Text)
     attribution: Mapped[dict[str, Any] | None]
+    measured: Mapped[dict[str, Any]]
+    """Results that were measured for it, by ``before`` and ``after``: which level they show."""
     last_good: Mapped[str | None] = mapped_column(ForeignKey("revisions.name"))
     first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     first_bad_at: Mapped[datetime]
@@ -82,6 +84,10 @@ class FindingSeries(Base):
     """Probability that there is no such change."""
     ended: Mapped[str] = mapped_column(String(16))
     """Empty while the change stands; ``recovered`` or ``gone`` afterwards."""
+    ended_at: Mapped[datetime | None]
+    """Place in the order of revisions from which on it is recovered."""
+    place: Mapped[int]
+    """In the order of joining; 0 is the series that the finding was opened for."""
     __table_args__ = (Index(None, "series_id"),)
 
 

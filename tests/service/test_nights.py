@@ -1,17 +1,14 @@
 """Thirty nights with a known truth: the findings are exactly those, once each, and close."""
 
-from collections.abc import Callable
-from typing import Any
-
 import pytest
-from builders.nights import Team, name_of
+from builders.nights import Team
 from sqlalchemy import select
 
 from benchmarks.contracts import Case
 from service import findings
 from service.database import Database
-from service.findings import FindingSummary, FindingView, Kind
-from service.models import ConfirmationRow, FindingState
+from service.findings import FindingSummary, FindingView
+from service.models import ConfirmationRow
 
 BF16 = {"precision": "bf16"}
 

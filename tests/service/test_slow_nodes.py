@@ -1,7 +1,6 @@
 """A node that is slow in everything is named, and no code is blamed for it."""
 
 from collections.abc import Iterator
-from datetime import timedelta
 
 import hypothesis
 import numpy as np
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from service import findings, levels
-from service.attribution import Residual
 from service.database import Database
 from service.findings import Kind
-from service.findings.slowdown import slowdown, well_again
+from service.findings.slowdown import Measured, slowdown, well_again
 from service.judging import conclude
 from service.models import FindingState
 
@@ -31,7 +29,7 @@ def fleet(
     by: float = 0.05,
     code: float = 0.0,
     seed: int = 1,
-) -> list[Residual]:
+) -> list[Measured]:
     """Every night each case runs on a random node; ``b`` may be slow, the code may be too."""
     random = np.random.default_rng(seed)
     offsets = dict(zip(NODES, (0.0, 0.004, -0.004, 0.01), strict=True))
@@ -44,8 +42,7 @@ def fleet(
                 away += by
             if code and night >= nights // 2:
                 away += code
-            at = long.placed_at(night) + timedelta(minutes=case)
-            told.append(Residual(f"s{case}", f"r{night:03d}", node, at, float(away)))
+            told.append(Measured(f"s{case}", f"r{night:03d}", node, float(away)))
     return told
 
 
