@@ -15,11 +15,13 @@ class Exit(IntEnum):
     """The service does not answer, or cannot work."""
     TIMEOUT = 4
     """What was asked for is not all there: a wait ran out of time, or results are missing."""
+    GATE_USAGE = 64
+    """Wrong usage of `gate`, whose 2 says that it could not decide (EX_USAGE of sysexits.h)."""
     INTERRUPTED = 130
 
 
 EXIT_CODES = (
-    "Exit codes: 0 all well; 1 a case failed or got slower; 2 wrong usage; "
+    "Exit codes: 0 all well; 1 a case failed or got slower; 2 wrong usage (of gate: 64); "
     "3 the service is away; 4 results are missing or a wait ran out of time; 130 interrupted."
 )
 

@@ -14,6 +14,7 @@ from cli.commands import (
     bench,
     compare,
     detect,
+    gate,
     jobs,
     migrate,
     report,
@@ -42,6 +43,7 @@ app.command("bench")(bench.bench)
 app.command("submit")(submit.submit)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)
+app.command("gate", cls=gate.GateCommand)(gate.gate)
 app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(schedule.app, name="schedule")

@@ -105,6 +105,19 @@ class ServiceClient:
         }
         return self._get("changes", parameters).text
 
+    def start_comparison(self, request: Mapping[str, Any], key: str | None = None) -> str:
+        """Start measuring two revisions against each other; the answer's text."""
+        headers = {} if key is None else {"Idempotency-Key": key}
+        return self._send("POST", "comparisons", json=request, headers=headers).text
+
+    def comparison_by_id(self, comparison_id: str) -> str:
+        """A comparison and where it stands, as text."""
+        return self._get(f"comparisons/{comparison_id}").text
+
+    def cancel_comparison(self, comparison_id: str) -> None:
+        """Stop a comparison and its jobs."""
+        self._send("POST", f"comparisons/{comparison_id}/cancel")
+
     def workers(self) -> WorkerPage:
         """Every worker, the last seen first."""
         return _read(WorkerPage, self._get("workers"))

@@ -13,7 +13,7 @@ from benchmarks.version import installed
 from service import errors
 from service.api.routes import router
 from service.background import Background
-from service.dashboard import pages
+from service.dashboard import comparison_pages, pages
 from service.database import Database
 from service.limits import BodyLimit
 from service.queue import Terms
@@ -46,6 +46,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     errors.install(app)
     app.include_router(router)
     app.include_router(pages.router)
+    app.include_router(comparison_pages.router)
     pages.mount(app)
     return app
 

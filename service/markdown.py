@@ -17,9 +17,9 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
 
 def report(told: Report) -> str:
     """The results table of a submission, then the comparison if one was asked for."""
-    title = f"## {_text(told.suite or 'Cases')} at {_text(told.revision)}"
+    title = f"## {escape(told.suite or 'Cases')} at {escape(told.revision)}"
     head = ("case", "throughput", "speed-up", "limited by", "status")
-    parts = [title, _table(head, (_row(row) for row in told.rows))]
+    parts = [title, table(head, (_row(row) for row in told.rows))]
     if not told.finished:
         parts.append("Not finished: some cases are still to be measured.")
     if told.against is not None:
@@ -29,22 +29,22 @@ def report(told: Report) -> str:
 
 def changes(found: Sequence[Change], baseline: str, contender: str) -> str:
     """A comparison of two revisions; a change of more than zero is better."""
-    title = f"### {_text(contender)} against {_text(baseline)}"
+    title = f"### {escape(contender)} against {escape(baseline)}"
     if not found:
         return f"{title}\n\nNothing to compare: neither revision has a result."
     head = ("case", "baseline", "contender", "change", "95 % interval", "verdict")
-    return f"{title}\n\n{_table(head, (_change(each) for each in found))}"
+    return f"{title}\n\n{table(head, (_change(each) for each in found))}"
 
 
 def _row(row: Row) -> tuple[str, ...]:
     status = row.status or row.state
-    reason = f": {_text(row.reason)}" if row.reason else ""
+    reason = f": {escape(row.reason)}" if row.reason else ""
     return (
         _case(row.case),
         _summary(row.throughput, row.unit),
         _ratio(row.speedup),
-        _text(row.bottleneck or ""),
-        f"{_text(status)}{reason}",
+        escape(row.bottleneck or ""),
+        f"{escape(status)}{reason}",
     )
 
 
@@ -73,7 +73,7 @@ def _summary(summary: Summary | None, unit: str) -> str:
 
 def _measured(value: float, low: float | None, high: float | None, unit: str) -> str:
     interval = formats.half_width(value, low, high, unit)
-    return _text(f"{formats.quantity(value, unit)} {interval}".strip())
+    return escape(f"{formats.quantity(value, unit)} {interval}".strip())
 
 
 def _ratio(speedup: Ratio | None) -> str:
@@ -84,11 +84,12 @@ def _case(case: Case) -> str:
     return f"`{case.key}`"
 
 
-def _table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table; the cells are escaped already."""
     rows = [head, ["---"] * len(head), *lines]
     return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
 
 
-def _text(text: str) -> str:
+def escape(text: str) -> str:
     """Escape what Markdown would read as markup: the text is a stranger's."""
     return _SPECIAL.sub(r"\\\1", text)

@@ -17,6 +17,10 @@ COMPARISON = "comparison:"
 """How the source of a comparison's submissions begins."""
 ABBREVIATED = 7
 """Characters from which on the beginning of a name may stand for it: git's own rule."""
+IN_HISTORY = exists().where(
+    Submission.revision == Revision.name, ~Submission.source.startswith(COMPARISON)
+)
+"""Of revisions: one that was only ever compared, such as a proposed change, is not in it."""
 _REVISIONS = cast(Table, Revision.__table__)
 
 
@@ -70,16 +74,10 @@ def find(session: Session, name: str) -> str:
 
 
 def latest(session: Session) -> str | None:
-    """The newest revision in the order that the history has; None before the first.
-
-    One that was only ever compared, such as a proposed change, is no part of the history.
-    """
-    for_history = exists().where(
-        Submission.revision == Revision.name, ~Submission.source.startswith(COMPARISON)
-    )
+    """The newest revision of the history; None before the first."""
     newest = (
         select(Revision.name)
-        .where(for_history)
+        .where(IN_HISTORY)
         .order_by(Revision.ordered_at.desc(), Revision.name.desc())
     )
     return session.scalars(newest.limit(1)).first()

@@ -25,6 +25,7 @@ from service.models import (
     WorkerRow,
 )
 from service.results import Series
+from service.revisions import IN_HISTORY
 
 ACTIVE = (JobState.LEASED.value, JobState.RUNNING.value)
 
@@ -223,8 +224,13 @@ def schedules(session: Session) -> list[tuple[Schedule, Slot | None]]:
 
 
 def revisions(session: Session, limit: int = 200) -> Sequence[Revision]:
-    """Read the newest revisions, newest first."""
-    query = select(Revision).order_by(Revision.ordered_at.desc(), Revision.name).limit(limit)
+    """Read the newest revisions of the history, newest first."""
+    query = (
+        select(Revision)
+        .where(IN_HISTORY)
+        .order_by(Revision.ordered_at.desc(), Revision.name)
+        .limit(limit)
+    )
     return session.scalars(query).all()
 
 

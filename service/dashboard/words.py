@@ -22,6 +22,7 @@ METRICS = {
     "energy_per_item": "Energy per item",
     "sm_clock": "SM clock",
     "cycles_per_step": "Cycles per step without input",
+    "cycles": "Cycles per step",
 }
 
 STATUSES = {

@@ -56,7 +56,8 @@ def of_case(
         sentence += _cycles(own, found.get(CYCLES), limit)
     if verdict is Verdict.ALLOWED:
         sentence += _bargain(rule, found)
-    return _with_accidents(f"{sentence}.", record)
+    # The no-break spaces of formatted numbers are for pages; this goes into JSON and logs too.
+    return _with_accidents(f"{sentence}.".replace(formats.NBSP, " "), record)
 
 
 def changed(found: MetricFinding) -> str:

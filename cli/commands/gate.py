@@ -1,0 +1,92 @@
+"""`throughline gate`: measure two revisions against each other, and answer with an exit code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperCommand
+
+from cli.exits import Exit
+from cli.gate import Form, Inconclusive
+from cli.options import DEFAULT_URL, Url
+
+
+class GateCommand(TyperCommand):
+    """A command whose wrong usage ends with 64: its 2 says that a gate could not decide."""
+
+    def make_context(self, *arguments: Any, **named: Any) -> Any:
+        """Read the arguments; the library's errors of usage carry the exit code 2."""
+        try:
+            return super().make_context(*arguments, **named)
+        except Exception as error:
+            if getattr(error, "exit_code", None) == Exit.USAGE:
+                error.exit_code = int(Exit.GATE_USAGE)  # type: ignore[attr-defined]
+            raise
+
+
+def gate(
+    *,
+    baseline: Annotated[str, typer.Option(help="The revision to compare with.")],
+    contender: Annotated[
+        str | None,
+        typer.Option(help="The revision under test; by default the commit checked out here."),
+    ] = None,
+    suite: Annotated[str | None, typer.Option(help="Measure the cases of this suite.")] = None,
+    case: Annotated[
+        list[str] | None,
+        typer.Option(metavar="'WORKLOAD AXIS=VALUE ...'", help="Measure this case; repeatable."),
+    ] = None,
+    max_regression: Annotated[
+        str | None,
+        typer.Option(metavar="2%", help="Slowdown that may pass; by default none that is sure."),
+    ] = None,
+    margin: Annotated[
+        str | None,
+        typer.Option(metavar="1%", help="What is surely less than this counts as the same."),
+    ] = None,
+    budget: Annotated[
+        str, typer.Option(metavar="15m", help="Wall clock for all of it, waiting included.")
+    ] = "15m",
+    policy: Annotated[
+        Path | None, typer.Option(help="TOML or JSON file with limits per case: docs/gate.md.")
+    ] = None,
+    require: Annotated[
+        list[str] | None,
+        typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
+    ] = None,
+    worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
+    shown_as: Annotated[Form, typer.Option("--format", help="How to print it.")] = Form.TEXT,
+    output: Annotated[
+        Path | None, typer.Option(help="Write it to this file instead of stdout.")
+    ] = None,
+    inconclusive: Annotated[
+        Inconclusive, typer.Option(help="How to end when it could not decide.")
+    ] = Inconclusive.TWO,
+    idempotency_key: Annotated[
+        str | None, typer.Option(help="The same key starts one, however often CI retries.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Measure two revisions in turn on one device until every case is decided or the budget ends.
+
+    The exit code is 0 for a pass, 1 for a regression, 2 if it could not decide, 64 for wrong usage.
+    """
+    from cli.gate.order import Order
+    from cli.gate.run import run
+
+    order = Order(
+        baseline,
+        contender,
+        suite,
+        tuple(case or ()),
+        max_regression,
+        margin,
+        policy,
+        budget,
+        tuple(require or ()),
+        worker,
+        idempotency_key,
+    )
+    raise typer.Exit(run(url, order, shown_as, output, inconclusive))

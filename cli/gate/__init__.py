@@ -1,0 +1,20 @@
+"""`throughline gate`: two revisions measured against each other, and an exit code for CI."""
+
+from enum import StrEnum
+
+
+class Form(StrEnum):
+    """How a decision is printed."""
+
+    TEXT = "text"
+    MARKDOWN = "markdown"
+    JUNIT = "junit"
+    JSON = "json"
+
+
+class Inconclusive(StrEnum):
+    """What CI makes of a gate that could not decide."""
+
+    PASS = "pass"  # noqa: S105 - no secret
+    FAIL = "fail"
+    TWO = "2"

@@ -1,0 +1,86 @@
+"""The service's answers about a comparison; what is not needed here is ignored."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import AwareDatetime
+
+from cli.answers import Answer
+
+
+class Outcome(StrEnum):
+    """What a gate says."""
+
+    PASS = "pass"  # noqa: S105 - no secret
+    REGRESSION = "regression"
+    INCONCLUSIVE = "inconclusive"
+
+
+class MetricFinding(Answer):
+    """One metric of one case; changes are signed so that + is better."""
+
+    metric: str
+    unit: str
+    baseline: float
+    contender: float
+    pairs: int
+    change: float
+    low: float
+    high: float
+
+
+class CaseFinding(Answer):
+    """What came of one case."""
+
+    case_key: str
+    verdict: str
+    settled: bool
+    pairs: int
+    sentence: str
+    metrics: tuple[MetricFinding, ...] = ()
+
+
+class Used(Answer):
+    """One attempt that was used."""
+
+    case_key: str
+    pair: int
+    side: str
+    job_id: str
+    attempt: int | None
+    worker: str | None
+    device: str
+    result_id: str | None
+    compared: bool
+
+
+class Decision(Answer):
+    """The answer and what it rests on."""
+
+    outcome: Outcome
+    sentence: str
+    cases: tuple[CaseFinding, ...]
+    warnings: tuple[str, ...] = ()
+    used: tuple[Used, ...] = ()
+    false_alarm: float
+    false_pass: float
+
+
+class ComparisonAnswer(Answer):
+    """A comparison and where it stands."""
+
+    id: str
+    state: str
+    baseline: str
+    contender: str
+    created_at: AwareDatetime
+    ends_at: AwareDatetime
+    decided_at: AwareDatetime | None
+    worker: str | None
+    jobs: int
+    jobs_ended: int
+    note: str
+    decision: Decision | None
+    so_far: Decision
+    page: str

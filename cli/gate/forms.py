@@ -1,0 +1,188 @@
+"""A decision as text, Markdown, JUnit XML or JSON."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from xml.etree import ElementTree as ET
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from cli import form
+from cli.gate import Form
+from cli.gate.answers import CaseFinding, ComparisonAnswer, Decision, Outcome
+from cli.gate.follow import plain
+from service import formats
+from service.markdown import escape, table
+
+REGRESSIONS = ("worse", "broken", "parity")
+GOOD = ("better", "same", "allowed", "not_worse")
+_COLOUR = {"better": "green", "same": "green", "allowed": "green", "not_worse": "green"}
+_COLOUR |= dict.fromkeys(REGRESSIONS, "red")
+_HEAD = ("case", "baseline", "contender", "change", "interval", "pairs", "verdict")
+_NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A comparison that was decided, as the command line shows it."""
+
+    comparison: ComparisonAnswer
+    text: str
+    """The service's answer, word for word."""
+    url: str
+    lenient: bool
+    """Whether an inconclusive case counts as passed."""
+
+    @property
+    def decision(self) -> Decision:
+        """The decision, which is there."""
+        assert self.comparison.decision is not None
+        return self.comparison.decision
+
+    @property
+    def address(self) -> str:
+        """Where a browser shows it."""
+        return f"{self.url.rstrip('/')}{self.comparison.page}"
+
+    def written(self, shown_as: Form) -> str:
+        """The whole as one text, without a line's end."""
+        match shown_as:
+            case Form.JSON:
+                return self.text.rstrip("\n")
+            case Form.MARKDOWN:
+                return "\n\n".join(self._markdown())
+            case Form.JUNIT:
+                return self._junit()
+            case Form.TEXT:
+                return self._table().rstrip("\n")
+
+    def _table(self) -> str:
+        paper = form.paper()
+        drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+        for heading in _HEAD:
+            right = heading not in ("case", "verdict")
+            drawn.add_column(heading, justify="right" if right else "left", no_wrap=right)
+        for case in self.decision.cases:
+            *cells, verdict = _cells(case)
+            drawn.add_row(*cells, Text(verdict, style=_COLOUR.get(case.verdict, "yellow")))
+        sink = io.StringIO()
+        console = Console(file=sink, width=paper.width, force_terminal=paper.is_terminal)
+        console.print(drawn)
+        for line in self._remarks():
+            console.print(line, markup=False, highlight=False, soft_wrap=True)
+        return sink.getvalue()
+
+    def _remarks(self) -> Iterator[str]:
+        for case in self.decision.cases:
+            yield f"{case.case_key}: {case.sentence}"
+        yield from (f"Note: {warning}" for warning in self.decision.warnings)
+        yield f"{self.decision.outcome.value.upper()}: {self._tally()}"
+        yield f"{self._attempts()}; each is named at {self.address}"
+
+    def _tally(self) -> str:
+        count = len(self.decision.cases)
+        cases = f"{count} case{'' if count == 1 else 's'}"
+        alarm = formats.share(self.decision.false_alarm / 2)
+        match self.decision.outcome:
+            case Outcome.PASS:
+                return f"{cases}, none worse than allowed."
+            case Outcome.REGRESSION:
+                return f"{cases}; of two equal revisions at most {alarm} are called a regression."
+            case Outcome.INCONCLUSIVE:
+                return f"{cases}, and not every one is sure; more budget may decide it."
+
+    def _attempts(self) -> str:
+        used = self.decision.used
+        workers = sorted({one.worker for one in used if one.worker})
+        devices = sorted({one.device for one in used if one.device})
+        where = f" by {' and '.join(workers)}" if workers else ""
+        device = f" on {' and '.join(devices)}" if devices else ""
+        return f"{len(used)} attempts{where}{device}"
+
+    def _markdown(self) -> Iterator[str]:
+        told = self.comparison
+        yield f"## Gate: {self.decision.outcome.value}"
+        yield f"{escape(told.contender)} against {escape(told.baseline)}. {self._tally()}"
+        rows = [tuple(escape(cell) for cell in _cells(case)) for case in self.decision.cases]
+        yield table(_HEAD, rows)
+        yield "\n".join(
+            f"- {escape(case.case_key)}: {escape(case.sentence)}" for case in self.decision.cases
+        )
+        for warning in self.decision.warnings:
+            yield f"**Note:** {escape(warning)}"
+        yield f"[Every number and attempt]({self.address}): {escape(self._attempts())}."
+        attempts = [
+            (escape(one.case_key), str(one.pair + 1), one.side, *_ids(one.job_id, one.attempt))
+            for one in self.decision.used
+        ]
+        if attempts:
+            listed = table(("case", "pair", "side", "job", "attempt"), attempts)
+            yield f"<details><summary>Attempts used</summary>\n\n{listed}\n\n</details>"
+
+    def _junit(self) -> str:
+        told = self.comparison
+        cases = self.decision.cases
+        suite = ET.Element("testsuite")
+        suite.set("name", _xml(f"throughline gate {told.baseline} -> {told.contender}"))
+        suite.set("timestamp", told.created_at.isoformat())
+        for case in cases:
+            self._add_case(suite, case)
+        for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
+            suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
+        suite.set("tests", str(len(cases)))
+        listed = [f"{self.decision.outcome.value}: {self.decision.sentence}"]
+        listed += [f"Note: {warning}" for warning in self.decision.warnings]
+        listed += [self.address]
+        listed += [
+            f"{one.case_key} | pair {one.pair + 1} {one.side} | job {one.job_id} "
+            f"attempt {one.attempt or formats.DASH} | {one.worker or formats.DASH} {one.device}"
+            for one in self.decision.used
+        ]
+        ET.SubElement(suite, "system-out").text = _xml("\n".join(listed))
+        ET.indent(suite)
+        return ET.tostring(suite, encoding="unicode", xml_declaration=False)
+
+    def _add_case(self, suite: ET.Element, case: CaseFinding) -> None:
+        element = ET.SubElement(suite, "testcase")
+        element.set("classname", "throughline.gate")
+        element.set("name", _xml(case.case_key))
+        if case.verdict in GOOD:
+            return
+        tag = "failure" if case.verdict in REGRESSIONS else "error"
+        if case.verdict == "unsupported" or (tag == "error" and self.lenient):
+            tag = "skipped"
+        told = ET.SubElement(element, tag)
+        told.set("message", _xml(f"{plain(case.verdict)}: {case.sentence}"))
+        if tag != "skipped":
+            told.set("type", case.verdict)
+
+
+def _cells(case: CaseFinding) -> tuple[str, ...]:
+    if not case.metrics:
+        empty = (formats.DASH,) * 4
+        return (case.case_key, *empty, str(case.pairs), plain(case.verdict))
+    first = case.metrics[0]
+    return (
+        case.case_key,
+        formats.quantity(first.baseline, first.unit),
+        formats.quantity(first.contender, first.unit),
+        formats.change(first.change),
+        f"{formats.change(first.low)} to {formats.change(first.high)}",
+        str(case.pairs),
+        plain(case.verdict),
+    )
+
+
+def _ids(job_id: str, attempt: int | None) -> tuple[str, str]:
+    return f"`{job_id}`", formats.DASH if attempt is None else str(attempt)
+
+
+def _xml(text: str) -> str:
+    """Text without what XML cannot hold, not even escaped."""
+    return _NOT_XML.sub("\ufffd", text)

@@ -1,0 +1,127 @@
+"""What was asked of the gate on the command line, read into a request for the service."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError
+
+from cli import wanted
+from cli.exits import Stop
+from cli.revision import given_or_checked_out
+
+_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass(frozen=True)
+class Order:
+    """What was asked for on the command line."""
+
+    baseline: str
+    contender: str | None
+    suite: str | None
+    cases: Sequence[str]
+    max_regression: str | None
+    margin: str | None
+    policy: Path | None
+    budget: str
+    requires: Sequence[str]
+    worker: str | None
+    key: str | None
+
+    def request(self) -> dict[str, Any]:
+        """What to post to the service.
+
+        Raises:
+            Stop: it says in one sentence what is wrong.
+        """
+        if (self.suite is None) == (not self.cases):
+            raise Stop("Name what to measure: --suite, or --case as often as you like.")
+        request: dict[str, Any] = {
+            "baseline": self.baseline,
+            "contender": given_or_checked_out(self.contender, Path.cwd()).revision,
+            "budget_s": seconds(self.budget),
+            "policy": self._policy(),
+            "requires": wanted.labels(self.requires),
+            "source": "gate",
+        }
+        if self.suite is not None:
+            request["suite"] = self.suite
+        else:
+            request["cases"] = [_case(words) for words in self.cases]
+        if self.worker is not None:
+            request["worker"] = self.worker
+        return request
+
+    def _policy(self) -> dict[str, Any]:
+        told = {"max_regression": self.max_regression, "margin": self.margin}
+        given = {name: value for name, value in told.items() if value is not None}
+        if self.policy is not None:
+            if given:
+                raise Stop("A policy file says how much may be lost: leave the other options out.")
+            return checked(_document(self.policy), f"The policy {self.policy}")
+        rules = [{"limits": [given]}] if given else []
+        try:
+            return checked({"rules": rules}, "The limit")
+        except Stop as stop:
+            words = (f"--{name.replace('_', '-')} {value}" for name, value in given.items())
+            sentence = f"{' and '.join(words)}: write a share below 1, such as 2% or 0.02."
+            raise Stop(sentence) from stop
+
+
+def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Check a policy here, where its author sits, and give it in its plain form.
+
+    Raises:
+        Stop: it is none; the sentence names the place.
+    """
+    from service.gate import Policy  # noqa: PLC0415 - scipy, which a mistyped option need not wait for
+
+    try:
+        told = Policy.model_validate_json(json.dumps(policy, default=str))
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(str(part) for part in fault["loc"])
+        raise Stop(f"{name} is wrong{f' at {place}' if place else ''}: {fault['msg']}.") from error
+    return told.model_dump(mode="json", exclude_unset=True)
+
+
+def seconds(text: str) -> float:
+    """Read ``15m``, ``900``, ``90s`` or ``1.5h`` as seconds.
+
+    Raises:
+        Stop: it is no span of time.
+    """
+    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(s|m|min|h)?", text.strip())
+    if found is None or float(found[1]) == 0:
+        raise Stop(f"{text!r} is no span of time, such as 15m, 90s or 2h.")
+    return float(found[1]) * _UNITS[found[2] or ""]
+
+
+def _case(words: str) -> dict[str, Any]:
+    """Read ``resnet50 precision=bf16``, or with its preset ``resnet50:full precision=bf16``."""
+    workload, *settings = words.split()[:65] or [""]
+    name, _, preset = workload.partition(":")
+    if not name:
+        raise Stop("An empty --case names nothing; write such as --case 'unet precision=bf16'.")
+    return wanted.case(name, settings, preset or None).model_dump(mode="json")
+
+
+def _document(path: Path) -> dict[str, Any]:
+    """A policy file: JSON if it is named so, else TOML."""
+    try:
+        text = path.read_text(encoding="utf-8")
+        told = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+    except OSError as error:
+        raise Stop(f"The policy {path} cannot be read: {error.strerror or error}.") from error
+    except ValueError as error:
+        raise Stop(f"The policy {path} cannot be read: {error}.") from error
+    if not isinstance(told, dict):
+        raise Stop(f"The policy {path} is no document with names and values.")
+    return told

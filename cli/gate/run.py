@@ -1,0 +1,90 @@
+"""Runs a gate: starts the comparison, waits, prints, and turns the outcome into an exit code."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from cli.exits import Exit, Stop
+from cli.gate import Form, Inconclusive, follow
+from cli.gate.answers import ComparisonAnswer, Outcome
+from cli.gate.forms import Shown
+from cli.gate.order import Order, seconds
+from cli.service_client import ServiceClient, read
+
+_CODES = {
+    Outcome.PASS: Exit.OK,
+    Outcome.REGRESSION: Exit.FAILED,
+    Outcome.INCONCLUSIVE: Exit.USAGE,  # 2: wrong usage of this command is 64
+}
+_INCONCLUSIVE = {Inconclusive.PASS: Exit.OK, Inconclusive.FAIL: Exit.FAILED}
+
+
+def run(
+    url: str, order: Order, shown_as: Form, output: Path | None, inconclusive: Inconclusive
+) -> int:
+    """Print what came of the comparison, and return the exit code.
+
+    Raises:
+        Stop: it could not be asked; wrong usage has the code 64, for 2 says inconclusive.
+    """
+    try:
+        comparison, text = _decided(url, order)
+        outcome = _outcome(comparison)
+        shown = Shown(comparison, text, url, lenient=inconclusive is Inconclusive.PASS)
+        _print(shown.written(shown_as), output)
+    except Stop as stop:
+        code = Exit.GATE_USAGE if stop.code is Exit.USAGE else stop.code
+        raise Stop(stop.sentence, code) from stop
+    if output is not None or shown_as is not Form.TEXT:
+        assert comparison.decision is not None
+        _remark(f"{outcome.value}: {comparison.decision.sentence}")
+        _remark(shown.address)
+    if outcome is Outcome.INCONCLUSIVE:
+        return int(_INCONCLUSIVE.get(inconclusive, _CODES[outcome]))
+    return int(_CODES[outcome])
+
+
+def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
+    request = order.request()
+    budget_s = seconds(order.budget)
+    # CI ends a job with SIGTERM; what it measured for is stopped then as with Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    with ServiceClient(url) as client:
+        begun = follow.start(client, request, order.key)
+        _remark(
+            f"Comparing {begun.baseline} with {begun.contender} for at most {order.budget}: "
+            f"{client.url}{begun.page}"
+        )
+        try:
+            text = follow.until_decided(client, begun, Console(stderr=True), budget_s)
+        except KeyboardInterrupt:
+            client.cancel_comparison(begun.id)
+            _remark("Cancelled, with its jobs.")
+            raise
+    return read(ComparisonAnswer, text), text
+
+
+def _outcome(comparison: ComparisonAnswer) -> Outcome:
+    if comparison.decision is None:
+        raise Stop(
+            f"Comparison {comparison.id} was cancelled, so nothing was decided.", Exit.TIMEOUT
+        )
+    return comparison.decision.outcome
+
+
+def _print(text: str, output: Path | None) -> None:
+    if output is None:
+        print(text)
+        return
+    try:
+        output.write_text(f"{text}\n", encoding="utf-8")
+    except OSError as error:
+        raise Stop(f"{output} cannot be written: {error.strerror or error}.") from error
+
+
+def _remark(sentence: str) -> None:
+    print(sentence, file=sys.stderr)

@@ -1,0 +1,135 @@
+"""`throughline gate` with a real service and a real worker that runs each revision's own code."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+
+from cli.exits import Exit
+from tests.cli.test_commands_with_service import free_port, running, serving
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+INCONCLUSIVE = 2
+
+
+def deploy(checkouts: Path, revision: str, factor: float) -> None:
+    """A revision whose code is ``factor`` times as fast as the script's, give or take 0.1 %."""
+    folder = checkouts / revision
+    (folder / "benchmarks").mkdir(parents=True)
+    script = Path(__file__).with_name("scripted_benchmark.py").read_text()
+    fast = script.replace("    rate = RATES[", f"    rate = noise() * {factor} * RATES[")
+    fast = fast.replace('"hw.device": "cpu"', f'"sw.benchmarks": "{revision}", "hw.device": "cpu"')
+    fast = fast.replace("time.sleep(0.05)", "time.sleep(0)")
+    noise = "import random\n\n\ndef noise():\n    return 1 + random.uniform(-0.001, 0.001)\n\n\n"
+    (folder / "child.py").write_text(fast.replace("def main()", f"{noise}def main()", 1))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("gate")
+
+
+@pytest.fixture(scope="module")
+def environment(folder: Path, environment_in: Callable[[Path], dict[str, str]]) -> dict[str, str]:
+    checkouts = folder / "checkouts"
+    for revision, factor in (("old", 1.0), ("same", 1.0), ("slower", 0.97)):
+        deploy(checkouts, revision, factor)
+    return environment_in(folder) | {
+        "THROUGHLINE_URL": f"http://127.0.0.1:{free_port()}",
+        "THROUGHLINE_CLAIM_WAIT_S": "0.5",
+        "THROUGHLINE_WORKER_TARGET": f"{checkouts}/{{revision}}",
+        "THROUGHLINE_CHILD_COMMAND": json.dumps([sys.executable, "child.py"]),
+    }
+
+
+@pytest.fixture(scope="module")
+def throughline(
+    folder: Path,
+    environment: dict[str, str],
+    throughline_in: Callable[[Path, dict[str, str]], Run],
+) -> Run:
+    return throughline_in(folder, environment)
+
+
+@pytest.fixture(scope="module")
+def gate(folder: Path, environment: dict[str, str], throughline: Run) -> Iterator[Run]:
+    """`throughline gate` against a baseline, beside a service and a worker."""
+    assert throughline("migrate").returncode == Exit.OK
+    with ExitStack() as stack:
+        stack.enter_context(serving(folder, environment))
+        stack.enter_context(running(folder, environment, "worker", "--device", "cpu"))
+        yield lambda contender, *more, **env: throughline(
+            *("gate", "--baseline", "old", "--contender", contender, "--budget", "2m"), *more, **env
+        )
+
+
+def test_an_equal_revision_passes_and_the_answer_is_a_table(gate: Run) -> None:
+    done = gate("same", "--case", "unet")
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+    assert "unet:tiny" in done.stdout
+    assert "PASS: 1 case, none worse than allowed." in done.stdout
+    assert "/comparisons/" in done.stdout
+    assert "Note:" not in done.stdout, "both sides ran their own code"
+
+
+def test_a_slower_revision_is_exit_code_1_in_every_form(gate: Run, folder: Path) -> None:
+    cases = ("--case", "resnet50", "--case", "unet")
+    key = ("--idempotency-key", "one", *cases, "--policy", "policy.toml")
+    (folder / "policy.toml").write_text(
+        '[[rules]]\ncases = "unet:*"\nlimits = [{metric = "throughput", max_regression = "5%"}]\n'
+    )
+    told = gate("slower", *key, "--format", "json")
+    assert told.returncode == Exit.FAILED, told.stdout + told.stderr
+    decision = json.loads(told.stdout)["decision"]
+    assert {case["case_key"].split(":")[0]: case["verdict"] for case in decision["cases"]} == {
+        "resnet50": "worse",
+        "unet": "same",
+    }
+    again = gate("slower", *key, "--format", "junit", "--output", "gate.xml")
+    assert again.returncode == Exit.FAILED
+    assert again.stdout == ""
+    suite = ET.fromstring((folder / "gate.xml").read_text())
+    assert (suite.get("tests"), suite.get("failures"), suite.get("errors")) == ("2", "1", "0")
+    for used in decision["used"]:
+        assert used["job_id"] in (suite.findtext("system-out") or "")
+    markdown = gate("slower", *key, "--format", "markdown").stdout
+    assert markdown.startswith("## Gate: regression\n")
+    assert "unet:tiny" in markdown
+
+
+def test_a_revision_that_is_not_deployed_is_inconclusive_and_says_where_to_put_it(
+    gate: Run,
+) -> None:
+    order = ("absent", "--case", "unet", "--idempotency-key", "absent")
+    done = gate(*order)
+    assert done.returncode == INCONCLUSIVE, done.stdout + done.stderr
+    assert "Revision absent is not on this worker: deploy it to" in done.stdout
+    assert gate(*order, "--inconclusive", "fail").returncode == Exit.FAILED
+    assert gate(*order, "--inconclusive", "pass").returncode == Exit.OK
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--case", "unet", "--suite", "smoke"), "Name what to measure"),
+        (("--suite", "no-such"), "no suite"),
+        (("--suite", "smoke", "--budget", "soon"), "no span of time"),
+        (("--suite", "smoke", "--max-regression", "2"), "such as 2%"),
+        (("--suite", "smoke", "--policy", "broken.toml"), "rule: Extra inputs"),
+        (("--suite", "smoke", "--policy", "none.toml"), "cannot be read"),
+        (("--suite", "smoke", "--format", "xml"), "--format"),
+    ],
+)
+def test_wrong_usage_is_not_mistaken_for_inconclusive(
+    gate: Run, folder: Path, words: tuple[str, ...], said: str
+) -> None:
+    (folder / "broken.toml").write_text("[[rule]]\n")
+    done = gate("same", *words)
+    assert done.returncode == Exit.GATE_USAGE
+    assert said in done.stderr
+    assert done.stdout == ""

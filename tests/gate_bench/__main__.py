@@ -1,0 +1,91 @@
+"""``make bench-gate``: gates of equal revisions, and of one that is 1 % slower in one case.
+
+Writes one row per case and gate to ``benchmarks/results/gate/synthetic.jsonl`` and the tables into
+``docs/gate.md``. ``--replicates FILE`` prints, and keeps nowhere, the same for recorded processes;
+`gate_bench.replicates` says how such a file looks.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from gate_bench import replicates, table
+from gate_bench.gates import POLICY, Plan, Row, play
+from gate_bench.replicates import MEASURED, Times
+
+ROOT = Path(__file__).parents[2]
+ROWS = ROOT / "benchmarks" / "results" / "gate" / "synthetic.jsonl"
+PAGE = ROOT / "docs" / "gate.md"
+SEED = 4
+EQUAL, PLANTED = 500, 300
+"""Gates of equal revisions, and of each slower case."""
+PROCESSES = 2 * POLICY.max_pairs
+
+
+def main() -> None:
+    """Run what was asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--replicates", type=Path, help="recorded processes, JSON lines")
+    parser.add_argument("--seed", type=int, default=SEED, help="another seed; writes nothing")
+    parser.add_argument("--gpu-bound", nargs="*", help="names in the file that the GPU limits")
+    asked = parser.parse_args()
+    random = np.random.default_rng(asked.seed)
+    if asked.replicates is not None:
+        recorded = replicates.read(asked.replicates)
+        for name, times in recorded.items():
+            print(f"{name}: {len(times)} processes, {replicates.spread(times):.2%} between them")
+        bound = list(recorded) if asked.gpu_bound is None else asked.gpu_bound
+        print(table.page(list(from_recorded(recorded, random)), bound))
+        return
+    rows = list(from_measured_noise(random))
+    told = table.page(rows, list(replicates.names(MEASURED)))
+    if asked.seed != SEED:
+        print(told)
+        return
+    ROWS.parent.mkdir(parents=True, exist_ok=True)
+    ROWS.write_text("".join(row.line() for row in rows), encoding="utf-8")
+    PAGE.write_text(table.inserted(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
+
+
+def from_measured_noise(random: np.random.Generator) -> Iterator[Row]:
+    """Gates whose processes have the noise that was measured."""
+
+    def drawn(gates: int) -> dict[str, Times]:
+        return {one.name: replicates.made(one, gates, PROCESSES, random) for one in MEASURED}
+
+    yield from _gates("seeded noise", drawn, [one.name for one in MEASURED])
+
+
+def from_recorded(recorded: Mapping[str, Times], random: np.random.Generator) -> Iterator[Row]:
+    """Gates whose processes are recorded ones, drawn again and again, then each used once."""
+
+    def drawn(gates: int) -> dict[str, Times]:
+        return {
+            name: replicates.resampled(times, gates, PROCESSES, random)
+            for name, times in recorded.items()
+        }
+
+    def once(gates: int) -> dict[str, Times]:
+        return {name: replicates.shuffled(times, gates, random) for name, times in recorded.items()}
+
+    yield from _gates("drawn with replacement", drawn, list(recorded))
+    yield from _gates("each process once", once, list(recorded))
+
+
+def _gates(kind: str, drawn: Callable[[int], dict[str, Times]], names: list[str]) -> Iterator[Row]:
+    for planted in (None, *names):
+        print(f"{kind}: {planted or 'equal revisions'} ...", file=sys.stderr)
+        gates = EQUAL if planted is None else PLANTED
+        processes = drawn(gates)
+        for gate in range(gates):
+            own = {name: times[gate] for name, times in processes.items()}
+            rows = play(Plan(kind, planted), gate, own)
+            yield from (row for row in rows if planted in (None, row.case))
+
+
+if __name__ == "__main__":
+    main()
