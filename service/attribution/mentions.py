@@ -13,6 +13,7 @@ _FIRST = (
     (Part.COMPILE, "recompil"),
     (Part.INPUT, "full.stall_s"),
     (Part.INPUT, ""),
+    (Part.PHASES, "bottleneck"),
     (Part.CLOCKS, "reason.hw"),
     (Part.CLOCKS, "reason.sw_thermal"),
     (Part.CLOCKS, "sm_clock"),

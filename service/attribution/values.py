@@ -181,6 +181,7 @@ class Attribution:
     sentence: str
     """For a person who has to act; each clause after the colon is what some evidence says."""
     evidence: tuple[Evidence, ...]
-    """Strongest first within the order of causes; what was looked at and not changed is in it."""
+    """What may carry a cause, what else changed, what did not, what is not clear; in the order of
+    `Part` within each."""
     not_excluded: tuple[str, ...]
     """Other explanations that these data leave open, each one sentence."""
