@@ -39,10 +39,13 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     found = differences(question.before, question.after)
     if found:
         return tuple(_differs(each) for each in sorted(found, key=_rank))
-    kept = _kept(question.before, question.after)
+    kept, mixed = _kept(question.before, question.after)
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
-    return (_none_differs(f"environment unchanged ({len(kept)} facts)"),)
+    unchanged = f"environment unchanged ({len(kept)} facts)"
+    if mixed:
+        unchanged = f"no fact of the environment tells the sides apart ({len(kept)} unchanged)"
+    return (_none_differs(unchanged),)
 
 
 def differences(
@@ -79,17 +82,17 @@ def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
     return all(facts.alike(fact, values) for values in by_worker.values())
 
 
-def _kept(before: Sequence[Measurement], after: Sequence[Measurement]) -> list[str]:
-    """The telling facts that every measurement of both sides has alike."""
+def _kept(
+    before: Sequence[Measurement], after: Sequence[Measurement]
+) -> tuple[list[str], list[str]]:
+    """The telling facts that all measurements know: those that are alike in all, and the others."""
     everyone = (*before, *after)
     if not before or not after:
-        return []
+        return [], []
     shared = set.intersection(*(set(each.facts) for each in everyone))
-    return [
-        fact
-        for fact in sorted(shared)
-        if facts.telling(fact) and facts.alike(fact, {each.facts[fact] for each in everyone})
-    ]
+    telling = sorted(fact for fact in shared if facts.telling(fact))
+    kept = [fact for fact in telling if facts.alike(fact, {e.facts[fact] for e in everyone})]
+    return kept, [fact for fact in telling if fact not in kept]
 
 
 def _values(fact: str, side: Iterable[Measurement]) -> tuple[str | None, ...]:

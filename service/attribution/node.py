@@ -118,7 +118,7 @@ def _by_residuals(question: Question, worker: str) -> Evidence:
         )
         return _said(worker, State.CHANGED, Strength.STRONG, says, size)
     if not any(apart) and size < limit / 2 and count >= LEAST_SERIES:
-        says = f"{worker} stands not apart from other workers {over}"
+        says = f"{worker} does not stand apart from other workers {over}"
         return _said(worker, State.UNCHANGED, Strength.WEAK, says, size)
     says = f"whether {worker} is slow in everything is not clear yet"
     return _said(worker, State.UNCLEAR, Strength.WEAK, says, size)

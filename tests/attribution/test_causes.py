@@ -139,6 +139,19 @@ def test_a_lower_clock_does_not_explain_an_improvement() -> None:
     assert "faster" in answer.sentence
 
 
+def test_a_clock_that_fell_by_far_more_than_the_change_is_not_its_reason() -> None:
+    answer = asked(replace(SLOW, clock_hz=1.98e9 * 0.8))
+    assert answer.cause is Cause.CODE
+    assert "SM clock" in answer.sentence
+
+
+def test_measurements_that_went_the_other_way_than_the_change_explain_nothing() -> None:
+    faster = later(Night(revision="r12", work_s=0.095, clock_hz=1.98e9 / 0.95))
+    answer = attribute(question(good(), faster, effect=-0.05))
+    assert answer.cause is Cause.CODE
+    assert "accounts for" not in answer.sentence
+
+
 def test_one_machine_slow_in_everything_is_named() -> None:
     after = later(replace(SLOW, worker="w3"))
     answer = attribute(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
