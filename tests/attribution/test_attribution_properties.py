@@ -29,7 +29,7 @@ from service.attribution.quantities import differences
 from service.attribution.readings import Kind
 from service.attribution.readings import side as readings
 
-QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
 facts = st.fixed_dictionaries(
     {},

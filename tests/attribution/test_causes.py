@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from builders.attributed import CASE, Night, measurement, question, residuals, side
 
-from benchmarks.contracts import Direction, Sample
+from benchmarks.contracts import Direction, Sample, Status
 from service.attribution import Attribution, Cause, Measurement, Part, Question, State, attribute
 from service.formats import NBSP
 
@@ -312,6 +312,13 @@ def test_a_measurement_of_another_case_is_refused() -> None:
     other = CASE.model_copy(update={"workload": "resnet50"})
     with pytest.raises(ValueError, match="another case"):
         question(good(), later(SLOW), case=other)
+
+
+def test_a_measurement_that_failed_is_refused() -> None:
+    (whole,) = later(SLOW, 1)
+    failed = whole.result.model_copy(update={"status": Status.OOM, "samples": ()})
+    with pytest.raises(ValueError, match="failed"):
+        question(good(), [replace(whole, result=failed)], effect=-0.03)
 
 
 @pytest.mark.parametrize("effect", [0.0, float("nan"), float("inf")])
