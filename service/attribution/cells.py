@@ -7,6 +7,9 @@ from service.attribution import factors, wording
 from service.attribution.factors import ANY, Condition, Rule
 from service.attribution.values import Evidence, Part, Question, State, Strength
 
+CELLS = "cells"
+"""What a rule is about that names no workload."""
+
 
 def headline(question: Question, rule: Rule | None) -> str:
     """``unet with compile=default (4 of 4 cells) is 3.1 % slower since r12 (last good r11)``."""
@@ -22,11 +25,10 @@ def evidence(question: Question, rule: Rule | None) -> Evidence | None:
     if len(moved) + len(still) == 1:
         return None
     state = State.UNCLEAR if rule is None else State.CHANGED
-    strength = Strength.WEAK if rule is None or rule.others else Strength.STRONG
     says = (
         f"{len(moved)} of {len(moved) + len(still)} cells moved together: {where(question, rule)}"
     )
-    return Evidence(Part.FACTORS, _name(question, rule), state, strength, says)
+    return Evidence(Part.FACTORS, _name(question, rule), state, Strength.WEAK, says)
 
 
 def not_told_apart(rule: Rule | None) -> tuple[str, ...]:
@@ -41,22 +43,31 @@ def not_told_apart(rule: Rule | None) -> tuple[str, ...]:
 
 def where(question: Question, rule: Rule | None) -> str:
     """Name the cells that moved, as briefly as is true."""
+    return _where(question, rule)[0]
+
+
+def _where(question: Question, rule: Rule | None) -> tuple[str, str]:
+    """The cells that moved, and the verb that goes with them."""
     moved, still = factors.cells(question)
     count = len(moved) + len(still)
     if len(moved) == 1:
         alone = "" if count == 1 else f" (1 of {count} cells)"
-        return f"{question.case.key}{alone}"
+        return f"{question.case.key}{alone}", "is"
     if rule is None:
-        return f"{question.case.key} and {_others(len(moved) - 1)} of {count}"
-    covered = f"{_named(rule)} ({len(rule.moved)} of {len(rule.covered)} cells)"
-    return f"{covered} and {_others(len(rule.others))}" if rule.others else covered
+        return f"{question.case.key} and {_others(len(moved) - 1)} of {count}", "are"
+    named = _named(rule)
+    unit = "" if named.startswith(CELLS) else " cells"
+    covered = f"{named} ({len(rule.moved)} of {len(rule.covered)}{unit})"
+    if rule.others:
+        return f"{covered} and {_others(len(rule.others))}", "are"
+    return covered, "are" if named.startswith(CELLS) else "is"
 
 
 def _moved(question: Question, rule: Rule | None) -> str:
     better = question.improvement
-    cells, extent = where(question, rule), _extent(question)
+    (cells, verb), extent = _where(question, rule), _extent(question)
     if question.metric == "throughput":
-        return f"{cells} is {extent} {'faster' if better else 'slower'}"
+        return f"{cells} {verb} {extent} {'faster' if better else 'slower'}"
     metric = wording.title(question.metric)
     if question.unit == "s":
         return f"{metric} of {cells} is {extent} {'longer' if question.effect > 0 else 'shorter'}"
@@ -79,10 +90,10 @@ def _name(question: Question, rule: Rule | None) -> str:
 def _named(rule: Rule) -> str:
     workloads = {case.workload for case in rule.covered}
     if not rule.conditions:
-        return workloads.pop() if len(workloads) == 1 else "every workload"
+        return workloads.pop() if len(workloads) == 1 else CELLS
     words = [_condition(each, rule) for each in rule.conditions if each.dimension != "workload"]
     named = [str(each) for each in rule.conditions if each.dimension == "workload"]
-    subject = named[0] if named else workloads.pop() if len(workloads) == 1 else "every workload"
+    subject = named[0] if named else workloads.pop() if len(workloads) == 1 else CELLS
     return f"{subject} with {' and '.join(words)}" if words else subject
 
 

@@ -34,13 +34,18 @@ class Difference:
 def evidence(question: Question) -> tuple[Evidence, ...]:
     """The facts that differ, those that may carry a cause first; or that none does.
 
-    Empty if the environments of a side are not known.
+    Empty if the software of a side is not known.
     """
     found = differences(question.before, question.after)
     if found:
         return tuple(_differs(each) for each in sorted(found, key=_rank))
-    kept = _kept(question.before, question.after)
-    return (_none_differs(f"environment unchanged ({kept} facts)"),) if kept else ()
+    kept, mixed = _kept(question.before, question.after)
+    if not any(fact.startswith("sw.") for fact in kept):
+        return ()
+    unchanged = f"environment unchanged ({len(kept)} facts)"
+    if mixed:
+        unchanged = f"no fact of the environment tells the sides apart ({len(kept)} unchanged)"
+    return (_none_differs(unchanged),)
 
 
 def differences(
@@ -69,27 +74,25 @@ def _difference(
 
 
 def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
-    by_worker: dict[str, str | None] = {}
+    by_worker: dict[str, set[str | None]] = {}
     for each in side:
         value = each.facts.get(fact)
-        if not facts.comparable(fact, value):
-            continue
-        if not facts.same(fact, by_worker.setdefault(each.worker, value), value):
-            return False
-    return True
+        if facts.comparable(fact, value):
+            by_worker.setdefault(each.worker, set()).add(value)
+    return all(facts.alike(fact, values) for values in by_worker.values())
 
 
-def _kept(before: Sequence[Measurement], after: Sequence[Measurement]) -> int:
-    """Count the telling facts that every measurement of both sides has alike."""
+def _kept(
+    before: Sequence[Measurement], after: Sequence[Measurement]
+) -> tuple[list[str], list[str]]:
+    """The telling facts that all measurements know: those that are alike in all, and the others."""
     everyone = (*before, *after)
     if not before or not after:
-        return 0
+        return [], []
     shared = set.intersection(*(set(each.facts) for each in everyone))
-    return sum(
-        all(facts.same(fact, everyone[0].facts[fact], each.facts[fact]) for each in everyone)
-        for fact in shared
-        if facts.telling(fact)
-    )
+    telling = sorted(fact for fact in shared if facts.telling(fact))
+    kept = [fact for fact in telling if facts.alike(fact, {e.facts[fact] for e in everyone})]
+    return kept, [fact for fact in telling if fact not in kept]
 
 
 def _values(fact: str, side: Iterable[Measurement]) -> tuple[str | None, ...]:

@@ -126,8 +126,11 @@ def _different(told: Sequence[Covering], count: int) -> list[Covering]:
 
 
 def _alike(chosen: Covering, told: Sequence[Covering]) -> Iterator[tuple[Condition, Condition]]:
+    """Other dimensions on which a condition covers the same cells, each with its plainest one."""
+    seen = {chosen[0].dimension}
     for condition, cover in told:
-        if cover == chosen[1] and condition.dimension != chosen[0].dimension:
+        if cover == chosen[1] and condition.dimension not in seen:
+            seen.add(condition.dimension)
             yield chosen[0], condition
 
 

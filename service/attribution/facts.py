@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import combinations
 
 
 class Group(StrEnum):
@@ -164,6 +165,11 @@ def same(fact: str, one: str | None, other: str | None) -> bool:
     except ValueError:
         return False
     return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= SIZE_TOLERANCE * max(a, b)
+
+
+def alike(fact: str, values: set[str | None]) -> bool:
+    """Whether all ``values`` of ``fact`` are the same as far as it matters."""
+    return all(same(fact, one, other) for one, other in combinations(values, 2))
 
 
 def _rule(fact: str) -> Rule | None:

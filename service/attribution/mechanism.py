@@ -136,7 +136,7 @@ def _share(own: float, whole: float | None, question: Question) -> float | None:
 
 
 def _of_the_change(share: float) -> str:
-    return "all of the change" if share >= 0.995 else f"{share:.0%} of the change"
+    return "all of the change" if share >= 0.995 else f"{wording.whole(share)} of the change"
 
 
 def _told(

@@ -13,6 +13,7 @@ _FIRST = (
     (Part.COMPILE, "recompil"),
     (Part.INPUT, "full.stall_s"),
     (Part.INPUT, ""),
+    (Part.PHASES, "bottleneck"),
     (Part.CLOCKS, "reason.hw"),
     (Part.CLOCKS, "reason.sw_thermal"),
     (Part.CLOCKS, "sm_clock"),
@@ -33,11 +34,12 @@ _REASSURING = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
 def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[str]:
     """Clauses for what changed as well, one of a part; then for what did not."""
     told: dict[Part, str] = {}
-    if cause is Cause.CLOCKS:
-        told_already = {"sm_clock", "full.memory_clock_hz", "synth.sm_clock_hz"}
-    else:
-        told_already = set[str]()
-    changed = [e for e in quantities if e.state is State.CHANGED and e.name not in told_already]
+    carrying = "_clock" if cause is Cause.CLOCKS else None
+    changed = [
+        each
+        for each in quantities
+        if each.state is State.CHANGED and not (carrying and carrying in each.name)
+    ]
     for part, word in _FIRST:
         for each in changed:
             if each.part is part and word in each.name:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from service import formats
 from service.attribution.readings import flags
 from service.attribution.values import Evidence, Part, Question, Residual, State, Strength
 
@@ -50,15 +51,17 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     if not question.after:
         return ()
     shared = _shared_device(question)
-    return (_one_machine(question),) if shared is None else (shared, _one_machine(question))
+    return _of_machines(question) if shared is None else (shared, *_of_machines(question))
 
 
-def _one_machine(question: Question) -> Evidence:
+def _of_machines(question: Question) -> tuple[Evidence, ...]:
     workers = sorted({each.worker for each in question.after})
     if len(workers) > 1:
         names = f"{', '.join(workers[:-1])} and {workers[-1]}"
-        return _said(names, State.UNCHANGED, Strength.STRONG, f"the same on {names}")
-    return _elsewhere_good(question, workers[0]) or _by_residuals(question, workers[0])
+        return (_said(names, State.UNCHANGED, Strength.STRONG, f"the same on {names}"),)
+    elsewhere = _elsewhere_good(question, workers[0])
+    own = _by_residuals(question, workers[0])
+    return (own,) if elsewhere is None else (elsewhere, own)
 
 
 def _shared_device(question: Question) -> Evidence | None:
@@ -99,20 +102,23 @@ def _by_residuals(question: Question, worker: str) -> Evidence:
     met = rounds(question.residuals, worker, sign)
     newest = met[-PERSISTENCE:]
     if not newest:
-        return _said(worker, State.UNCLEAR, Strength.WEAK, f"only {worker} measured this since")
+        return _said(
+            worker, State.UNCLEAR, Strength.WEAK, f"no other worker to hold {worker} against"
+        )
     limit = threshold(question, worker)
     apart = [each.stands_apart(limit) for each in newest]
     contrasts = [contrast for each in newest for contrast in each.contrasts]
     size, count = median(contrasts), min(len(each.contrasts) for each in newest)
+    over = f"over {count} series" if count > 1 else "in one series"
     if all(apart) and len(newest) >= PERSISTENCE:
         word = "faster" if question.improvement else "slower"
         says = (
-            f"{worker} is {100 * math.expm1(size):.1f} % {word} than other workers over its series "
-            f"({count} or more) at {len(newest)} revisions in a row"
+            f"{worker} is {formats.change(math.expm1(size)).removeprefix('+')} {word} than other "
+            f"workers {over} at {len(newest)} revisions in a row"
         )
         return _said(worker, State.CHANGED, Strength.STRONG, says, size)
     if not any(apart) and size < limit / 2 and count >= LEAST_SERIES:
-        says = f"{worker} is not apart from other workers over its {count} series"
+        says = f"{worker} does not stand apart from other workers {over}"
         return _said(worker, State.UNCHANGED, Strength.WEAK, says, size)
     says = f"whether {worker} is slow in everything is not clear yet"
     return _said(worker, State.UNCLEAR, Strength.WEAK, says, size)

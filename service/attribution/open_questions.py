@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from service import formats
 from service.attribution import cells
-from service.attribution.facts import DIGESTS, Mechanism
+from service.attribution.facts import DIGESTS, Mechanism, title
 from service.attribution.observed import Observed
 from service.attribution.values import Cause, Part, Question, State
 
@@ -39,12 +39,12 @@ def _environment(seen: Observed, cause: Cause) -> Iterator[str]:
         yield "The environment is not known on both sides."
     if cause is not Cause.ENVIRONMENT:
         for each in seen.changed_facts:
-            yield f"{_upper(each.says)} differs as well."
+            yield f"Also different: {each.says}."
     elif len(seen.changed_facts) > 1:
         yield f"{len(seen.changed_facts)} facts changed together and cannot be told apart."
     for each in seen.environment:
         if each.name in DIGESTS and each.state is State.CHANGED:
-            yield f"{_upper(each.says)}, and the fingerprint does not say what in it changed."
+            yield f"Also different, and the fingerprint does not say in what: {title(each.name)}."
 
 
 def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
@@ -52,12 +52,13 @@ def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
     if cause is Cause.NODE or len(workers) != 1:
         return
     worker = workers.pop()
-    if seen.bad_node is not None:
-        yield f"{_upper(seen.bad_node.says)}."
-    elif any(each.part is Part.NODE and each.state is State.UNCHANGED for each in seen.node):
-        yield f"Only {worker} measured this since: a fault of it that touches only this remains."
-    else:
-        yield f"Only {worker} measured this since: a run on another would tell if it is the node."
+    apart = [each for each in seen.node if each.state is State.CHANGED]
+    for each in apart:
+        yield f"Also true: {each.says}."
+    if any(each.state is State.UNCHANGED for each in seen.node):
+        yield f"Only {worker} shows the new level: a fault of it that touches only this remains."
+    elif not apart:
+        yield f"Only {worker} shows the new level: a run on another would tell if it is the node."
 
 
 def _clocks(seen: Observed, cause: Cause) -> Iterator[str]:
@@ -89,7 +90,3 @@ def _changed(seen: Observed, *words: str) -> bool:
         for each in seen.quantities
         if any(word in each.name for word in words)
     )
-
-
-def _upper(text: str) -> str:
-    return text[:1].upper() + text[1:]

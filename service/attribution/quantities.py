@@ -41,7 +41,8 @@ def evidence(question: Question, found: Differences) -> tuple[Evidence, ...]:
         for name, each in sorted(found.items())
         if name not in itself and _worth_telling(name, each)
     ]
-    return (*told, *_flagged(question.before, question.after))
+    limits = _bottleneck(question.before, question.after)
+    return (*told, *limits, *_flagged(question.before, question.after))
 
 
 def _worth_telling(name: str, found: Difference) -> bool:
@@ -66,6 +67,23 @@ def _evidence(name: str, found: Difference) -> Evidence:
         low=found.low,
         high=found.high,
     )
+
+
+def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
+    """What limits the case, if that is another after the change in every measurement."""
+    sides = [{_limit(each) for each in side} for side in (before, after)]
+    if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
+        old, new = sides[0].pop(), sides[1].pop()
+        if old and new:
+            says = f"the limit {old} -> {new}"
+            strength = Strength.WEAK
+            yield Evidence(Part.PHASES, "bottleneck", State.CHANGED, strength, says, old, new)
+
+
+def _limit(measurement: Measurement) -> str | None:
+    """The bottleneck that its verdict names, if it is sure."""
+    verdict = measurement.result.verdict
+    return verdict.bottleneck.value if verdict and verdict.confidence == "high" else None
 
 
 def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:

@@ -16,5 +16,4 @@ def evidence(question: Question) -> Evidence | None:
         says = f"{formats.revision(shared[0])} was measured at both levels"
         return Evidence(Part.REVISION, shared[0], State.UNCHANGED, Strength.STRONG, says)
     name = f"{question.last_good}..{question.first_bad}"
-    says = "every measurement after it is of another revision than those before"
-    return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, says)
+    return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, "the revision changed")

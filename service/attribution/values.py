@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from benchmarks.contracts import Case, Direction, Result
+from benchmarks.contracts import Case, Direction, Result, Status
 
 
 class Cause(StrEnum):
@@ -116,7 +116,7 @@ class Question:
     that it shares with ``after``. Their order says nothing. A handful on each side is enough.
 
     Raises:
-        ValueError: the effect is zero or not finite, or a measurement is of another case.
+        ValueError: the effect is zero or not finite, or a measurement is of another case or failed.
     """
 
     case: Case
@@ -145,6 +145,8 @@ class Question:
             raise ValueError("a change has an effect: a finite share of the old level, not zero")
         if any(each.result.case != self.case for each in (*self.before, *self.after)):
             raise ValueError("a measurement of another case cannot explain this one")
+        if any(each.result.status is not Status.OK for each in (*self.before, *self.after)):
+            raise ValueError("a measurement that failed is at no level")
 
     @property
     def improvement(self) -> bool:
@@ -181,6 +183,7 @@ class Attribution:
     sentence: str
     """For a person who has to act; each clause after the colon is what some evidence says."""
     evidence: tuple[Evidence, ...]
-    """Strongest first within the order of causes; what was looked at and not changed is in it."""
+    """What may carry a cause, what else changed, what did not, what is not clear; in the order of
+    `Part` within each."""
     not_excluded: tuple[str, ...]
     """Other explanations that these data leave open, each one sentence."""

@@ -68,7 +68,7 @@ def _reasons(question: Question, seen: Observed, cause: Cause) -> list[str]:
         case Cause.INPUT | Cause.CLOCKS:
             told = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
-            told = [_unchanged_environment(seen), _on_several(seen)]
+            told = [_says(seen.revision), _says(seen.environment[0]), _on_several(seen)]
         case Cause.UNKNOWN:
             told = [_too_little(question, seen), _cleared_code(seen)]
     return [each for each in told if each]
@@ -99,11 +99,6 @@ def _mechanism(seen: Observed) -> str | None:
 def _cleared_code(seen: Observed) -> str | None:
     cleared = seen.revision is not None and seen.revision.state is State.UNCHANGED
     return _says(seen.revision) if cleared else None
-
-
-def _unchanged_environment(seen: Observed) -> str | None:
-    """What is said of an environment in which nothing differs that may carry a cause."""
-    return _says(seen.environment[0]) if seen.environment else None
 
 
 def _on_several(seen: Observed) -> str | None:

@@ -31,6 +31,13 @@ _TITLES = {
     "synth.temperature_c": "temperature without input",
 }
 """Every other name is its own title, its underscores as spaces."""
+_REASONS = {
+    "sw_power_cap": "software power cap",
+    "hw_slowdown": "hardware slowdown",
+    "sw_thermal": "software thermal slowdown",
+    "hw_thermal": "hardware thermal slowdown",
+}
+"""Clock event reasons; of each the share of readings in which it was active."""
 _PASSES = {"full": "", "synth": " without input"}
 _UNIT_WORDS = ("_s", "_b", "_hz", "_w", "_j", "_c")
 
@@ -59,9 +66,12 @@ def title(name: str) -> str:
     where, _, what = name.partition(".")
     if where not in _PASSES:
         where, what = "full", name
+    if what.startswith("reason."):
+        reason = what.removeprefix("reason.")
+        return "readings with " + _REASONS.get(reason, reason.replace("_", " ")) + _PASSES[where]
     for ending in _UNIT_WORDS:
         what = what.removesuffix(ending)
-    return what.replace("reason.", "").replace("_", " ").replace(".", " ") + _PASSES[where]
+    return what.replace("_", " ").replace(".", " ") + _PASSES[where]
 
 
 def says(name: str, found: Difference) -> str:
@@ -77,9 +87,18 @@ def amount(found: Difference) -> str:
     near = found.change is not None and -0.5 <= found.change <= 1.0
     if found.kind in (Kind.AMOUNT, Kind.PART) and near and found.change is not None:
         return formats.change(found.change)
-    unit = "1" if found.kind is Kind.SHARE else "" if found.unit == "1" else found.unit
-    before, after = (formats.quantity(value, unit) for value in (found.before, found.after))
-    return f"{before} -> {after}"
+    return f"{_written(found.before, found)} -> {_written(found.after, found)}"
+
+
+def _written(value: float, found: Difference) -> str:
+    if found.kind is Kind.SHARE:
+        return formats.share(value)
+    return formats.quantity(value, "" if found.unit == "1" else found.unit)
+
+
+def whole(share: float) -> str:
+    """A share in whole per cent: ``92 %``."""
+    return f"{share * 100:.0f}{formats.NBSP}%"
 
 
 def size(share: float) -> str:

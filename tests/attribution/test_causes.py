@@ -1,0 +1,333 @@
+"""One planted truth each: the cause that is named, the sentence, and what stays open."""
+
+from dataclasses import replace
+
+import pytest
+from builders.attributed import CASE, Night, measurement, question, residuals, side
+
+from benchmarks.contracts import Direction, Sample, Status
+from service.attribution import Attribution, Cause, Measurement, Part, Question, State, attribute
+from service.formats import NBSP
+
+SLOW = Night(revision="r12", work_s=0.103)
+
+
+def good() -> list[Measurement]:
+    return side(Night())
+
+
+def later(night: Night, count: int = 3) -> list[Measurement]:
+    return side(night, count, first_day=10)
+
+
+def asked(night: Night) -> Attribution:
+    return attribute(question(good(), later(night)))
+
+
+def plain(text: str) -> str:
+    return text.replace(NBSP, " ")
+
+
+def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
+    still = side(Night(noise=1e-4))
+    answer = attribute(question(still, later(replace(SLOW, noise=1e-4))))
+    assert answer.cause is Cause.CODE
+    assert plain(answer.sentence) == (
+        "unet:full compile=default precision=bf16 is 2.9 % slower since r12 (last good r11): "
+        "the revision changed; environment unchanged (13 facts); work on the device +3.0 %; "
+        "SM clock unchanged."
+    )
+
+
+def test_a_new_driver_at_the_same_point_is_named_and_the_code_is_left_open() -> None:
+    answer = asked(replace(SLOW, facts={"hw.gpu.driver": "560.2"}))
+    assert answer.cause is Cause.ENVIRONMENT
+    assert "driver 550.1 -> 560.2 changed at the same point" in answer.sentence
+    assert answer.not_excluded[0].startswith("The code changed as well")
+
+
+def test_the_last_good_revision_slow_under_the_new_driver_clears_the_code() -> None:
+    new = {"hw.gpu.driver": "560.2"}
+    after = later(replace(SLOW, facts=new), 2) + later(replace(SLOW, revision="r11", facts=new), 1)
+    answer = attribute(question(good(), after, first_bad="r12"))
+    assert answer.cause is Cause.ENVIRONMENT
+    assert "r11 was measured at both levels" in answer.sentence
+    assert not any("code" in each.lower() for each in answer.not_excluded)
+
+
+def test_the_last_good_revision_fast_under_the_new_driver_clears_the_driver() -> None:
+    new = {"hw.gpu.driver": "560.2"}
+    before = [*good(), measurement(Night(facts=new, day=11))]
+    answer = attribute(question(before, later(replace(SLOW, facts=new))))
+    assert answer.cause is Cause.CODE
+    assert "driver" not in answer.sentence
+
+
+def test_facts_that_changed_together_are_counted_and_not_told_apart() -> None:
+    facts = {"hw.gpu.driver": "560.2", "sw.torch": "2.12", "sw.cuda": "13.1", "sw.python": "3.12"}
+    answer = asked(replace(SLOW, facts=facts))
+    assert "driver 550.1 -> 560.2 and Python 3.11.4 -> 3.12 (2 more facts with it)" in (
+        answer.sentence
+    )
+    assert "4 facts changed together and cannot be told apart." in answer.not_excluded
+
+
+def test_a_slower_loader_is_the_input_and_the_step_without_it_is_as_it_was() -> None:
+    answer = asked(Night(revision="r12", stall_s=0.009))
+    assert answer.cause is Cause.INPUT
+    assert "99 % of the change goes away without the loader" in plain(answer.sentence)
+    assert "data wait 2.00 ms -> 9.00 ms" in plain(answer.sentence)
+
+
+def test_a_longer_data_wait_beside_a_slower_device_is_not_the_input() -> None:
+    answer = asked(Night(revision="r12", stall_s=0.005, work_s=0.110))
+    assert answer.cause is Cause.CODE
+    assert "data wait" in answer.sentence
+
+
+@pytest.mark.parametrize(
+    ("fact", "value", "cause"),
+    [
+        ("hw.gpu.driver", "560.2", Cause.INPUT),
+        ("sw.cuda", "13.1", Cause.INPUT),
+        ("sw.kernel", "6.9", Cause.ENVIRONMENT),
+        ("sw.data", "other photographs", Cause.ENVIRONMENT),
+    ],
+)
+def test_a_slower_loader_is_put_down_only_to_what_can_slow_a_loader(
+    fact: str, value: str, cause: Cause
+) -> None:
+    answer = asked(Night(revision="r12", stall_s=0.009, facts={fact: value}))
+    assert answer.cause is cause
+    assert any(each.name == fact and each.state is State.CHANGED for each in answer.evidence)
+    if cause is Cause.INPUT:
+        assert any(value in each for each in answer.not_excluded)
+
+
+HOT = Night(revision="r12", work_s=0.106, clock_hz=1.98e9 / 1.06, thermal=0.7, temperature_c=84.0)
+
+
+def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
+    answer = asked(HOT)
+    assert answer.cause is Cause.CLOCKS
+    sentence = plain(answer.sentence)
+    assert "SM clock −5.7 %, which accounts for all of the change" in sentence  # noqa: RUF001
+    assert "readings with software thermal slowdown 0.0 % -> 70.0 %" in sentence
+    assert not any("power" in each for each in answer.not_excluded)
+
+
+def test_a_clock_that_fell_under_the_power_cap_leaves_hungrier_code_open() -> None:
+    answer = asked(replace(HOT, thermal=0.0, temperature_c=57.0, capped=1.0))
+    assert answer.cause is Cause.CLOCKS
+    assert "Code that draws more power lowers the clock as well." in answer.not_excluded
+
+
+def test_a_clock_that_fell_with_a_new_power_limit_is_the_environment() -> None:
+    answer = asked(replace(HOT, thermal=0.0, facts={"hw.gpu.power_limit_w": "600"}))
+    assert answer.cause is Cause.ENVIRONMENT
+    assert "power limit (W) 700 -> 600 changed at the same point; SM clock" in answer.sentence
+
+
+def test_a_clock_that_fell_because_the_device_waits_is_the_input() -> None:
+    answer = asked(Night(revision="r12", stall_s=0.009, clock_hz=1.98e9 * 0.94))
+    assert answer.cause is Cause.INPUT
+
+
+def test_a_lower_clock_does_not_explain_an_improvement() -> None:
+    answer = asked(Night(revision="r12", work_s=0.097, clock_hz=1.98e9 * 0.95))
+    assert answer.cause is Cause.CODE
+    assert "faster" in answer.sentence
+
+
+def test_a_clock_that_fell_by_far_more_than_the_change_is_not_its_reason() -> None:
+    answer = asked(replace(SLOW, clock_hz=1.98e9 * 0.8))
+    assert answer.cause is Cause.CODE
+    assert "SM clock" in answer.sentence
+
+
+def test_measurements_that_went_the_other_way_than_the_change_explain_nothing() -> None:
+    faster = later(Night(revision="r12", work_s=0.095, clock_hz=1.98e9 / 0.95))
+    answer = attribute(question(good(), faster, effect=-0.05))
+    assert answer.cause is Cause.CODE
+    assert "accounts for" not in answer.sentence
+
+
+def test_one_machine_slow_in_everything_is_named() -> None:
+    after = later(replace(SLOW, worker="w3"))
+    answer = attribute(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
+    assert answer.cause is Cause.NODE
+    assert "w3 is 3.1 % slower than other workers over 6 series at 2 revisions in a row" in plain(
+        answer.sentence
+    )
+
+
+def test_a_driver_that_changed_on_the_slow_machine_comes_before_the_machine() -> None:
+    """The machine measured both sides, so the driver is what became another."""
+    before = side(Night(worker="w3"))
+    after = later(replace(SLOW, worker="w3", facts={"hw.gpu.driver": "560.2"}))
+    answer = attribute(question(before, after, residuals=tuple(residuals({"w3": 0.03}))))
+    assert answer.cause is Cause.ENVIRONMENT
+    assert any("w3 is 3.1 % slower" in plain(each) for each in answer.not_excluded)
+
+
+def test_facts_in_which_two_machines_always_differ_do_not_excuse_a_bad_one() -> None:
+    after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
+    answer = attribute(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
+    assert answer.cause is Cause.NODE
+    assert "Also different: kernel 6.8.0 -> 6.9." in answer.not_excluded
+
+
+def test_facts_that_differ_between_machines_are_not_said_to_have_changed() -> None:
+    after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
+    answer = attribute(question(good(), after))
+    assert answer.cause is Cause.ENVIRONMENT
+    assert "between the machines that measured before and after" in answer.sentence
+    assert "same point" not in answer.sentence
+
+
+def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
+    after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
+    answer = attribute(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
+    assert answer.cause is Cause.CODE
+    assert "the same on w1 and w2" in answer.sentence
+    assert not any("w1" in each for each in answer.not_excluded)
+
+
+def test_with_one_machine_it_says_what_it_cannot_exclude() -> None:
+    assert asked(SLOW).not_excluded == (
+        "Only w1 shows the new level: a run on another would tell if it is the node.",
+    )
+
+
+def test_graph_breaks_are_told_by_their_number() -> None:
+    def breaks(count: float) -> tuple[Sample, ...]:
+        values = (count,) * 3
+        lower = Direction.LOWER
+        return (Sample(metric="graph_breaks", unit="1", direction=lower, values=values),)
+
+    before = side(Night(metrics=breaks(0)))
+    answer = attribute(question(before, later(replace(SLOW, metrics=breaks(3)))))
+    assert "graph breaks 0 -> 3" in answer.sentence
+    assert [each.part for each in answer.evidence if each.name == "graph_breaks"] == [Part.COMPILE]
+
+
+def test_a_metric_that_nobody_has_heard_of_flows_in_by_its_name() -> None:
+    def forward(seconds: float) -> tuple[Sample, ...]:
+        values = (seconds, seconds * 1.001, seconds * 0.999)
+        lower = Direction.LOWER
+        return (Sample(metric="phase.forward_s", unit="s", direction=lower, values=values),)
+
+    before = side(Night(metrics=forward(0.03)))
+    answer = attribute(question(before, later(replace(SLOW, metrics=forward(0.033)))))
+    assert "phase forward +10.0 %" in plain(answer.sentence)
+
+
+def test_a_wrong_result_comes_before_everything_that_went_along() -> None:
+    answer = asked(replace(SLOW, work_s=0.08, flags=("loss_not_finite",)))
+    assert "faster" in answer.sentence
+    assert "loss_not_finite flagged in all 3 measurements after and none of 3 before" in (
+        answer.sentence
+    )
+
+
+def test_another_process_on_the_device_is_the_node() -> None:
+    answer = asked(replace(SLOW, flags=("other_processes",)))
+    assert answer.cause is Cause.NODE
+    assert "another process computed on the device in all 3 slow measurements" in answer.sentence
+
+
+def test_without_telemetry_clocks_are_not_excluded() -> None:
+    dark = replace(SLOW, telemetry=False)
+    answer = attribute(question(side(Night(telemetry=False)), later(dark)))
+    assert answer.cause is Cause.CODE
+    assert "clock" not in answer.sentence
+    assert any(each.startswith("Clocks were not recorded") for each in answer.not_excluded)
+
+
+def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:
+    before = side(Night(processes=1), 1)
+    after = later(replace(HOT, processes=1), 1)
+    answer = attribute(question(before, after))
+    measured = (Part.CLOCKS, Part.INPUT, Part.PHASES, Part.COMPILE)
+    claims = [e for e in answer.evidence if e.part in measured and e.state is not State.UNCLEAR]
+    assert claims == []
+    assert answer.cause is Cause.CODE
+    assert any(each.startswith("Clocks vary too much") for each in answer.not_excluded)
+
+
+@pytest.mark.parametrize("missing", ["before", "after"])
+def test_a_side_without_measurements_is_unknown_and_says_so(missing: str) -> None:
+    asked_of = question(good(), later(SLOW))
+    answer = attribute(replace(asked_of, **{missing: ()}))
+    assert answer.cause is Cause.UNKNOWN
+    assert f"no measurement from {missing} it is at hand" in answer.sentence
+
+
+def test_environments_that_are_not_known_are_never_the_code() -> None:
+    unknown = dict.fromkeys(question(good(), []).before[0].facts)
+    before = side(Night(facts=unknown | {"hw.device": "cuda"}))
+    after = later(replace(SLOW, facts=unknown | {"hw.device": "cuda"}))
+    answer = attribute(question(before, after))
+    assert answer.cause is Cause.UNKNOWN
+    assert "the environments cannot be compared" in answer.sentence
+    assert "The environment is not known on both sides." in answer.not_excluded
+
+
+def test_one_revision_at_both_levels_with_nothing_else_different_is_unknown() -> None:
+    after = later(SLOW, 2) + later(replace(SLOW, revision="r11"), 1)
+    answer = attribute(question(good(), after, first_bad="r12"))
+    assert answer.cause is Cause.UNKNOWN
+    assert "nothing that is known explains it; r11 was measured at both levels" in answer.sentence
+
+
+def test_an_unknown_package_behind_a_digest_carries_no_cause_but_is_told() -> None:
+    answer = asked(replace(SLOW, facts={"sw.packages": "00ff"}))
+    assert answer.cause is Cause.CODE
+    assert any("installed packages" in each for each in answer.not_excluded)
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit", "effect", "words"),
+    [
+        ("throughput", "img/s", -0.031, "is 3.1 % slower since"),
+        ("throughput", "img/s", 0.031, "is 3.1 % faster since"),
+        ("step_time", "s", 0.2, "is 20.0 % longer since"),
+        ("peak_memory", "B", 0.2, "peak memory of unet:full compile=default precision=bf16 is 20"),
+        ("throughput_synth", "img/s", -0.02, "throughput without input of"),
+        ("cycles_per_step", "1", -0.05, "is 5.0 % lower since"),
+        ("input_stall", "1", -1.4, "is 140 % lower since"),
+    ],
+)
+def test_the_sentence_says_which_way_in_the_words_of_the_metric(
+    metric: str, unit: str, effect: float, words: str
+) -> None:
+    direction = Direction.HIGHER if unit.endswith("/s") else Direction.LOWER
+    told = question(
+        good(), later(SLOW), metric=metric, unit=unit, effect=effect, direction=direction
+    )
+    assert words in plain(attribute(told).sentence)
+
+
+def test_a_measurement_of_another_case_is_refused() -> None:
+    other = CASE.model_copy(update={"workload": "resnet50"})
+    with pytest.raises(ValueError, match="another case"):
+        question(good(), later(SLOW), case=other)
+
+
+def test_a_measurement_that_failed_is_refused() -> None:
+    (whole,) = later(SLOW, 1)
+    failed = whole.result.model_copy(update={"status": Status.OOM, "samples": ()})
+    with pytest.raises(ValueError, match="failed"):
+        question(good(), [replace(whole, result=failed)], effect=-0.03)
+
+
+@pytest.mark.parametrize("effect", [0.0, float("nan"), float("inf")])
+def test_no_effect_is_no_change(effect: float) -> None:
+    with pytest.raises(ValueError, match="effect"):
+        question(good(), later(SLOW), effect=effect)
+
+
+def test_a_question_is_a_frozen_value() -> None:
+    asked_of: Question = question(good(), later(SLOW))
+    with pytest.raises(AttributeError):
+        asked_of.effect = 1.0  # type: ignore[misc]

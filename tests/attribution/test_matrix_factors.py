@@ -1,0 +1,228 @@
+"""Which axis values explain what moved together."""
+
+from collections.abc import Iterable
+from itertools import combinations
+
+import pytest
+from builders.attributed import Night, question, side
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks.contracts import Case
+from service.attribution import Moved, Question, attribute
+from service.attribution.cells import not_told_apart, where
+from service.attribution.factors import MOST_CONDITIONS, Rule, cells, rule
+
+QUICK = settings(max_examples=60, deadline=None, derandomize=True)
+BEFORE, AFTER = side(Night(), 2), side(Night(revision="r12", work_s=0.103), 2, first_day=5)
+
+
+def case(workload: str, **axes: str) -> Case:
+    return Case(workload=workload, preset="full", axes={k: v for k, v in axes.items() if v})
+
+
+MATRIX = [
+    case(workload, compile=compiled, precision=precision, workers=workers)
+    for workload in ("nanogpt", "resnet50", "unet")
+    for compiled in ("", "default", "reduce-overhead")
+    for precision in ("", "bf16")
+    for workers in ("", "4")
+]
+
+
+def asked(moved: Iterable[Case], among: Iterable[Case] = MATRIX, effect: float = -0.03) -> Question:
+    """A question about the first of ``moved``."""
+    group = list(moved)
+    rest = tuple(each for each in among if each not in group)
+    told = [each.result.model_copy(update={"case": group[0]}) for each in (*BEFORE, *AFTER)]
+    sides = [
+        type(BEFORE[0])(m.revision, m.worker, r)
+        for m, r in zip((*BEFORE, *AFTER), told, strict=True)
+    ]
+    return question(
+        sides[:2],
+        sides[2:],
+        case=group[0],
+        effect=effect,
+        moved=tuple(Moved(each, effect) for each in group[1:]),
+        unmoved=rest,
+    )
+
+
+def described(moved: Iterable[Case], among: Iterable[Case] = MATRIX) -> str:
+    told = asked(moved, among)
+    return where(told, rule(told))
+
+
+def those(**wanted: str) -> list[Case]:
+    return [
+        each
+        for each in MATRIX
+        if all(
+            each.workload == value if name == "workload" else each.axes.get(name, "") == value
+            for name, value in wanted.items()
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "expected"),
+    [
+        ({"workload": "unet"}, "unet (12 of 12 cells)"),
+        ({"workload": "unet", "compile": "default"}, "unet with compile=default (4 of 4 cells)"),
+        (
+            {"workload": "unet", "compile": "default", "precision": "bf16"},
+            "unet with compile=default and precision=bf16 (2 of 2 cells)",
+        ),
+        ({"precision": "bf16"}, "cells with precision=bf16 (18 of 18)"),
+        ({"precision": ""}, "cells with default precision (18 of 18)"),
+        ({"compile": "", "workload": "resnet50"}, "resnet50 with default compile (4 of 4 cells)"),
+        ({}, "cells (36 of 36)"),
+    ],
+)
+def test_the_shortest_rule_names_the_cells(wanted: dict[str, str], expected: str) -> None:
+    assert described(those(**wanted)) == expected
+
+
+def test_any_value_of_an_axis_may_be_the_reason() -> None:
+    compiled = [c for c in MATRIX if "compile" in c.axes]
+    assert described(compiled) == "cells with compile=default or reduce-overhead (24 of 24)"
+
+
+def test_one_of_four_may_stand_still() -> None:
+    four = those(workload="unet", compile="default")
+    assert described(four[:3]) == "unet with compile=default (3 of 4 cells)"
+
+
+def test_an_exact_rule_is_worth_one_more_condition() -> None:
+    """Twelve of sixteen would let the workload alone pass."""
+    modes = ("", "default", "reduce-overhead", "max-autotune")
+    own = [case("unet", compile=m, layout=v) for m in modes for v in ("", "a", "b", "c")]
+    moved = [each for each in own if "compile" in each.axes]
+    expected = "unet with compile=default or max-autotune or reduce-overhead (12 of 12 cells)"
+    assert described(moved, own) == expected
+
+
+def test_half_of_the_cells_are_no_rule() -> None:
+    pair = [those(workload="unet", compile="default")[0], those(workload="nanogpt")[5]]
+    assert described(pair).endswith("and 1 other cell of 36")
+
+
+def test_one_more_cell_elsewhere_is_told_beside_the_rule() -> None:
+    moved = [*those(workload="unet", compile="default"), those(workload="nanogpt")[0]]
+    assert described(moved) == "unet with compile=default (4 of 4 cells) and 1 other cell"
+
+
+def test_a_single_cell_is_named_in_full() -> None:
+    one = those(workload="unet", compile="default", precision="bf16")[0]
+    assert described([one]) == f"{one.key} (1 of 36 cells)"
+    assert described([one], [one]) == one.key
+
+
+def test_a_case_that_moved_the_other_way_did_not_move_with_it() -> None:
+    slower, faster = those(workload="unet"), those(workload="nanogpt")
+    told = asked(slower)
+    told = question(
+        told.before, told.after, case=told.case, effect=-0.03,
+        moved=(*told.moved, *(Moved(each, 0.05) for each in faster)),
+    )  # fmt: skip
+    assert [each.workload for each in cells(told)[0]] == ["unet"] * 12
+    assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in attribute(told).sentence
+
+
+def test_effects_that_differ_are_given_from_least_to_most() -> None:
+    told = asked(those(workload="unet"))
+    effects = [-0.021, -0.048, *[-0.03] * 9]
+    moved = tuple(Moved(m.case, e) for m, e in zip(told.moved, effects, strict=True))
+    spread = question(told.before, told.after, case=told.case, effect=-0.03, moved=moved)
+    assert "is 2.1\u00a0% to 4.8\u00a0% slower" in attribute(spread).sentence
+
+
+def test_conditions_that_cover_the_same_cells_are_not_told_apart() -> None:
+    tied = [
+        case(w, compile=v, precision=v and "bf16")
+        for w in ("unet", "nanogpt")
+        for v in ("", "default")
+    ]
+    moved = [each for each in tied if each.axes]
+    told = asked(moved, tied)
+    assert not_told_apart(rule(told)) == (
+        "compile=default and precision=bf16 cover the same cells here: they cannot be told apart.",
+    )
+
+
+def test_many_axes_are_searched_in_full_within_reason() -> None:
+    names = [f"axis{number}" for number in range(12)]
+    wide = [
+        Case(
+            workload="unet",
+            preset="full",
+            axes={n: "x" for i, n in enumerate(names) if at >> i & 1},
+        )
+        for at in range(0, 4096, 17)
+    ]
+    moved = [each for each in wide if {"axis2", "axis5", "axis9"} <= each.axes.keys()]
+    assert described(moved, wide).startswith("unet with axis2=x and axis5=x and axis9=x")
+
+
+subsets = st.lists(st.sampled_from(MATRIX), min_size=1, max_size=14, unique_by=lambda c: c.key)
+
+
+@QUICK
+@given(subsets)
+def test_a_rule_covers_what_it_says(moved: list[Case]) -> None:
+    told = asked(moved)
+    found = rule(told)
+    if found is None:
+        return
+    covered = [each for each in MATRIX if all(c.holds(each) for c in found.conditions)]
+    assert {c.key for c in covered} == {c.key for c in found.covered}
+    assert {c.key for c in found.moved} == {c.key for c in moved} & {c.key for c in covered}
+    assert {c.key for c in found.others} == {c.key for c in moved} - {c.key for c in covered}
+    assert len(found.moved) >= 0.75 * max(len(covered), len(moved))
+    assert told.case in found.covered
+
+
+@QUICK
+@given(subsets, st.randoms(use_true_random=False))
+def test_the_order_of_cases_says_nothing(moved: list[Case], random: object) -> None:
+    rest = [each for each in MATRIX if each not in moved]
+    mixed = moved[1:]
+    random.shuffle(mixed)  # type: ignore[attr-defined]
+    random.shuffle(rest)  # type: ignore[attr-defined]
+    assert described(moved) == described([moved[0], *mixed], [*moved, *rest])
+
+
+@QUICK
+@given(subsets)
+def test_no_shorter_rule_is_as_right(moved: list[Case]) -> None:
+    """Against the obvious: every conjunction of settings, no bits and no shortcuts."""
+    found = rule(asked(moved))
+    exceptions, size = _exceptions(found, moved)
+    for conditions in _obvious(moved[0]):
+        covered = {c.key for c in MATRIX if all(_holds(c, each) for each in conditions)}
+        if len(conditions) <= size and found is not None:
+            own = {c.key for c in moved}
+            enough = len(own & covered) >= 0.75 * max(len(own), len(covered))
+            better = len(own ^ covered) < exceptions
+            assert not (enough and better), conditions
+
+
+def _exceptions(found: Rule | None, moved: list[Case]) -> tuple[int, int]:
+    if found is None:
+        return len(MATRIX), 0
+    return len({c.key for c in moved} ^ {c.key for c in found.covered}), len(found.conditions)
+
+
+def _obvious(of: Case) -> Iterable[tuple[tuple[str, str], ...]]:
+    own = [
+        ("workload", of.workload),
+        *((a, of.axes.get(a, "")) for a in ("compile", "precision", "workers")),
+    ]
+    for size in range(MOST_CONDITIONS + 1):
+        yield from combinations(own, size)
+
+
+def _holds(each: Case, condition: tuple[str, str]) -> bool:
+    name, value = condition
+    return each.workload == value if name == "workload" else each.axes.get(name, "") == value
