@@ -21,7 +21,7 @@ from service.findings.nodes import NodeChange, open_bad_node
 from service.findings.opening import open_findings, rank_of
 from service.findings.question import A_SIDE
 from service.findings.read import name_of
-from service.gate import Answer
+from service.gate import Answer, Side
 from service.levels import PlacedChange
 from service.models import (
     ComparisonState,
@@ -69,7 +69,7 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
         )
     else:
         elsewhere = None if row.reading is None else Reading.model_validate(row.reading)
-        told = verdict(_suspected(row), reading, elsewhere)
+        told = verdict(_suspected(row, series), reading, elsewhere)
     if told.ask_suspect and reading is not None:
         _ask_suspect(session, row, series, reading, now)
         return []
@@ -110,8 +110,10 @@ def _same_code(session: Session, comparison_id: str) -> bool:
     return len(sides) == 2 and bool(sides[0]) and sides[0] == sides[1]
 
 
-def _suspected(row: ConfirmationRow) -> Suspected:
-    return Suspected(row.worker, row.before, row.after, row.last_good, row.first_bad)
+def _suspected(row: ConfirmationRow, series: SeriesName) -> Suspected:
+    higher = series.direction is Direction.HIGHER
+    worse = (row.after > row.before) != higher
+    return Suspected(row.worker, row.before, row.after, row.last_good, row.first_bad, worse)
 
 
 def _ask_suspect(
@@ -160,7 +162,7 @@ def _findings(
     if reading is None or told.state not in _REAL:
         return []
     candidate = _candidate(session, row, series, reading)
-    measured = _measured(session, row)
+    measured = _measured(session, row, series, reading)
     return open_findings(session, [candidate], now, measured)
 
 
@@ -212,18 +214,22 @@ def _placed(
     )
 
 
-def _measured(session: Session, row: ConfirmationRow) -> Sides:
-    """What was measured again, at the old level and at the new one."""
-    told = _suspected(row)
+def _measured(
+    session: Session, row: ConfirmationRow, series: SeriesName, reading: Reading
+) -> Sides:
+    """What was measured again, at the old level and at the new one.
+
+    Where a worker has one code for all revisions, its baseline is none and says nothing.
+    """
+    told = _suspected(row, series)
     wanted = (
-        select(TryRow.result_id, TryRow.measured)
+        select(TryRow.result_id, TryRow.measured, TryRow.side)
         .where(TryRow.comparison_id.in_(row.comparisons), TryRow.result_id.is_not(None))
         .order_by(TryRow.comparison_id, TryRow.place)
     )
-    metric = session.get_one(SeriesRow, row.series_id).metric
     sides: dict[Where, list[str]] = {where: [] for where in Where}
-    for result_id, measured in session.execute(wanted):
-        value = (measured or {}).get("metrics", {}).get(metric, {}).get("value", 0.0)
-        if value > 0:
+    for result_id, measured, side in session.execute(wanted):
+        value = (measured or {}).get("metrics", {}).get(series.metric, {}).get("value", 0.0)
+        if value > 0 and (side == Side.CONTENDER or not reading.same_code):
             sides[told.where(value)].append(result_id)
     return Sides(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))

@@ -19,6 +19,10 @@ CLEARLY = 0.35
 """A value lies at a level if it is within this share of the way to the other one."""
 
 
+LEAST_NODE_EFFECT = 0.01
+"""Nodes of one kind differ by less than this for ever; nobody is sent to look at one for it."""
+
+
 class Where(StrEnum):
     """Where a value lies beside the two levels of the history."""
 
@@ -54,6 +58,13 @@ class Suspected:
     after: float
     last_good: str
     first_bad: str
+    worse: bool
+    """Whether the new level is the worse one."""
+
+    @property
+    def size(self) -> float:
+        """How far the levels are apart, as a share of the old one."""
+        return abs(self.after / self.before - 1.0)
 
     def where(self, value: float) -> Where:
         """Where a value lies beside the old level and the new one."""
@@ -131,6 +142,12 @@ def _alike(told: Suspected, reading: Reading, where: Where, elsewhere: Reading |
     if where is Where.OLD:
         return Verdict(
             State.NOT_REPRODUCED, f"Measured again, {revisions} are both at the old level."
+        )
+    if elsewhere is not None and not (told.worse and told.size >= LEAST_NODE_EFFECT):
+        return Verdict(
+            State.NOT_REPRODUCED,
+            f"{revisions} are alike on {told.worker} and on {elsewhere.worker}, which differ as "
+            "nodes of one kind do.",
         )
     if elsewhere is not None:
         return Verdict(

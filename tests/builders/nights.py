@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 import numpy as np
+from builders.history_plans import GPU_FACTS
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import (
@@ -59,6 +60,8 @@ class Team:
     seed: int = 1
     checkouts: bool = True
     """Whether a worker runs the revision that a job asks for, or what is installed that night."""
+    daily: int = 1_000
+    """Suspicions that may be measured again in a day."""
     cases: Sequence[Case] = CASES
     measured: int = 0
     night_now: int = 0
@@ -82,7 +85,7 @@ class Team:
         while self._work():
             comparisons.advance_all(self.database)
             opened += confirmation.follow_all(self.database)
-            while (looked := judging.look(self.database, lambda _: None, daily=1_000)).notes:
+            while (looked := judging.look(self.database, lambda _: None, self.daily)).notes:
                 opened += looked.opened
             comparisons.advance_all(self.database)
         return opened
@@ -128,7 +131,8 @@ class Team:
             protocol=spec.protocol,
             item="img",
             environment=Environment(
-                facts={"hw.device": "cuda", "hw.gpu.name": "NVIDIA H200", "hw.host": worker}
+                facts=GPU_FACTS
+                | {"hw.host": worker, "hw.gpu.uuid": f"GPU-{worker}"}
                 | {"sw.benchmarks": f"code-{code}"}
                 | self.facts(self.night_now)
             ),

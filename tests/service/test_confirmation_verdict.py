@@ -1,0 +1,99 @@
+"""What measuring again says: every way it can go."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.confirmation.verdict import Reading, Suspected, Where, verdict
+from service.gate import Answer
+from service.models import ConfirmationState as State
+
+OLD, NEW = 100.0, 95.0
+SUSPECTED = Suspected("b", OLD, NEW, "r8", "r9", worse=True)
+
+
+def reading(
+    answer: Answer,
+    baseline: float,
+    contender: float,
+    worker: str = "a",
+    same_code: bool = False,
+) -> Reading:
+    return Reading(
+        worker=worker, answer=answer, sentence="As it is.", baseline=baseline,
+        contender=contender, change_low=-0.1, change_high=0.1, same_code=same_code, pairs=4,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        (reading(Answer.DIFFERENT, OLD, NEW), State.CONFIRMED),
+        (reading(Answer.DIFFERENT, OLD, NEW, worker="b"), State.CONFIRMED),
+        (reading(Answer.DIFFERENT, NEW, OLD), State.UNRESOLVED),
+        (reading(Answer.SAME, NEW, NEW), State.ENVIRONMENT),
+        (reading(Answer.SAME, NEW, NEW, worker="b"), State.ENVIRONMENT),
+        (reading(Answer.SAME, OLD, OLD, worker="b"), State.NOT_REPRODUCED),
+        (reading(Answer.SAME, 97.5, 97.5), State.UNRESOLVED),
+        (reading(Answer.UNKNOWN, OLD, NEW), State.UNRESOLVED),
+        (reading(Answer.SAME, NEW, NEW, same_code=True), State.CONFIRMED),
+        (reading(Answer.DIFFERENT, OLD, OLD, same_code=True), State.NOT_REPRODUCED),
+    ],
+)
+def test_one_comparison_says_what_it_can(told: Reading, state: State) -> None:
+    said = verdict(SUSPECTED, told)
+    assert (said.state, said.ask_suspect) == (state, False)
+    assert said.sentence.endswith(".")
+
+
+def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> None:
+    elsewhere = reading(Answer.SAME, OLD, OLD)
+    assert verdict(SUSPECTED, elsewhere).ask_suspect
+    slow = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"), elsewhere)
+    assert slow.state is State.BAD_NODE
+    assert "on b" in slow.sentence
+    fast = verdict(SUSPECTED, reading(Answer.SAME, OLD, OLD, worker="b"), elsewhere)
+    assert fast.state is State.NOT_REPRODUCED
+    differ = verdict(SUSPECTED, reading(Answer.DIFFERENT, OLD, NEW, worker="b"), elsewhere)
+    assert differ.state is State.CONFIRMED
+
+
+@pytest.mark.parametrize(("new", "worse"), [(99.5, True), (105.0, False)])
+def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(
+    new: float, worse: bool
+) -> None:
+    told = Suspected("b", OLD, new, "r8", "r9", worse=worse)
+    slow = reading(Answer.SAME, new, new, worker="b")
+    assert verdict(told, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
+
+
+def test_without_another_worker_the_node_is_not_excluded() -> None:
+    said = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"))
+    assert "is not excluded" in said.sentence
+
+
+value = st.floats(50.0, 200.0)
+
+
+@given(st.sampled_from(Answer), value, value, st.sampled_from("ab"), st.booleans())
+def test_a_verdict_asks_at_most_once_more_and_only_another_worker_leads_to_it(
+    answer: Answer, baseline: float, contender: float, worker: str, same_code: bool
+) -> None:
+    said = verdict(SUSPECTED, reading(answer, baseline, contender, worker, same_code))
+    assert not said.ask_suspect or worker == "a"
+    again = verdict(
+        SUSPECTED,
+        reading(answer, baseline, contender, "b", same_code),
+        elsewhere=reading(Answer.SAME, OLD, OLD),
+    )
+    assert not again.ask_suspect
+    assert again.state is not State.RUNNING
+
+
+@given(value, st.floats(0.01, 0.5))
+def test_levels_are_told_apart_on_either_side(old: float, effect: float) -> None:
+    for new in (old * (1 - effect), old * (1 + effect)):
+        told = Suspected("b", old, new, "r8", "r9", worse=True)
+        assert told.where(old) is Where.OLD
+        assert told.where(new) is Where.NEW
+        assert told.where((old * new) ** 0.5) is Where.BETWEEN
