@@ -91,8 +91,9 @@ def beat_for(asked, seconds):
 
 def note(asked, *pids):
     """Tell the test which processes there are, in the folder that it gave as --data-root."""
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
     for pid in pids:
-        (asked["folder"] / f"pid-{pid}").touch()
+        (asked["folder"] / f"pid-{pid}-{namespace}").touch()
 
 
 def grandchild(new_session):
