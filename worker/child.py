@@ -25,8 +25,6 @@ from worker.output import Output, Written
 from worker.processes import Process, Tree
 
 LONGEST_EVENT_B = 65_536
-NEWEST_EVENTS = 16
-"""Of many that came at once only these are tried: a child that writes junk must not cost time."""
 LOG_KEPT_B = 64 * 2**10
 """Of standard error; a result carries less."""
 
@@ -183,7 +181,7 @@ class Child:
         self._told_b += len(chunk)
         *lines, rest = (self._pending + chunk).split(b"\n")
         self._pending = rest[-LONGEST_EVENT_B:]
-        for line in reversed(lines[-NEWEST_EVENTS:]):
+        for line in reversed(lines):
             try:
                 self.last = Event.model_validate_json(line).progress
             except ValidationError:

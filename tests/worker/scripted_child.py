@@ -235,7 +235,7 @@ def daemons(asked):
     for _ in range(3):
         daemon(asked)
     note(asked, os.getpid())
-    beat_for(asked, FOREVER_S)
+    time.sleep(FOREVER_S)  # without a word: a broken pipe must not be what ends it
 
 
 def daemonthenok(asked):
@@ -316,7 +316,6 @@ def ranks(asked):
     told = {"own": Path("/proc/self/oom_score_adj").read_text()}
     told["pid"] = Path("/proc/self").resolve().name == str(os.getpid())
     told["uid"] = os.getuid()
-    told["broken_pipe"] = signal.getsignal(signal.SIGPIPE) is signal.SIG_IGN
     (asked["folder"] / "ranks.json").write_text(json.dumps(told))
     succeed(asked)
 

@@ -6,8 +6,8 @@ import json
 import os
 import resource
 import shutil
+import signal
 import subprocess
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +17,7 @@ from tests.worker.miniature import eventually
 from worker import processes
 from worker.consumption import Allowance, Consumption, Excess, Room, fits
 from worker.containment import Containment, Unavailable, Wanted, choose, guarded
+from worker.output import Output, Written
 from worker.processes import Tree
 from worker.runner import Runner
 from worker.workspace import remove
@@ -55,17 +56,27 @@ def test_daemons_of_a_child_that_ignores_signals_are_ended_with_it(run, living, 
 
 @pytest.mark.parametrize("containment", EACH)
 def test_a_child_looks_the_same_in_either_containment(run, notes, containment):
-    """Its own id in /proc, its user, Python's broken pipes; and the kernel ends it first."""
+    """Its own id in /proc, its user; and the kernel ends it first when memory is short."""
     ours = Path("/proc/self/oom_score_adj").read_text()
     assert run("ranks", by=containment).status is Status.OK
     told = json.loads((notes / "ranks.json").read_text())
-    assert told == {"own": "1000\n", "pid": True, "uid": os.getuid(), "broken_pipe": True}
+    assert told == {"own": "1000\n", "pid": True, "uid": os.getuid()}
     assert Path("/proc/self/oom_score_adj").read_text() == ours
 
 
 @pytest.mark.parametrize("containment", EACH)
+def test_a_command_begins_with_the_signals_that_a_shell_gives(containment):
+    command = [*guarded(containment, 400), "cat", "/proc/self/status"]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout
+    masks = dict(line.split(":\t") for line in told.splitlines() if line.startswith("Sig"))
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        assert not int(masks["SigIgn"], 16) >> (number - 1) & 1
+    assert int(masks["SigBlk"], 16) == 0
+
+
+@pytest.mark.parametrize("containment", EACH)
 def test_a_fork_bomb_is_ended(run, containment):
-    result = run("forks", {"processes_limit": 50}, containment)
+    result = run("forks", {"processes_limit": 50}, containment, timeout_s=15)
     assert result.status is Status.RUNTIME_ERROR
     assert "more than 50 processes" in result.reason
     assert "THROUGHLINE_PROCESSES_LIMIT" in result.reason
@@ -76,7 +87,7 @@ def test_a_kernel_with_a_limit_per_namespace_refuses_to_fork(run, notes, stronge
     if strongest is not Containment.PID_NAMESPACE or release < (6, 14):
         pytest.skip("this kernel has one pid_max for the whole machine, or no namespaces")
     limit = Path("/proc/sys/kernel/pid_max").read_text()
-    run("forks", {"processes_limit": 50})  # times 8 tasks
+    run("forks", {"processes_limit": 50}, timeout_s=15)  # times 8 tasks
     assert int((notes / "refused").read_text()) < 400
     assert Path("/proc/sys/kernel/pid_max").read_text() == limit
 
@@ -90,6 +101,18 @@ def test_two_gibibytes_on_one_line_take_neither_memory_nor_disk(run, tmp_path):
     assert shutil.disk_usage(tmp_path).used - taken_b < 512 * 2**20
 
 
+def test_of_what_is_written_only_the_end_is_kept():
+    output = Output(1000)
+    for number in range(100):
+        os.write(output.theirs, bytes([number]) * 1000)
+        assert output.read()
+    os.write(output.theirs, b"the end")
+    os.close(output.theirs)
+    assert output.drain(2**30) == Written(100_007, bytes([99]) * 993 + b"the end")
+    assert not output.read()
+    output.close()
+
+
 def test_a_long_line_within_the_limit_is_no_result(run):
     result = run("legalline", axes={"bytes": str(4 * 2**20)})
     assert result.status is Status.GARBAGE
@@ -100,9 +123,7 @@ def test_a_long_line_within_the_limit_is_no_result(run):
 def test_junk_in_place_of_events_is_no_sign_of_life_and_has_an_end(run):
     result = run("junkevents", {"output_limit_b": 2**20})
     assert result.status is Status.GARBAGE
-    before = time.process_time()
     assert run("junkevents", {"silence_s": 0.3, "output_limit_b": 2**40}).status is Status.TIMEOUT
-    assert time.process_time() - before < 2.0
 
 
 @pytest.mark.parametrize("containment", EACH)
@@ -113,7 +134,7 @@ def test_a_child_that_closes_everything_or_stops_is_silent(run, living, workload
 
 
 def test_a_full_temporary_folder_ends_the_child_and_is_emptied(run, tmp_path):
-    result = run("hoard", {"temp_limit_b": 32 * 2**20})
+    result = run("hoard", {"temp_limit_b": 32 * 2**20}, timeout_s=15)
     assert result.status is Status.RUNTIME_ERROR
     assert "more than 32 MiB" in result.reason
     assert not list((tmp_path / "tmp").iterdir())
@@ -122,9 +143,12 @@ def test_a_full_temporary_folder_ends_the_child_and_is_emptied(run, tmp_path):
 def test_folders_that_python_cannot_remove_are_removed(run, tmp_path, notes):
     kept = notes / "kept"
     kept.touch()
-    assert run("labyrinth").status is Status.OK
-    assert not list((tmp_path / "tmp").iterdir())
-    assert kept.exists()
+    try:
+        assert run("labyrinth").status is Status.OK
+        assert not list((tmp_path / "tmp").iterdir())
+        assert kept.exists()
+    finally:  # pytest cannot remove them either, and would fail in later runs
+        subprocess.run(["rm", "-rf", tmp_path / "tmp"], check=True)
 
 
 def test_a_folder_that_was_replaced_by_a_link_is_not_followed(tmp_path):
