@@ -25,6 +25,8 @@ from worker.output import Output, Written
 from worker.processes import Process, Tree
 
 LONGEST_EVENT_B = 65_536
+NEWEST_EVENTS = 16
+"""Of many that came at once only these are tried: junk must not cost the supervisor seconds."""
 LOG_KEPT_B = 64 * 2**10
 """Of standard error; a result carries less."""
 
@@ -181,7 +183,7 @@ class Child:
         self._told_b += len(chunk)
         *lines, rest = (self._pending + chunk).split(b"\n")
         self._pending = rest[-LONGEST_EVENT_B:]
-        for line in reversed(lines):
+        for line in reversed(lines[-NEWEST_EVENTS:]):
             try:
                 self.last = Event.model_validate_json(line).progress
             except ValidationError:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import time
 import uuid
@@ -88,7 +87,10 @@ class Runner:
                 while len(results) < spec.protocol.replicates:
                     if results:
                         self._cool(first_c, watch)
-                        self._vacate(watch)
+                        if left := self._remaining(watch):
+                            run = self._run_of(spec, results)
+                            results.append(failure(run, Status.INFRA_ERROR, _occupied(left)))
+                            break
                     if cause := watch.cause():
                         raise Interrupted(cause)
                     results.append(self._replicate(spec, results, folder, until_s, watch))
@@ -168,19 +170,14 @@ class Runner:
     def _temperature_c(self) -> float | None:
         return self._gauge.channels().get("temperature_c") if self._gauge else None
 
-    def _vacate(self, watch: Watch) -> None:
-        """Wait until the last replicate has left the device.
-
-        Raises:
-            OSError: it does not leave; the next one would measure the two of them.
-        """
+    def _remaining(self, watch: Watch) -> frozenset[int]:
+        """Processes of the last replicate that do not leave the device; waits for them."""
         give_up_at_s = time.monotonic() + self._settings.kill_patience_s
         while (own := self.occupancy.look().own) and watch.cause() is None:
             if time.monotonic() >= give_up_at_s:
-                raise OSError(
-                    errno.EBUSY, f"processes {listed(own)} of the last replicate hold the device"
-                )
+                return own
             time.sleep(VACANCY_LOOK_S)
+        return frozenset()
 
     def _cool(self, first_c: float | None, watch: Watch) -> None:
         """Wait until the device is about as cool as it was before the first replicate."""
@@ -190,6 +187,13 @@ class Runner:
             if now_c is None or now_c <= first_c + self._settings.cool_margin_c:
                 return
             time.sleep(COOL_LOOK_S)
+
+
+def _occupied(pids: Iterable[int]) -> str:
+    return (
+        f"Processes {listed(pids)} of the last replicate hold the device, and the next one would "
+        "measure beside them: see whether the driver is stuck."
+    )
 
 
 def listed(pids: Iterable[int]) -> str:

@@ -42,11 +42,11 @@ def remove(folder: Path) -> None:
         top = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
         return
-    try:
+    with suppress(OSError):
         _flatten(top)
-    finally:
-        os.close(top)
-    shutil.rmtree(folder, ignore_errors=True)
+    os.close(top)
+    with suppress(RecursionError):
+        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _flatten(top: int) -> None:

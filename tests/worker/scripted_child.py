@@ -15,6 +15,7 @@ import sys
 import time
 import zlib
 from array import array
+from contextlib import suppress
 from pathlib import Path
 
 FOREVER_S = 600
@@ -250,14 +251,10 @@ def daemonthencrash(asked):
 
 def forks(asked):
     """A fork bomb, though one that ends at 600."""
-    count = 0
-    try:
-        while count < 600:
+    with suppress(BlockingIOError):
+        for _ in range(600):
             if os.fork() == 0:
                 time.sleep(FOREVER_S)
-            count += 1
-    except BlockingIOError:
-        (asked["folder"] / "refused").write_text(str(count))
     beat_for(asked, FOREVER_S)
 
 
