@@ -146,7 +146,7 @@ def test_a_long_line_within_the_limit_is_no_result(run):
 
 def test_junk_in_place_of_events_is_no_sign_of_life_and_has_an_end(run):
     began_s = time.process_time()
-    result = run("junkevents", {"output_limit_b": 2**20})
+    result = run("junkevents", {"output_limit_b": 8 * 2**20})
     assert result.status is Status.GARBAGE
     assert time.process_time() - began_s < 1.0  # trying each line would take some seconds
     assert run("junkevents", {"silence_s": 0.3, "output_limit_b": 2**40}).status is Status.TIMEOUT
