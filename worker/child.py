@@ -1,4 +1,4 @@
-"""One child process: started in its own session, watched by blocking, ended with all it started."""
+"""One child process: started under guard, watched by blocking, ended with all that it started."""
 
 from __future__ import annotations
 
@@ -18,11 +18,17 @@ from typing import Self
 from pydantic import ValidationError
 
 from benchmarks.contracts import Event, Progress
-from worker import launch, processes
+from worker import processes
+from worker.consumption import Allowance, Consumption, Excess
 from worker.heartbeat import Cause
+from worker.output import Output, Written
 from worker.processes import Process, Tree
 
 LONGEST_EVENT_B = 65_536
+NEWEST_EVENTS = 16
+"""Of many that came at once only these are tried: junk must not cost the supervisor seconds."""
+LOG_KEPT_B = 64 * 2**10
+"""Of standard error; a result carries less."""
 
 
 class Ending(StrEnum):
@@ -42,6 +48,7 @@ class Limits:
     until_s: float
     output_b: int
     tick_s: float
+    allowance: Allowance
 
 
 @dataclass(frozen=True)
@@ -50,15 +57,15 @@ class Exit:
 
     code: int | None
     """As `subprocess` has it: negative for a signal; None if it does not die."""
-    stdout: Path
-    stderr: Path
+    stdout: Written
+    stderr: Written
     survivors: tuple[Process, ...]
 
 
 class Child:
     """A running child. Leaving the ``with`` block kills whatever of it is left.
 
-    Its event pipe and its exit are waited for together, so the supervisor sleeps while the child
+    Its pipes and its exit are waited for together, so the supervisor sleeps while the child
     measures: a supervisor that polls takes a core from the data loader.
     """
 
@@ -68,31 +75,35 @@ class Child:
         environment: Mapping[str, str],
         folder: Path,
         mark: str,
+        limits: Limits,
         place: Path | None = None,
     ) -> None:
-        """Start ``command``, with ``--events-fd N`` added, and its output in ``folder``.
+        """Start ``command``, a guarded one, with ``--events-fd N`` added; ``folder`` is its own.
 
         It runs in ``place``, or where this process does.
 
         Raises:
             OSError: it cannot be started or watched; then nothing of it is left.
         """
-        self._stdout, self._stderr = folder / f"{mark}.out", folder / f"{mark}.err"
+        self._limits = limits
         self._pending = b""
+        self._told_b = 0
         self.last: Progress | None = None
         with ExitStack() as undo:
             self._events, theirs = os.pipe()
             undo.callback(os.close, self._events)
             os.set_blocking(self._events, False)
-            try:
+            with ExitStack() as handed_over:
+                handed_over.callback(os.close, theirs)
+                self._stdout = _output(limits.output_b, undo, handed_over)
+                self._stderr = _output(LOG_KEPT_B, undo, handed_over)
                 marked = {**environment, processes.MARK: mark}
                 self._process = self._start(command, marked, theirs, place)
-            finally:
-                os.close(theirs)
             undo.callback(_kill, self._process)
             self._exit = os.pidfd_open(self._process.pid)
             undo.callback(os.close, self._exit)
             self.tree = Tree.of(self._process.pid, mark)
+            self._consumption = Consumption(self.tree.leader, folder, limits.allowance)
             undo.pop_all()
 
     def _start(
@@ -102,17 +113,16 @@ class Child:
         events: int,
         place: Path | None,
     ) -> subprocess.Popen[bytes]:
-        with self._stdout.open("wb") as out, self._stderr.open("wb") as err:
-            return subprocess.Popen(
-                [*launch.tied(), *command, "--events-fd", str(events)],
-                stdin=subprocess.DEVNULL,
-                stdout=out,
-                stderr=err,
-                env=environment,
-                cwd=place,
-                pass_fds=(events,),
-                start_new_session=True,
-            )
+        return subprocess.Popen(
+            [*command, "--events-fd", str(events)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._stdout.theirs,
+            stderr=self._stderr.theirs,
+            env=environment,
+            cwd=place,
+            pass_fds=(events,),
+            start_new_session=True,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -125,27 +135,30 @@ class Child:
     ) -> None:
         if self._process.returncode is None:
             self.end(0.0, 1.0)
-        os.close(self._events)
-        os.close(self._exit)
+        for number in (self._events, self._exit):
+            os.close(number)
+        for output in (self._stdout, self._stderr):
+            output.close()
 
     def watch(
-        self,
-        limits: Limits,
-        interrupted: Callable[[], Cause | None],
-        tell: Callable[[Progress], None],
-    ) -> Ending | Cause:
+        self, interrupted: Callable[[], Cause | None], tell: Callable[[Progress], None]
+    ) -> Ending | Excess | Cause:
         """Block until the child exits, or there is a reason to end it; it may still run then."""
+        outputs = {output.fd: output for output in (self._stdout, self._stderr)}
         with selectors.DefaultSelector() as selector:
-            selector.register(self._events, selectors.EVENT_READ)
-            selector.register(self._exit, selectors.EVENT_READ)
+            for number in (self._events, self._exit, *outputs):
+                selector.register(number, selectors.EVENT_READ)
             heard_at_s = time.monotonic()
             while True:
-                ready = {key.fd for key, _ in selector.select(limits.tick_s)}
+                ready = {key.fd for key, _ in selector.select(self._limits.tick_s)}
+                for number in ready & outputs.keys():
+                    if not outputs[number].read():
+                        selector.unregister(number)
                 if self._exit in ready:
                     return Ending.EXITED
                 if self._events in ready and self._read_events(selector, tell):
                     heard_at_s = time.monotonic()
-                if why := interrupted() or self._exceeded(limits, heard_at_s):
+                if why := interrupted() or self._exceeded(heard_at_s):
                     return why
 
     def end(self, grace_s: float, patience_s: float) -> Exit:
@@ -154,16 +167,19 @@ class Child:
         leader_lives = any(process.pid == self.tree.leader for process in survivors)
         # Collected last: until then its number, which is its session's, cannot be given away.
         code = None if leader_lives else self._process.wait()
-        return Exit(code, self._stdout, self._stderr, survivors)
+        limit_b = self._limits.output_b
+        written = self._stdout.drain(limit_b), self._stderr.drain(limit_b)
+        return Exit(code, *written, survivors)
 
-    def _exceeded(self, limits: Limits, heard_at_s: float) -> Ending | None:
-        now_s = time.monotonic()
+    def _exceeded(self, heard_at_s: float) -> Ending | Excess | None:
+        limits, now_s = self._limits, time.monotonic()
         if now_s >= limits.until_s:
             return Ending.OVERTIME
         if now_s - heard_at_s >= limits.silence_s:
             return Ending.SILENT
-        sizes = (path.stat().st_size for path in (self._stdout, self._stderr))
-        return Ending.FLOODED if max(sizes) > limits.output_b else None
+        if max(self._stdout.total_b, self._stderr.total_b, self._told_b) > limits.output_b:
+            return Ending.FLOODED
+        return self._consumption.excess()
 
     def _read_events(
         self, selector: selectors.BaseSelector, tell: Callable[[Progress], None]
@@ -173,9 +189,10 @@ class Child:
         if not chunk:  # the child closed its end; its exit, or silence, is what comes next
             selector.unregister(self._events)
             return False
+        self._told_b += len(chunk)
         *lines, rest = (self._pending + chunk).split(b"\n")
         self._pending = rest[-LONGEST_EVENT_B:]
-        for line in reversed(lines):
+        for line in reversed(lines[-NEWEST_EVENTS:]):
             try:
                 self.last = Event.model_validate_json(line).progress
             except ValidationError:
@@ -183,6 +200,14 @@ class Child:
             tell(self.last)
             return True
         return False
+
+
+def _output(keep_b: int, undo: ExitStack, handed_over: ExitStack) -> Output:
+    """A pipe whose one end is closed if the start fails, and whose other end is closed anyway."""
+    output = Output(keep_b)
+    undo.callback(output.close)
+    handed_over.callback(os.close, output.theirs)
+    return output
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:

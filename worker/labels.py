@@ -8,12 +8,13 @@ import sys
 
 from benchmarks.contracts import Worker
 from benchmarks.version import installed
+from worker.containment import Containment
 from worker.nvml import Gpu, driver_version
 from worker.outcome import line
 from worker.settings import Settings
 
 
-def introduce(settings: Settings, gpu: Gpu | None) -> Worker:
+def introduce(settings: Settings, gpu: Gpu | None, containment: Containment) -> Worker:
     """This worker as the service will know it; settings' own labels win."""
     labels = {
         "device": settings.device.partition(":")[0],
@@ -21,6 +22,7 @@ def introduce(settings: Settings, gpu: Gpu | None) -> Worker:
         "os": platform.system().lower(),
         "python": _python_version(settings.python),
         "arch": platform.machine(),
+        "containment": containment.value,
     }
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": driver_version() or ""}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import shutil
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -11,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
-from worker import nvml, processes, workspace
+from worker import containment, nvml, processes, workspace
 from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
@@ -24,6 +23,7 @@ from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.spool import Answer, Spool
 from worker.stop import Aborted, Stop
+from worker.vacancy import Vacancy
 
 log = logging.getLogger(__name__)
 
@@ -52,9 +52,12 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             locked(settings.folder, settings.name) as folder,
             ServiceClient(settings.url, settings.request_timeout_s) as client,
         ):
-            runner = Runner(settings, gauge, Journal(folder).started)
-            return Loop(settings, introduce(settings, gpu), client, runner, folder, stop).run()
-    except (Occupied, ClientError) as error:
+            contained, why = containment.choose(settings.containment, settings.device)
+            log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
+            runner = Runner(settings, contained, gauge, Journal(folder).started)
+            me = introduce(settings, gpu, contained)
+            return Loop(settings, me, client, runner, folder, stop).run()
+    except (Occupied, ClientError, containment.Unavailable) as error:
         log.error("%s", error)
         return CANNOT
     except ValidationError as error:
@@ -89,6 +92,7 @@ class Loop:
         self._patience = Patience(stop, settings.backoff_first_s, settings.backoff_limit_s)
         self._delivery = Delivery(client, self._spool, self._patience, settings.drain_delivery_s)
         self._isolated: Ticket | None = None
+        self._vacancy = Vacancy(runner, stop)
 
     def run(self) -> int:
         """Work until asked to stop, or, with ``once``, until the queue is empty."""
@@ -189,12 +193,10 @@ class Loop:
         self._isolated = None
 
     def _alone(self) -> bool:
-        """Wait until no process of the last job is left; say whether to go on."""
-        left = {(process.pid, process.started) for process in self._runner.survivors}
-        while processes.alive(left):
-            if not self._stop.pause(1.0, self._working):
-                return False
-        if left:
+        """Wait until nothing of the last job is left; say whether to go on."""
+        if not self._vacancy.await_it(self._working):
+            return False
+        if self._runner.survivors:
             self._journal.ended()
         self._runner.survivors = ()
         return True
@@ -216,9 +218,10 @@ class Loop:
             return
         found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.survivors = tuple(found)
+        self._runner.occupancy.expect(leftover.tree)
         folder = Path(leftover.folder)
         if folder.name.startswith(workspace.PREFIX):
-            shutil.rmtree(folder, ignore_errors=True)
+            workspace.remove(folder)
         if not found:
             self._journal.ended()
 

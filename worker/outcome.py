@@ -1,6 +1,6 @@
 """Turns what a child left behind into a Result: the child's own, or one that says what went wrong.
 
-Pure apart from reading the two output files. Every failure has one sentence and the log's end.
+Pure. Every failure has one sentence and the log's end.
 """
 
 from __future__ import annotations
@@ -9,13 +9,14 @@ import re
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
 from pydantic import ValidationError
 
 from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status
 from worker.child import Ending, Exit, Limits
-from worker.launch import CANNOT_START
+from worker.consumption import Excess
+from worker.guard import CANNOT_START
+from worker.output import Written
 
 STDOUT_TAIL_B = 2_048
 
@@ -32,11 +33,16 @@ class Run:
     tail_b: int
 
 
-def judge(run: Run, ending: Ending, left: Exit, limits: Limits, last: Progress | None) -> Result:
+def judge(
+    run: Run, ending: Ending | Excess, left: Exit, limits: Limits, last: Progress | None
+) -> Result:
     """The result of one child; never raises, whatever the child did."""
     tail = tail_of(left.stderr, run.tail_b)
     if ending is not Ending.EXITED:
-        status, sentence = _stopped(run, ending, limits, last)
+        if isinstance(ending, Excess):
+            status, sentence = _greedy(run, ending, limits, last)
+        else:
+            status, sentence = _stopped(run, ending, limits, last)
         return failure(run, status, sentence, tail)
     if left.code == 0:
         return _printed(run, left, tail)
@@ -85,24 +91,46 @@ def line(text: str) -> str:
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
 
 
-def tail_of(path: Path, limit_b: int) -> str:
-    """The last ``limit_b`` bytes of a file as text that every database keeps; "" if it has gone."""
-    try:
-        with path.open("rb") as file:
-            size = file.seek(0, 2)
-            file.seek(max(0, size - limit_b))
-            raw = file.read(limit_b)
-    except OSError:
-        return ""
-    if size > limit_b:  # the cut may have gone through the middle of a character
+def tail_of(written: Written, limit_b: int) -> str:
+    """The last ``limit_b`` bytes as text that every database keeps; a first line says of a cut."""
+    raw = written.kept[-limit_b:]
+    marker = ""
+    if written.total_b > limit_b:
+        marker = f"[cut: the last {limit_b:,} of {written.total_b:,} bytes]\n"
+        # The cut may have gone through the middle of a character.
         raw = raw.lstrip(bytes(range(0x80, 0xC0)))
-    return raw.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
+    return marker + raw.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
 
 
-def _stopped(run: Run, ending: Ending, limits: Limits, last: Progress | None) -> tuple[Status, str]:
+def _where(run: Run, last: Progress | None) -> str:
     where = f"replicate {run.replicate} of {run.spec.protocol.replicates}"
     if last is not None:
         where += f", phase {last.phase}, step {last.step}"
+    return where
+
+
+def _greedy(run: Run, excess: Excess, limits: Limits, last: Progress | None) -> tuple[Status, str]:
+    """Status and sentence for a child that took too much of its machine."""
+    where, allowance = _where(run, last), limits.allowance
+    if excess is Excess.PROCESSES:
+        return Status.RUNTIME_ERROR, (
+            f"The child had more than {allowance.processes} processes ({where}) and was stopped: "
+            "start fewer, or raise THROUGHLINE_PROCESSES_LIMIT."
+        )
+    if excess is Excess.TEMPORARY:
+        return Status.RUNTIME_ERROR, (
+            f"The child kept more than {allowance.temporary_b / 2**20:g} MiB or too many files in "
+            f"its temporary folder ({where}) and was stopped: write less, or raise "
+            "THROUGHLINE_TEMP_LIMIT_B."
+        )
+    return Status.INFRA_ERROR, (
+        f"Less than {allowance.reserve_b / 2**20:g} MiB was left on the disk for temporary files "
+        f"({where}), so the child was stopped: make room there."
+    )
+
+
+def _stopped(run: Run, ending: Ending, limits: Limits, last: Progress | None) -> tuple[Status, str]:
+    where = _where(run, last)
     if ending is Ending.SILENT:
         return Status.TIMEOUT, (
             f"The child gave no sign of life for {limits.silence_s:g} s ({where}) and was killed: "
@@ -148,7 +176,7 @@ def _killed(number: int) -> str:
 
 def _printed(run: Run, left: Exit, tail: str) -> Result:
     try:
-        result = read_result(left.stdout.read_bytes())
+        result = read_result(left.stdout.kept)
     except ValidationError:
         printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
         sentence = "The child ended well, but the last line that it printed is no Result."

@@ -2,7 +2,8 @@
 
 A benchmark's grandchild can outlive its parent, leave its session, even outlive the worker; on a
 GPU it would spoil the next measurement. So a child is found again by three signs: its session, a
-mark in the environment that every descendant inherits, and descent from either.
+mark in the environment that every descendant inherits, and descent from either. Its leader is a
+guard (`worker.guard`), which inherits orphans: so descent alone finds whatever it contains.
 """
 
 from __future__ import annotations
@@ -75,6 +76,42 @@ def members(tree: Tree) -> list[Process]:
     return [everything[pid] for pid in sorted(found) if everything[pid].state not in "ZX"]
 
 
+def identity(pid: int) -> tuple[int, int] | None:
+    """Names a process for good: its pid and its start in ticks; None if it has gone."""
+    process = _read(pid)
+    return (pid, process.started) if process and process.state not in "ZX" else None
+
+
+def belongs(pid: int, tree: Tree) -> bool:
+    """Whether this one process is of ``tree``; cheaper than to look for all of them."""
+    process = _read(pid)
+    if process is None or process.started < tree.started:
+        return False
+    if process.session == tree.leader or _carries(pid, tree.mark):
+        return True
+    while process and process.parent:
+        if process.parent == tree.leader:
+            return True
+        process = _read(process.parent)
+    return False
+
+
+def count_below(leader: int, most: int) -> int | None:
+    """How many processes descend from ``leader``; None if they are more than ``most``.
+
+    It reads these processes only, not the machine's. A kernel without such lists counts none.
+    """
+    found: set[int] = set()
+    left = [leader]
+    while left:
+        born = set(_children(left.pop())) - found
+        found |= born
+        left += born
+        if len(found) > most:
+            return None
+    return len(found)
+
+
 def alive(identities: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """Which of these processes, each a pid and its start in ticks, still run."""
     found = (_read(pid) for pid, _ in identities)
@@ -83,6 +120,8 @@ def alive(identities: set[tuple[int, int]]) -> set[tuple[int, int]]:
 
 def end(tree: Tree, grace_s: float, patience_s: float) -> list[Process]:
     """End all of ``tree``: SIGTERM to its group, ``grace_s`` seconds, SIGKILL to every member.
+
+    The leader goes last: it inherits orphans, so until then descent finds them.
 
     Returns what is still there ``patience_s`` seconds after the first SIGKILL: processes that the
     kernel cannot end yet, such as one that waits inside a driver.
@@ -95,13 +134,14 @@ def end(tree: Tree, grace_s: float, patience_s: float) -> list[Process]:
     empty_scans = 0
     while empty_scans < 2:  # one scan may miss what was being forked while it read
         alive = members(tree)
-        for process in alive:
+        below = [process for process in alive if process.pid != tree.leader]
+        for process in below or alive:
             with suppress(ProcessLookupError, PermissionError):
                 os.kill(process.pid, signal.SIGKILL)
         if alive and time.monotonic() > give_up_at:
             return alive
         empty_scans = 0 if alive else empty_scans + 1
-        time.sleep(0.01 if alive else 0.001)
+        time.sleep(0.001)
     return []
 
 
@@ -137,6 +177,17 @@ def _carries(pid: int, mark: str) -> bool:
     except OSError:  # it has gone, or it belongs to another user and is not ours
         return False
     return f"{MARK}={mark}".encode() in environment.split(b"\0")
+
+
+def _children(pid: int) -> list[int]:
+    """The children of all of a process's threads."""
+    found: list[int] = []
+    with suppress(OSError):
+        for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
+            with suppress(OSError):
+                told = Path(f"/proc/{pid}/task/{thread}/children").read_bytes()
+                found += map(int, told.split())
+    return found
 
 
 def _add_descendants(found: set[int], everything: dict[int, Process]) -> None:

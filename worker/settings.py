@@ -13,6 +13,7 @@ from pydantic import Field, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from benchmarks.processors import usable_cpus
+from worker.containment import Wanted
 
 Positive = Annotated[float, Field(gt=0)]
 REVISION = "{revision}"
@@ -64,6 +65,14 @@ class Settings(BaseSettings):
     """After SIGKILL, before the worker says that a process does not die."""
     output_limit_b: Annotated[int, Field(gt=0)] = 64 * 2**20
     """What a child may write to standard output or standard error before it is stopped."""
+    containment: Wanted = Wanted.AUTO
+    """What keeps a child's processes together; ``auto`` is `worker.containment.choose`'s."""
+    processes_limit: Annotated[int, Field(gt=0)] = 1024
+    """How many processes a child may have; 32 loaders and as many compilers are usual at most."""
+    temp_limit_b: Annotated[int, Field(gt=0)] = 16 * 2**30
+    """What a job may keep in its folder for temporary files and compiler caches."""
+    disk_reserve_b: Annotated[int, Field(ge=0)] = 512 * 2**20
+    """A child is stopped when less is free where temporary files are."""
     log_tail_b: Annotated[int, Field(gt=0, le=60_000)] = 16 * 2**10
     telemetry_hz: Positive = 10.0
     cool_limit_s: Annotated[float, Field(ge=0)] = 10.0

@@ -6,7 +6,6 @@ timing loop's way.
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from bisect import bisect_left, bisect_right
@@ -28,6 +27,7 @@ from benchmarks.contracts import (
     Window,
 )
 from worker.nvml import REASONS, Gauge
+from worker.occupancy import Holders, Occupancy
 
 ENERGY_NEEDS_S = 5.0
 """The energy counter moves about ten times a second: shorter windows would be off by percents."""
@@ -58,11 +58,11 @@ class Sampler:
     Make it before the child starts, so that it knows who was on the device already.
     """
 
-    def __init__(self, gauge: Gauge, hz: float) -> None:
+    def __init__(self, gauge: Gauge, hz: float, occupancy: Occupancy) -> None:
         self._gauge = gauge
         self._period_s = 1.0 / hz
+        self._occupancy = occupancy
         self._before = gauge.processes()
-        self._session = 0
         self._readings: deque[Reading] = deque(maxlen=KEPT_READINGS)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
@@ -80,9 +80,8 @@ class Sampler:
         if self._thread.ident is not None:
             self._thread.join()
 
-    def start(self, session: int) -> None:
-        """Begin to read; processes of ``session`` are ours."""
-        self._session = session
+    def start(self) -> None:
+        """Begin to read; the occupancy knows by now which processes are ours."""
         self._thread.start()
 
     def readings(self) -> list[Reading]:
@@ -95,7 +94,7 @@ class Sampler:
         due = time.monotonic()
         while not self._ended.wait(max(0.0, due - time.monotonic())):
             if count % PROCESSES_EVERY == 0:
-                others = strangers(self._gauge.processes(), self._before, self._session)
+                others = strangers(self._occupancy.look(), self._before)
             self._readings.append(self._read(others))
             count += 1
             # Readings that were missed are missed: catching up would bunch them.
@@ -109,23 +108,15 @@ class Sampler:
         return Reading((began + time.monotonic()) / 2, channels, reasons, energy_j, others)
 
 
-def strangers(now: frozenset[int], before: frozenset[int], session: int) -> int:
+def strangers(now: Holders, before: frozenset[int]) -> int:
     """How many of the processes on the device are not the child's.
 
     Inside a container the driver may name processes by numbers that mean nothing here. Then one
     that was not there before the child started is taken to be the child.
     """
-    ours = {pid for pid in now if _session_of(pid) == session}
-    if ours:
-        return len(now - ours)
-    return max(0, len(now) - min(1, len(now - before)))
-
-
-def _session_of(pid: int) -> int | None:
-    try:
-        return os.getsid(pid)
-    except OSError:
-        return None
+    if now.own:
+        return len(now.foreign)
+    return max(0, len(now.foreign) - min(1, len(now.foreign - before)))
 
 
 def cut(readings: Sequence[Reading], window: Window) -> Telemetry | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -12,6 +13,7 @@ import pytest
 
 from benchmarks.contracts import JobSpec, Progress
 from tests.worker.miniature import Miniature, serving
+from worker.containment import Containment, Wanted, choose
 from worker.heartbeat import Cause
 from worker.settings import Settings
 
@@ -75,6 +77,17 @@ def settings(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> Se
     )
 
 
+@pytest.fixture(scope="session")
+def strongest() -> Containment:
+    """The strongest containment that this machine has."""
+    return choose(Wanted.AUTO, "cpu")[0]
+
+
+@pytest.fixture
+def contained(strongest: Containment) -> Containment:
+    return strongest
+
+
 @pytest.fixture
 def service() -> Iterator[Miniature]:
     with serving(Miniature()) as running:
@@ -97,22 +110,39 @@ def job() -> Callable[..., JobSpec]:
     return make
 
 
-@pytest.fixture
-def pids(notes: Path) -> Callable[[], list[int]]:
-    return lambda: [int(path.name.removeprefix("pid-")) for path in notes.glob("pid-*")]
+Noted = tuple[int, int]
+"""A process id, and the PID namespace in which it means something."""
+
+
+def running() -> set[Noted]:
+    """Every process of this machine, under each of the ids that it has."""
+    found = set()
+    for process in psutil.process_iter(["status"]):
+        if process.info["status"] == psutil.STATUS_ZOMBIE:
+            continue
+        with suppress(OSError):
+            folder = Path(f"/proc/{process.pid}")
+            told = (folder / "status").read_text()
+            own = next(line for line in told.splitlines() if line.startswith("NSpid:"))
+            found.add((int(own.split()[-1]), (folder / "ns/pid").stat().st_ino))
+    return found
 
 
 @pytest.fixture
-def living(pids: Callable[[], list[int]]) -> Callable[[], list[int]]:
+def pids(notes: Path) -> Callable[[], list[Noted]]:
+    """The processes that children noted."""
+
+    def read(path: Path) -> Noted:
+        _, pid, namespace = path.name.split("-")
+        return int(pid), int(namespace)
+
+    return lambda: [read(path) for path in notes.glob("pid-*")]
+
+
+@pytest.fixture
+def living(pids: Callable[[], list[Noted]]) -> Callable[[], list[Noted]]:
     """Which of the processes that children noted still run."""
-
-    def running(pid: int) -> bool:
-        try:
-            return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
-        except psutil.NoSuchProcess:
-            return False
-
-    return lambda: [pid for pid in pids() if running(pid)]
+    return lambda: sorted(running() & set(pids()))
 
 
 @pytest.fixture

@@ -15,6 +15,7 @@ import sys
 import time
 import zlib
 from array import array
+from contextlib import suppress
 from pathlib import Path
 
 FOREVER_S = 600
@@ -91,8 +92,9 @@ def beat_for(asked, seconds):
 
 def note(asked, *pids):
     """Tell the test which processes there are, in the folder that it gave as --data-root."""
+    namespace = Path("/proc/self/ns/pid").stat().st_ino
     for pid in pids:
-        (asked["folder"] / f"pid-{pid}").touch()
+        (asked["folder"] / f"pid-{pid}-{namespace}").touch()
 
 
 def grandchild(new_session):
@@ -208,6 +210,110 @@ def environment(asked):
     stamp.touch()
     told["arguments"] = sys.argv[1:]
     (asked["folder"] / f"environment-{asked['seed']}.json").write_text(json.dumps(told))
+    succeed(asked)
+
+
+def daemon(asked):
+    """Leave a process behind as a daemon does it: no parent, session, signal or mark in common."""
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            for number in (signal.SIGTERM, signal.SIGHUP, signal.SIGINT):
+                signal.signal(number, signal.SIG_IGN)
+            os.setsid()
+            note(asked, os.getpid())
+            os.close(tell)
+            sleep = "import time; time.sleep(600)"
+            os.execve(sys.executable, [sys.executable, "-S", "-c", sleep], {})
+        os._exit(0)
+    os.close(tell)
+    os.read(told, 1)
+
+
+def daemons(asked):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    for _ in range(3):
+        daemon(asked)
+    note(asked, os.getpid())
+    time.sleep(FOREVER_S)  # without a word: a broken pipe must not be what ends it
+
+
+def daemonthenok(asked):
+    daemon(asked)
+    succeed(asked)
+
+
+def daemonthencrash(asked):
+    daemon(asked)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def forks(asked):
+    """A fork bomb, though one that ends at 600."""
+    with suppress(BlockingIOError):
+        for _ in range(600):
+            if os.fork() == 0:
+                time.sleep(FOREVER_S)
+    beat_for(asked, FOREVER_S)
+
+
+def longline(asked):
+    """2 GiB without a newline, then an end as if all were well."""
+    chunk = b"x" * 2**20
+    for _ in range(2048):
+        os.write(1, chunk)
+
+
+def legalline(asked):
+    """Nearly all that may be printed, on one line that is no Result."""
+    os.write(1, b"[" * int(asked["axes"]["bytes"]))
+
+
+def junkevents(asked):
+    junk = b"\n" * 65_536
+    while True:
+        os.write(asked["events"], junk)
+
+
+def mute(asked):
+    for number in (0, 1, 2, asked["events"]):
+        os.close(number)
+    time.sleep(FOREVER_S)
+
+
+def stopped(asked):
+    note(asked, os.getpid())
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
+def hoard(asked):
+    """64 MiB of temporary files, twice what the test allows."""
+    with open(os.environ["TMPDIR"] + "/big", "wb") as file:  # noqa: PTH123
+        for _ in range(64):
+            file.write(b"x" * 2**20)
+            event(asked, "warmup")
+    beat_for(asked, FOREVER_S)
+
+
+def labyrinth(asked):
+    """Folders that Python cannot remove: too deep for its stack, and closed to their owner."""
+    os.chdir(os.environ["TMPDIR"])
+    for _ in range(2000):
+        Path("d").mkdir()
+        os.chdir("d")
+    Path("file").touch()
+    os.chdir("..")
+    Path("d").chmod(0)
+    Path("elsewhere").symlink_to(asked["folder"])
+    succeed(asked)
+
+
+def ranks(asked):
+    told = {"own": Path("/proc/self/oom_score_adj").read_text()}
+    told["pid"] = Path("/proc/self").resolve().name == str(os.getpid())
+    told["uid"] = os.getuid()
+    (asked["folder"] / "ranks.json").write_text(json.dumps(told))
     succeed(asked)
 
 

@@ -16,17 +16,19 @@ import pytest
 
 from benchmarks.contracts import Result, Status
 from tests.worker.miniature import eventually
-from worker.child import Child
+from worker.child import Child, Limits
+from worker.consumption import Allowance
+from worker.containment import guarded
 from worker.heartbeat import Cause
 from worker.processes import Tree
 from worker.runner import Interrupted, Runner
 
 
 @pytest.fixture
-def run(settings, job, onlooker):
+def run(settings, job, onlooker, contained):
     def measure(workload: str, replicates: int = 1, change: dict | None = None, **more) -> Result:
         chosen = settings.model_copy(update=change or {})
-        result = Runner(chosen).run(job(workload, replicates, **more), onlooker)
+        result = Runner(chosen, contained).run(job(workload, replicates, **more), onlooker)
         # Whatever came of it, it has to pass the contract on its way to the service.
         return Result.model_validate_json(result.model_dump_json())
 
@@ -182,7 +184,9 @@ def test_the_cache_is_where_the_child_chooses_unless_someone_chose(run, notes, t
 
 
 @pytest.mark.parametrize("where", [(os, "pidfd_open"), (Tree, "of")], ids=["pidfd", "tree"])
-def test_a_child_that_cannot_be_watched_leaves_no_process_and_no_file(monkeypatch, tmp_path, where):
+def test_a_child_that_cannot_be_watched_leaves_no_process_and_no_file(
+    monkeypatch, tmp_path, where, contained
+):
     def refuse(*_):
         raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
@@ -191,8 +195,10 @@ def test_a_child_that_cannot_be_watched_leaves_no_process_and_no_file(monkeypatc
 
     monkeypatch.setattr(*where, refuse)
     before = held()
+    command = (*guarded(contained, 400), sys.executable, "-c", "import time; time.sleep(600)")
+    limits = Limits(1.0, 1.0, 1, 1.0, Allowance(1, 1, 1))
     with pytest.raises(OSError, match="open files"):
-        Child((sys.executable, "-c", "import time; time.sleep(600)"), os.environ, tmp_path, "m")
+        Child(command, os.environ, tmp_path, "m", limits)
     assert held() == before
 
 
@@ -204,7 +210,7 @@ def test_the_child_is_told_the_whole_case(run, notes):
     assert json.loads(arguments[arguments.index("--protocol") + 1])["replicates"] == 1
 
 
-def test_an_interrupted_child_is_gone_at_once(settings, job, onlooker, living, pids):
+def test_an_interrupted_child_is_gone_at_once(settings, job, onlooker, living, pids, contained):
     def cancel() -> None:
         eventually(lambda: len(pids()) == 2)
         onlooker.why = Cause.CANCELLED
@@ -213,7 +219,7 @@ def test_an_interrupted_child_is_gone_at_once(settings, job, onlooker, living, p
     thread.start()
     began = time.monotonic()
     with pytest.raises(Interrupted):
-        Runner(settings).run(job("endless"), onlooker)
+        Runner(settings, contained).run(job("endless"), onlooker)
     thread.join()
     assert not living()
     assert time.monotonic() - began < 10

@@ -57,9 +57,9 @@ def chosen(settings, checkouts, monkeypatch):
 
 
 @pytest.fixture
-def run(chosen, job, onlooker, notes):
+def run(chosen, contained, job, onlooker, notes):
     def measure(revision: str):
-        result = Runner(chosen).run(job("ok", revision=revision), onlooker)
+        result = Runner(chosen, contained).run(job("ok", revision=revision), onlooker)
         told = notes / "told.json"
         return result, json.loads(told.read_text()) if told.exists() else None
 

@@ -14,6 +14,7 @@ from tests.worker import scripted_child
 from tests.worker.miniature import eventually
 from worker import nvml
 from worker.nvml import Gpu, NvmlGauge, find
+from worker.occupancy import Holders, Occupancy
 from worker.runner import Runner
 from worker.telemetry import Reading, Sampler, attach, cut, strangers
 
@@ -142,23 +143,22 @@ def test_a_short_window_has_power_but_no_energy():
 
 
 def test_our_own_processes_are_no_strangers():
-    ours, other = os.getpid(), 2**22 + 1
-    session = os.getsid(0)
-    assert strangers(frozenset({ours, other}), frozenset(), session) == 1
-    assert strangers(frozenset({ours}), frozenset(), session) == 0
+    ours, other = frozenset({os.getpid()}), frozenset({2**22 + 1})
+    assert strangers(Holders(ours, other), frozenset()) == 1
+    assert strangers(Holders(ours), frozenset()) == 0
 
 
 def test_in_a_container_the_newcomer_is_taken_to_be_ours():
     before, child = frozenset({2**22 + 1}), 2**22 + 2
-    assert strangers(before | {child}, before, 1) == 1
-    assert strangers(frozenset({child}), frozenset(), 1) == 0
-    assert strangers(before, before, 1) == 1
+    assert strangers(Holders(foreign=before | {child}), before) == 1
+    assert strangers(Holders(foreign=frozenset({child})), frozenset()) == 0
+    assert strangers(Holders(foreign=before), before) == 1
 
 
 def test_the_sampler_reads_at_its_pace_and_ends():
     gauge = ScriptedGauge()
-    with Sampler(gauge, 100.0) as sampler:
-        sampler.start(os.getpid())
+    with Sampler(gauge, 100.0, Occupancy(gauge)) as sampler:
+        sampler.start()
         eventually(lambda: len(sampler.readings()) >= 10)
     count = gauge.count
     readings = sampler.readings()
@@ -167,9 +167,9 @@ def test_the_sampler_reads_at_its_pace_and_ends():
     assert gauge.count == count
 
 
-def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker):
+def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker, contained):
     chosen = settings.model_copy(update={"telemetry_hz": 50.0})
-    result = Runner(chosen, ScriptedGauge()).run(job("slow", 2), onlooker)
+    result = Runner(chosen, contained, ScriptedGauge()).run(job("slow", 2), onlooker)
     assert len(result.replicates) == 2
     for replicate in result.replicates:
         full, synth = replicate.telemetry["full"], replicate.telemetry["synth"]
@@ -180,8 +180,8 @@ def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker):
     assert len(power.values) == 2
 
 
-def test_without_a_device_nothing_is_missed(settings, job, onlooker):
-    result = Runner(settings).run(job("ok"), onlooker)
+def test_without_a_device_nothing_is_missed(settings, job, onlooker, contained):
+    result = Runner(settings, contained).run(job("ok"), onlooker)
     assert result.replicates[0].telemetry == {}
     assert {sample.metric for sample in result.samples} == {"throughput"}
 

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
+from worker.containment import Containment
 
 
 @pytest.fixture
@@ -28,7 +30,8 @@ def start(settings, service, tmp_path):
     log = tmp_path / "worker.log"
 
     @contextmanager
-    def running(*arguments: str):
+    def running(*arguments: str, containment: str = "auto"):
+        told["THROUGHLINE_CONTAINMENT"] = containment
         command = [sys.executable, "-m", "worker", "--url", service.url, *arguments]
         with log.open("ab") as errors:
             process = subprocess.Popen(
@@ -116,17 +119,37 @@ def test_a_killed_workers_child_dies_and_its_job_is_run_again_under_the_same_lea
     service.submit("slowonce")
     with start() as process:
         eventually(lambda: len(pids()) == 2)
-        leader = min(pids())
         process.kill()
         process.wait()
-    # The kernel ends the child with its worker, the restart what had left the child's session.
-    eventually(lambda: leader not in living())
+    eventually(lambda: not living())
     with start("--once") as process:
         assert process.wait(20) == 0
     assert not living()
     assert [result.status for result in service.read()] == [Status.OK]
     assert len(service.leases) == 1
     assert not list((tmp_path / "tmp").iterdir())
+
+
+@pytest.mark.parametrize("containment", list(Containment))
+def test_nothing_of_a_killed_workers_child_lives_two_seconds_later(
+    start, service: Miniature, living, containment
+):
+    """Nothing: neither a process that ignores signals, nor daemons in sessions of their own."""
+    service.submit("daemons")
+    with start(containment=containment) as process:
+        eventually(lambda: len(living()) == 4)
+        process.kill()
+        process.wait()
+        killed_at_s = time.monotonic()
+        eventually(lambda: not living())
+        assert time.monotonic() - killed_at_s < 2.0
+
+
+def test_a_worker_says_how_its_children_are_contained(start, service: Miniature):
+    with start("--once", containment=Containment.PROCESS_GROUP) as process:
+        assert process.wait(20) == 0
+    assert service.workers["w1"].labels["containment"] == "process_group"
+    assert "Children are contained by a process group" in start.log.read_text()
 
 
 def test_a_second_worker_of_one_name_says_so_in_one_line(start, service: Miniature):

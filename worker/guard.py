@@ -1,0 +1,282 @@
+"""Stands between a worker and its child, and lets nothing of the child outlive either of them.
+
+``guard.py PARENT_PID CONTAINMENT TASKS COMMAND ...``. Run as a file, so that it needs no package on
+the path; it sleeps in the kernel while the child measures.
+
+``process_group``: the guard is a subreaper, so whatever the child starts stays below it, in other
+sessions too. When the child ends, or the worker dies, it kills all of that.
+
+``pid_namespace``: the guard starts a first process of a new PID namespace, and that one the child.
+The kernel kills the whole namespace with its first process, which dies with the guard, which dies
+with the worker; nothing in there can prevent it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import fcntl
+import os
+import resource
+import signal
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import NoReturn
+
+CANNOT_START = 127
+"""As a shell says it."""
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
+MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 0x2, 0x4, 0x8, 0x4000, 0x80000
+FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+AWAITED = frozenset({signal.SIGCHLD, signal.SIGIO, *FORWARDED})
+IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+FIRST_TO_DIE = 1000
+"""A child's oom_score_adj: when memory is short, the kernel is to end it and not its worker."""
+STUCK_S = 5.0
+"""What does not die within this time after SIGKILL waits inside a driver; the worker sees it."""
+FEWEST_TASKS = 301
+"""The kernel accepts no smaller pid_max."""
+PID_MAX_IS_PRIVATE = (6, 14)
+"""The first Linux whose namespaces have a pid_max each; before it there is one for the machine."""
+
+libc = ctypes.CDLL(None, use_errno=True)
+
+
+def main() -> NoReturn:
+    """Run the command under guard, then end as it ended."""
+    parent, containment, tasks, *command = sys.argv[1:]
+    signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
+    try:
+        if containment == "pid_namespace":
+            status = in_namespace(int(parent), int(tasks), command)
+        else:
+            status = in_group(int(parent), command)
+    except OSError as error:
+        refuse(f"Cannot contain {command[0]} in a {containment}: {error}.")
+    end_as(status)
+
+
+def in_group(parent: int, command: list[str]) -> int:
+    """Run the command with this process as the heir of all orphans; returns its wait status."""
+    check(libc.prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))
+    check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGTERM), 0, 0, 0))
+    me = os.getpid()
+    child = os.fork()
+    if child == 0:
+        become(command, me)
+    status = await_child(child, parent)
+    end_descendants()
+    return status
+
+
+def in_namespace(parent: int, tasks: int, command: list[str]) -> int:
+    """Run the command in a PID namespace of its own; returns its wait status."""
+    unshare_pids()
+    check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
+    if os.getppid() != parent:  # it went before the kernel was asked
+        sys.exit(1)
+    mine, theirs = socket.socketpair()
+    fcntl.fcntl(mine, fcntl.F_SETOWN, os.getpid())
+    fcntl.fcntl(mine, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    first = os.fork()
+    if first == 0:
+        mine.close()
+        be_first(theirs, tasks, command)
+    theirs.close()
+    return await_namespace(first, mine)
+
+
+def unshare_pids() -> None:
+    """Give this process's next child a new PID namespace; without privilege in a user namespace.
+
+    The user namespace maps this user to itself and nobody else: files keep their owner.
+    """
+    user, group = os.geteuid(), os.getegid()
+    if libc.unshare(CLONE_NEWPID) == 0:
+        return
+    check(libc.unshare(CLONE_NEWUSER | CLONE_NEWPID))
+    Path("/proc/self/setgroups").write_text("deny", encoding="ascii")
+    Path("/proc/self/uid_map").write_text(f"{user} {user} 1", encoding="ascii")
+    Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
+
+
+def be_first(guard: socket.socket, tasks: int, command: list[str]) -> NoReturn:
+    """Be the namespace's first process: run the command, tell the guard how it ended, and end.
+
+    Ending is what kills all others of the namespace.
+    """
+    try:
+        check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
+        with suppress(BlockingIOError):
+            if not guard.recv(1, socket.MSG_DONTWAIT):  # the guard went before the kernel was asked
+                os._exit(1)
+        os.setsid()
+        mount_proc()
+        limit_tasks(tasks)
+        me = os.getpid()
+        child = os.fork()
+        if child == 0:
+            become(command, me)
+        status = await_child(child, os.getppid())
+        guard.sendall(status.to_bytes(4, "little"))
+    except OSError as error:
+        refuse(f"Cannot set a PID namespace up: {error}.")
+    os._exit(0)
+
+
+def mount_proc() -> None:
+    """Let /proc show this namespace: Python, PyTorch and NVML look themselves up there."""
+    check(libc.unshare(CLONE_NEWNS))
+    check(libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
+    check(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
+
+
+def limit_tasks(tasks: int) -> None:
+    """Have the kernel refuse further processes and threads, where the limit is the namespace's."""
+    release = os.uname().release.split(".")
+    if (int(release[0]), int(release[1])) < PID_MAX_IS_PRIVATE:
+        return
+    with suppress(OSError):
+        limit = str(max(tasks, FEWEST_TASKS))
+        Path("/proc/sys/kernel/pid_max").write_text(limit, encoding="ascii")
+
+
+def become(command: list[str], parent: int) -> NoReturn:
+    """Turn this process into the command, in a session of its own."""
+    try:
+        check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
+        if os.getppid() != parent:
+            os._exit(1)
+        os.setsid()
+        Path("/proc/self/oom_score_adj").write_text(str(FIRST_TO_DIE), encoding="ascii")
+        for number in IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, AWAITED)
+        os.execvp(command[0], command)  # noqa: S606 - no shell is the point
+    except OSError as error:
+        refuse(f"Cannot start {command[0]}: {error.strerror}.")
+
+
+def await_child(child: int, parent: int) -> int:
+    """Wait for the child's end, collect orphans, pass signals on; returns its wait status.
+
+    If the parent goes, so does the child.
+    """
+    if os.getppid() != parent:
+        os.kill(child, signal.SIGKILL)
+    while True:
+        number = signal.sigwaitinfo(AWAITED).si_signo
+        if os.getppid() != parent:
+            os.kill(child, signal.SIGKILL)
+        elif number in FORWARDED:
+            send(child, number)
+        for pid, status in ended():
+            if pid == child:
+                return status
+
+
+def await_namespace(first: int, told: socket.socket) -> int:
+    """Wait for the namespace's first process and pass signals on; returns the child's wait status.
+
+    The first process is gone only when all others are, and one of them may be stuck in a driver: so
+    the child's status comes through a socket, whose data raise SIGIO.
+    """
+    while True:
+        number = signal.sigwaitinfo(AWAITED).si_signo
+        if number in FORWARDED:
+            os.kill(first, number)
+        gone = dict(ended())
+        status = b""
+        with suppress(BlockingIOError):
+            status = told.recv(4)
+        if status:
+            give_up_at = time.monotonic() + STUCK_S
+            while first not in gone and time.monotonic() < give_up_at:
+                signal.sigtimedwait({signal.SIGCHLD}, 0.1)
+                gone = dict(ended())
+            return int.from_bytes(status, "little")
+        if first in gone:  # it was killed, and with it the child
+            return gone[first]
+
+
+def ended() -> Iterator[tuple[int, int]]:
+    """Collect the children that have ended: their ids and wait statuses."""
+    with suppress(ChildProcessError):
+        while (found := os.waitpid(-1, os.WNOHANG))[0]:
+            yield found
+
+
+def end_descendants() -> None:
+    """Kill all that is left below this process; as the heir of orphans it has no other traces."""
+    give_up_at = time.monotonic() + STUCK_S
+    while time.monotonic() < give_up_at:
+        for pid in descendants():
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        try:
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
+        except ChildProcessError:  # no child, so no descendant either
+            return
+        time.sleep(0.002)
+
+
+def descendants() -> set[int]:
+    """Everything that descends from this process."""
+    parents = {}
+    for name in os.listdir("/proc"):  # noqa: PTH208
+        with suppress(OSError):
+            if name.isdecimal():
+                raw = Path(f"/proc/{name}/stat").read_bytes()
+                # The command name stands in brackets and may itself hold spaces and brackets.
+                parents[int(name)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
+    found = {os.getpid()}
+    while born := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= born
+    return found - {os.getpid()}
+
+
+def send(child: int, number: int) -> None:
+    """Signal the child and its group; just forked, it may not lead one yet."""
+    try:
+        os.killpg(child, number)
+    except ProcessLookupError:
+        with suppress(ProcessLookupError):
+            os.kill(child, number)
+
+
+def end_as(status: int) -> NoReturn:
+    """End this process with the child's exit code, or by the signal that ended the child."""
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # the child has left its own
+        with suppress(OSError):
+            signal.signal(-code, signal.SIG_DFL)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, {-code})
+        os.kill(os.getpid(), -code)
+    os._exit(code)
+
+
+def refuse(sentence: str) -> NoReturn:
+    """End because the command could not be started."""
+    os.write(2, sentence.encode() + b"\n")
+    os._exit(CANNOT_START)
+
+
+def check(answer: int) -> None:
+    """Turn a failed system call into an exception.
+
+    Raises:
+        OSError: ``answer`` says that it failed.
+    """
+    if answer != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, os.strerror(number))
+
+
+if __name__ == "__main__":
+    main()
