@@ -6,6 +6,7 @@ from service.api import (
     catalog,
     changes,
     comparisons,
+    confirmations,
     environments,
     findings,
     health,
@@ -42,6 +43,7 @@ for _noun in (
     changes,
     comparisons,
     findings,
+    confirmations,
     schedules,
 ):
     router.include_router(_noun.router)

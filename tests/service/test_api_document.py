@@ -41,6 +41,7 @@ TABLE = {
     ("GET", "/series/{series_id}"),
     ("GET", "/series/{series_id}/points"),
     ("GET", "/series/{series_id}/judgement"),
+    ("GET", "/confirmations"),
     ("GET", "/findings"),
     ("GET", "/findings/report"),
     ("GET", "/findings/{finding_id}"),

@@ -1,0 +1,24 @@
+"""Suspicious results, and what measuring them again said."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from service import confirmation
+from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
+from service.confirmation import ConfirmationView
+from service.models import ConfirmationRow, ConfirmationState
+
+router = APIRouter(prefix="/confirmations", tags=["findings"])
+
+
+@router.get("")
+def list_confirmations(
+    session: DatabaseSession,
+    state: ConfirmationState | None = None,
+    cursor: Cursor = None,
+    limit: Limit = 100,
+) -> Listing[ConfirmationView]:
+    """List results that were suspicious and are or were measured again, the newest first."""
+    wanted = [] if state is None else [ConfirmationRow.state == state]
+    return Listing.of(confirmation.list_confirmations(session, *wanted, after=cursor, limit=limit))

@@ -1,0 +1,215 @@
+"""Thirty revisions with a known truth go through the whole system, every part a real process:
+a service, four workers, a child for each measurement in the checkout of its revision. What is found
+is what happened, once each, with its range, its cause and its end.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import pytest
+from sqlalchemy import func, select
+
+from service.database import Database
+from service.models import ComparisonRow, ConfirmationRow, FindingEvent, FindingRow, Unjudged
+
+CHILD = Path(__file__).with_name("scripted_revision.py")
+START = datetime(2026, 3, 1, 2, tzinfo=UTC)
+NODES = {"a": 1.0, "b": 1.004, "c": 0.997, "d": 1.001}
+CASES = [
+    {"workload": workload, "preset": "tiny", "axes": axes}
+    for workload in ("resnet50", "nanogpt", "unet")
+    for axes in ({}, {"precision": "bf16"})
+]
+NIGHT_S = 120.0
+"""Longest wait for one night to come to rest, on a busy machine."""
+
+
+def code_of(number: int) -> dict[str, float]:
+    """Speed of each workload at a revision, as a share of the usual one."""
+    speed = {}
+    if 7 <= number < 12:  # a regression, reverted in r12
+        speed["unet"] = 0.95
+    if number >= 14:  # an improvement of one cell
+        speed["nanogpt precision=bf16"] = 1.06
+    if number >= 22:  # a regression that stays
+        speed["resnet50"] = 0.96
+        speed["resnet50 precision=bf16"] = 0.96
+    if "unet" in speed:
+        speed["unet precision=bf16"] = speed["unet"]
+    return speed
+
+
+def node_of(name: str, night: int) -> dict[str, Any]:
+    """A node: all get another driver before night 18, and ``d`` becomes slow before night 25."""
+    speed = (
+        NODES[name] * (0.97 if night >= 18 else 1.0) * (0.92 if name == "d" and night >= 25 else 1)
+    )
+    facts = {
+        "hw.device": "cpu",
+        "hw.cpu.model": "a node's CPU",
+        "hw.host": name,
+        "sw.driver": "590.2" if night >= 18 else "580.1",
+        "sw.python": "3.12.11",
+        "sw.torch": "2.13.0",
+    }
+    return {"speed": speed, "facts": facts}
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where everything lies, and where the service answers."""
+
+    folder: Path
+    database_url: str
+    address: str
+
+    def deploy(self, night: int) -> str:
+        """Check the night's revision out, and bring the nodes to that night."""
+        revision = f"r{night:02d}"
+        checkout = self.folder / "checkouts" / revision
+        checkout.mkdir(parents=True)
+        told = code_of(night) | {"facts": {"sw.benchmarks": f"code of {revision}"}}
+        (checkout / "speed.json").write_text(json.dumps(told))
+        for name in NODES:
+            whole = self.folder / "nodes" / name / "node.new"
+            whole.write_text(json.dumps(node_of(name, night)))
+            whole.replace(whole.with_name("node.json"))
+        return revision
+
+
+def environment(**settings: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
+    return kept | {f"THROUGHLINE_{name}": value for name, value in settings.items()}
+
+
+@contextmanager
+def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+@contextmanager
+def serving(database_url: str) -> Iterator[str]:
+    told = environment(DATABASE_URL=database_url, SWEEP_S="0.2", CONFIRMATIONS="1000")
+    command = [sys.executable, "-m", "service", "--port", "0"]
+    with ended(subprocess.Popen(command, env=told, stderr=subprocess.PIPE, text=True)) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "serving on " in line:
+                break
+        with (Path(os.devnull)).open("w") as nowhere:
+            drain = subprocess.Popen(["cat"], stdin=process.stderr, stdout=nowhere)
+        with ended(drain):
+            yield line.rpartition("serving on ")[2].strip()
+
+
+@contextmanager
+def working(place: Place, name: str) -> Iterator[None]:
+    told = environment(
+        URL=place.address,
+        STATE_DIR=str(place.folder / "state"),
+        WORKER_NAME=name,
+        DEVICE="cpu",
+        DATA_ROOT=str(place.folder / "nodes" / name),
+        WORKER_TARGET=f"{place.folder}/checkouts/{{revision}}",
+        CHILD_COMMAND=json.dumps([sys.executable, "-S", str(CHILD)]),
+        CLAIM_WAIT_S="1",
+    )
+    log = (place.folder / f"worker-{name}.log").open("w")
+    with log, ended(subprocess.Popen([sys.executable, "-m", "worker"], env=told, stderr=log)):
+        yield
+
+
+@pytest.fixture
+def place(tmp_path: Path, sqlite_url: str) -> Iterator[Place]:
+    """A service and four workers, all of them processes."""
+    for name in NODES:
+        (tmp_path / "nodes" / name).mkdir(parents=True)
+    with ExitStack() as running:
+        address = running.enter_context(serving(sqlite_url))
+        place = Place(tmp_path, sqlite_url, address)
+        for name in NODES:
+            running.enter_context(working(place, name))
+        yield place
+
+
+def eventually(met: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + NIGHT_S
+    while not met():
+        assert time.monotonic() < deadline, f"{what} did not come to rest"
+        time.sleep(0.05)
+
+
+def at_rest(database: Database) -> bool:
+    """Whether nothing waits to be judged, compared or confirmed."""
+    with database.reading() as session:
+        waiting = (
+            select(func.count()).select_from(Unjudged),
+            select(func.count()).select_from(ComparisonRow).where(ComparisonRow.state == "running"),
+            select(func.count())
+            .select_from(ConfirmationRow)
+            .where(ConfirmationRow.state == "running"),
+        )
+        return not any(session.scalar(each) for each in waiting)
+
+
+def test_what_is_found_is_what_happened_once_each(place: Place) -> None:
+    database = Database(place.database_url)
+    with httpx2.Client(base_url=f"{place.address}/api/v1", timeout=30) as client:
+        for night in range(30):
+            revision = place.deploy(night)
+            body = {
+                "cases": CASES,
+                "revision": revision,
+                "revision_at": (START + timedelta(days=night)).isoformat(),
+            }
+            submission = client.post("/submissions", json=body).json()["id"]
+            eventually(
+                lambda: client.get(f"/submissions/{submission}").json()["finished"],  # noqa: B023
+                revision,
+            )
+            eventually(lambda: at_rest(database), revision)
+        told = client.get("/findings").json()["items"][::-1]
+        report = client.get("/findings/report").json()
+    seen = [
+        (each["kind"], each["state"], each["cause"], each["last_good"], each["first_bad"])
+        for each in told
+    ]
+    assert seen == [
+        ("regression", "resolved", "code", "r06", "r07"),
+        ("improvement", "open", "code", "r13", "r14"),
+        ("regression", "open", "environment", "r17", "r18"),
+        ("regression", "open", "code", "r21", "r22"),
+        ("bad_node", "open", "node", "r24", "r25"),
+    ]
+    assert told[0]["sentence"].startswith("unet")
+    assert "580.1 -> 590.2" in told[2]["sentence"]
+    assert told[4]["worker"] == "d"
+    assert report["active"] == 4
+    assert report["expected_false"] < 0.5
+    with database.reading() as session:
+        closing = session.scalars(
+            select(FindingEvent.detail).where(FindingEvent.action == "resolve")
+        ).all()
+        announced = session.scalar(
+            select(func.count()).select_from(FindingEvent).where(FindingEvent.action == "announce")
+        )
+        findings = session.scalar(select(func.count()).select_from(FindingRow))
+    assert closing == ["back at its level since r12"]
+    assert announced == findings == 5
+    database.close()
