@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from service import results
 from service.api.dependencies import DatabaseSession, Id
+from service.intake import StrictRoute
 
-router = APIRouter(prefix="/environments", tags=["environments"])
+router = APIRouter(prefix="/environments", tags=["environments"], route_class=StrictRoute)
 
 
 class EnvironmentView(BaseModel):

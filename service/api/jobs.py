@@ -15,10 +15,11 @@ from service.api.dependencies import (
     Listing,
     Now,
 )
+from service.intake import StrictRoute
 from service.jobs import JobView
 from service.models import Job
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})

@@ -14,9 +14,10 @@ from service.api.dependencies import AttemptHolder, DatabaseSession, LeaseTerms,
 from service.api.waiting import pauses
 from service.database import get_database, now_of
 from service.errors import Fenced, Problem, answer
+from service.intake import StrictRoute
 from service.queue import Terms
 
-router = APIRouter(tags=["leases"])
+router = APIRouter(tags=["leases"], route_class=StrictRoute)
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _FENCED = {

@@ -7,10 +7,11 @@ from fastapi import APIRouter
 from benchmarks.contracts import Line, Name, Revision, Status
 from service import results
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.intake import StrictRoute
 from service.models import ResultRow
 from service.results import ResultSummary, StoredResult
 
-router = APIRouter(prefix="/results", tags=["results"])
+router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
 
 
 @router.get("")

@@ -9,10 +9,11 @@ from fastapi import APIRouter, Path
 from benchmarks.contracts import Name
 from service import schedule, submissions
 from service.api.dependencies import DatabaseSession, Listing, Now
+from service.intake import StrictRoute
 from service.schedule import ScheduleRequest, ScheduleView
 from service.submissions import SubmissionView
 
-router = APIRouter(prefix="/schedules", tags=["schedules"])
+router = APIRouter(prefix="/schedules", tags=["schedules"], route_class=StrictRoute)
 
 ScheduleName = Annotated[Name, Path()]
 

@@ -10,9 +10,10 @@ from fastapi import APIRouter, Query, Response
 from benchmarks.contracts import Name
 from service import results
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.intake import StrictRoute
 from service.results import Series, SeriesPoint
 
-router = APIRouter(prefix="/series", tags=["series"])
+router = APIRouter(prefix="/series", tags=["series"], route_class=StrictRoute)
 
 
 @router.get("")

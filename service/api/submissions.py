@@ -22,10 +22,11 @@ from service.api.dependencies import (
 )
 from service.api.waiting import pauses
 from service.database import get_database
+from service.intake import StrictRoute
 from service.report import Report
 from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView
 
-router = APIRouter(prefix="/submissions", tags=["submissions"])
+router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=StrictRoute)
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
