@@ -11,6 +11,7 @@ from fastapi import FastAPI
 
 from benchmarks.version import installed
 from service import errors
+from service.api.answers import DescribedApi
 from service.api.routes import router
 from service.background import Background
 from service.dashboard import pages
@@ -28,7 +29,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             is told by ``GET /api/v1/health``.
     """
     settings = settings or Settings()
-    app = FastAPI(
+    app = DescribedApi(
         title="Throughline",
         summary="Measures how fast PyTorch trains, keeps the history, and says what changed.",
         version=installed(),

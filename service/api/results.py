@@ -6,6 +6,7 @@ from fastapi import APIRouter
 
 from benchmarks.contracts import Line, Name, Revision, Status
 from service import results
+from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
 from service.intake import StrictRoute
 from service.models import ResultRow
@@ -35,7 +36,7 @@ def list_results(
     return Listing.of(results.list_results(session, *wanted, after=cursor, limit=limit))
 
 
-@router.get("/{result_id}")
+@router.get("/{result_id}", responses=problems(404))
 def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
     """Read a whole result: every sample, trace and fact."""
     return results.load_result(session, result_id)

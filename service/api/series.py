@@ -9,6 +9,7 @@ from fastapi import APIRouter, Query, Response
 
 from benchmarks.contracts import Name
 from service import results
+from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
 from service.intake import StrictRoute
 from service.results import Series, SeriesPoint
@@ -29,13 +30,13 @@ def list_series(
     return Listing.of(page)
 
 
-@router.get("/{series_id}")
+@router.get("/{series_id}", responses=problems(404))
 def read_series(series_id: Id, session: DatabaseSession) -> Series:
     """Read a series with all its points, by revision and then by time of measurement."""
     return results.load_series(session, series_id)
 
 
-@router.get("/{series_id}/points", response_model=Listing[SeriesPoint])
+@router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
 def list_points(
     series_id: Id,
     session: DatabaseSession,

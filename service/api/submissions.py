@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
 from service import markdown, models, report, revisions, submissions
+from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
     DatabaseSession,
@@ -66,7 +67,7 @@ def list_submissions(
     return Listing.of(page)
 
 
-@router.get("/{submission_id}")
+@router.get("/{submission_id}", responses=problems(404))
 async def read_submission(
     submission_id: Id,
     request: Request,
@@ -87,7 +88,7 @@ async def read_submission(
 @router.get(
     "/{submission_id}/report",
     response_model=Report,
-    responses={200: {"content": {"text/markdown": {}}}},
+    responses={200: {"content": {"text/markdown": {}}}, **problems(404)},
 )
 def read_report(
     submission_id: Id,
