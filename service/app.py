@@ -37,6 +37,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would load from a public host
         redoc_url=None,
+        redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)

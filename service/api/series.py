@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Response
 from benchmarks.contracts import Name
 from service import results
 from service.api.answers import problems
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
 from service.intake import StrictRoute
 from service.results import Series, SeriesPoint
 
@@ -41,7 +41,7 @@ def list_points(
     series_id: Id,
     session: DatabaseSession,
     cursor: Cursor = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+    limit: Annotated[int, Query(ge=1, le=10_000), Plain] = 1_000,
 ) -> Response:
     """List the points of a series, by revision and then by time of measurement."""
     page = results.page_of_points(session, series_id, after=cursor, limit=limit)

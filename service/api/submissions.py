@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from sqlalchemy.orm import Session
 
@@ -20,6 +20,7 @@ from service.api.dependencies import (
     Limit,
     Listing,
     Now,
+    Wait,
 )
 from service.api.waiting import pauses
 from service.database import get_database
@@ -71,7 +72,7 @@ def list_submissions(
 async def read_submission(
     submission_id: Id,
     request: Request,
-    wait_s: Annotated[float, Query(ge=0, le=30, allow_inf_nan=False)] = 0.0,
+    wait_s: Wait = 0.0,
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
     database = get_database(request)

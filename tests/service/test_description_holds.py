@@ -1,4 +1,4 @@
-"""What the OpenAPI document says is what happens: schemathesis asks every call, rightly and wrongly.
+"""What the OpenAPI document says is what happens: schemathesis asks every call.
 
 The short form is part of every run and always asks the same. A long one, with other questions:
 ``THROUGHLINE_FUZZ_EXAMPLES=2000 pytest tests/service/test_description_holds.py``.
