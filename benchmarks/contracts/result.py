@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -55,7 +55,7 @@ class Verdict(Contract):
 class Result(Contract):
     """All that one job found out, in one document."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1
     case: Case
     """As measured: the preset resolved, the axes normalised."""
     status: Status

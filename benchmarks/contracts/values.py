@@ -42,7 +42,7 @@ def _written_out(value: object) -> object:
 
 
 _TIME = re.compile(
-    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:?\d\d)\Z", re.ASCII
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 """An instant with its offset from UTC, written as in RFC 3339."""

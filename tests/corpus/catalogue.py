@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from corpus import address, meaning, numbers, structure, syntax, text
+from corpus import address, meaning, numbers, results, structure, syntax, text
 from corpus.case import Case
 
 _FAMILIES = {
@@ -14,6 +14,7 @@ _FAMILIES = {
     "structure": structure,
     "meaning": meaning,
     "address": address,
+    "results": results,
 }
 
 
