@@ -50,7 +50,8 @@ class Gate:
     def __init__(self, app: ASGIApp, bounds: Bounds) -> None:
         self._app = app
         self._bounds = bounds
-        self._held_b = 0
+        self.held_b = 0
+        """Bytes of all bodies that are being read or worked on."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Let a request in, or answer it."""
@@ -66,7 +67,7 @@ class Gate:
         except _Refused as refused:
             await _refuse(refused.error, scope, reader, send)
         finally:
-            self._held_b -= reader.held_b
+            self.held_b -= reader.held_b
 
     def hold(self, size: int) -> None:
         """Note ``size`` more bytes of some body.
@@ -74,9 +75,9 @@ class Gate:
         Raises:
             Overloaded: all bodies together are too large; nothing was noted.
         """
-        if self._held_b + size > self._bounds.held_b:
+        if self.held_b + size > self._bounds.held_b:
             raise Overloaded("The service is reading too much at once; try again in a moment.")
-        self._held_b += size
+        self.held_b += size
 
     async def _admit(self, scope: Scope, reader: _Reader) -> bytes:
         try:

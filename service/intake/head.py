@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from urllib.parse import unquote_to_bytes
 
@@ -32,6 +33,7 @@ _ONCE = frozenset(
 _JSON = ("application/json", "application/json;charset=utf-8", 'application/json;charset="utf-8"')
 _FORM = ("application/x-www-form-urlencoded",)
 _API = "/api/"
+_CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 Headers = dict[bytes, bytes]
 
@@ -98,6 +100,8 @@ def _check_parameters(query: bytes) -> None:
 def _headers(listed: list[tuple[bytes, bytes]]) -> Headers:
     if len(listed) > HEADERS or sum(len(n) + len(v) + 4 for n, v in listed) > HEADERS_B:
         raise HeadersTooLarge("The headers are too many or too large; send fewer.")
+    if _CONTROLS.search(b"".join(value for _, value in listed)):
+        raise BadRequest("A header's value holds a control character.")
     times = Counter(name for name, _ in listed)
     if any(times[name] > 1 for name in _ONCE):
         raise BadRequest("A header that may be there once is there twice.")
