@@ -25,8 +25,11 @@ VALUES = 200_000
 of it is made."""
 _INTEGERS = range(-(2**63), 2**63)
 _FLOATS = {float}
+_MANY = 8
+"""Values from which on a list is worth a look at all its types at once."""
 _OTHER_BYTES = bytes(set(range(256)) - set(b",[{"))
 _INFINITE = "A number is too large for a 64-bit float."
+_NUL = "A string or a field's name holds U+0000; leave it out."
 _BOM = b"\xef\xbb\xbf"
 
 
@@ -79,11 +82,12 @@ def check(document: Any) -> None:
         for container in level:
             if type(container) is dict:
                 keys += len(container)
-                _check_string("".join(container))
+                if "\0" in "".join(container):
+                    raise MalformedDocument(_NUL)
                 _check_values(container.values(), below)
             elif type(container) is not list:
                 _check_values((container,), below)  # the document is one value
-            elif set(map(type, container)) != _FLOATS:
+            elif len(container) < _MANY or set(map(type, container)) != _FLOATS:
                 _check_values(container, below)
             elif not all(map(isfinite, container)):  # measurements need no loop of Python's
                 raise MalformedDocument(_INFINITE)
@@ -99,7 +103,8 @@ def _check_values(values: Iterable[Any], below: list[Any]) -> None:
     for value in values:
         kind = type(value)
         if kind is str:
-            _check_string(value)
+            if "\0" in value:
+                raise MalformedDocument(_NUL)
         elif kind is dict or kind is list:
             below.append(value)
         elif kind is int:
@@ -107,8 +112,3 @@ def _check_values(values: Iterable[Any], below: list[Any]) -> None:
                 raise MalformedDocument("A whole number has more than 64 bits.")
         elif kind is float and not isfinite(value):
             raise MalformedDocument(_INFINITE)
-
-
-def _check_string(text: str) -> None:
-    if "\0" in text:
-        raise MalformedDocument("A string or a field's name holds U+0000; leave it out.")

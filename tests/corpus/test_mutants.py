@@ -5,6 +5,7 @@ Where a later check would refuse the same request, the status differs, and the c
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -39,6 +40,18 @@ def put(where: object, **changes: Any) -> Patch:
     return patch
 
 
+def rewritten(name: str, old: str, new: str) -> Patch:
+    """Make a function of the parser's say something else."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        source = inspect.getsource(getattr(document, name))
+        assert old in source
+        exec(source.replace(old, new), vars(document), changed := {})
+        monkeypatch.setattr(document, name, changed[name])
+
+    return patch
+
+
 def unlimited(_settings: object) -> Bounds:
     most = NOTHING_IS_TOO_MUCH
     return Bounds(body_b=most, result_b=most, held_b=most, timeout_s=60)
@@ -63,7 +76,8 @@ MUTANTS: dict[str, tuple[str, Patch]] = {
     "integers may have any size": (
         *("numbers", put(document, _INTEGERS=range(-(10**5_000), 10**5_000))),
     ),
-    "strings may hold NUL": ("text", put(document, _check_string=look_away)),
+    "strings may hold NUL": ("text", rewritten("_check_values", '"\\0" in value', "False")),
+    "names may hold NUL": ("results", rewritten("check", '"\\0" in "".join(container)', "False")),
     "any depth": ("structure", put(document, DEPTH=NOTHING_IS_TOO_MUCH)),
     "any number of fields": ("structure", put(document, KEYS=NOTHING_IS_TOO_MUCH)),
     "any number of values": ("structure", put(document, VALUES=NOTHING_IS_TOO_MUCH)),
