@@ -108,6 +108,11 @@ class Connection(H11Protocol):
         self._head: asyncio.TimerHandle | None = None
         self._answer: asyncio.TimerHandle | None = None
 
+    @property
+    def awaits_head(self) -> bool:
+        """Whether the time for a request's head is running."""
+        return self._head is not None
+
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the client in, if there is room."""
         super().connection_made(transport)

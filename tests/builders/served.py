@@ -18,7 +18,7 @@ from sqlalchemy import text
 from service.app import create_app
 from service.intake import Gate
 from service.models import Base
-from service.server import configuration
+from service.server import Connection, configuration
 from service.settings import Settings
 
 
@@ -35,11 +35,15 @@ class Served:
         gate: Any = self.app.middleware_stack
         while not isinstance(gate, Gate):
             gate = gate.app
-        _wait_until(lambda: least_b <= gate.held_b <= most_b)
+        wait_until(lambda: least_b <= gate.held_b <= most_b)
 
     def wait_until_alone(self) -> None:
         """Wait until the service has ended every connection."""
-        _wait_until(lambda: not self.server.server_state.connections)
+        wait_until(lambda: not self.server.server_state.connections)
+
+    def connections(self) -> list[Connection]:
+        """The service's side of every connection."""
+        return [one for one in self.server.server_state.connections if isinstance(one, Connection)]
 
     def connect(self, receive_b: int | None = None) -> socket.socket:
         """Open a connection, with a small receive buffer if one is asked for."""
@@ -60,7 +64,8 @@ class Served:
         return found.hexdigest()
 
 
-def _wait_until(reached: Callable[[], bool]) -> None:
+def wait_until(reached: Callable[[], bool]) -> None:
+    """Wait, but not for ever."""
     deadline = time.monotonic() + 20
     while not reached():
         assert time.monotonic() < deadline, "what was waited for does not come"

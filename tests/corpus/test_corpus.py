@@ -15,6 +15,7 @@ from corpus import catalogue
 from corpus.asking import Answer, Asker
 from corpus.case import Case
 
+MOST_CPU_S = 2.0
 FAMILIES = tuple(catalogue.families())
 
 
@@ -37,6 +38,8 @@ def faults(case: Case, answers: tuple[Answer, Answer]) -> Iterator[str]:
     lite, full = answers
     if lite.status not in case.expected:
         yield f"not {sorted(case.expected)}: {told(case, lite)}"
+    if max(lite.cpu_s, full.cpu_s) > MOST_CPU_S:
+        yield f"takes {lite.cpu_s:.1f} s and {full.cpu_s:.1f} s: {told(case, lite)}"
     if lite.status != full.status:
         yield f"PostgreSQL answers {full.status}: {told(case, lite)}"
     if lite.status >= 400 and lite.body != full.body:
