@@ -8,24 +8,17 @@ from __future__ import annotations
 
 import argparse
 import logging
-import signal
 import socket
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
-from types import FrameType
-from typing import NoReturn
 
-import uvicorn
-from fastapi import FastAPI
 from pydantic import ValidationError
 
 from service.app import create_app
 from service.condition import check
 from service.errors import ServiceError
+from service.server import serve
 from service.settings import Settings
-
-_GRACE_S = 5
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
     host, port = listener.getsockname()[:2]
     logging.getLogger(__name__).info("serving on http://%s:%s", host, port)
-    _serve(app, listener)
+    serve(app, settings, listener)
     return 0
 
 
@@ -66,25 +59,6 @@ def _settings(arguments: Sequence[str] | None) -> Settings:
 def _listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     return socket.create_server((host, port), family=family, backlog=2_048)
-
-
-def _serve(app: FastAPI, listener: socket.socket) -> None:
-    config = uvicorn.Config(
-        app,
-        log_config=None,
-        log_level="warning",
-        access_log=False,
-        server_header=False,
-        timeout_graceful_shutdown=_GRACE_S,
-    )
-    # uvicorn stops in order and then raises the signal again, for whoever was there before.
-    signal.signal(signal.SIGTERM, _end)
-    with suppress(KeyboardInterrupt):
-        uvicorn.Server(config).run(sockets=[listener])
-
-
-def _end(_number: int, _frame: FrameType | None) -> NoReturn:
-    sys.exit(0)
 
 
 def _say(code: int, sentence: str) -> int:

@@ -11,11 +11,12 @@ from fastapi import FastAPI
 
 from benchmarks.version import installed
 from service import errors
+from service.api.answers import DescribedApi
 from service.api.routes import router
 from service.background import Background
 from service.dashboard import comparison_pages, pages
 from service.database import Database
-from service.limits import BodyLimit
+from service.intake import Bounds, Gate
 from service.queue import Terms
 from service.settings import Settings
 
@@ -28,7 +29,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             is told by ``GET /api/v1/health``.
     """
     settings = settings or Settings()
-    app = FastAPI(
+    app = DescribedApi(
         title="Throughline",
         summary="Measures how fast PyTorch trains, keeps the history, and says what changed.",
         version=installed(),
@@ -36,13 +37,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would load from a public host
         redoc_url=None,
+        redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
     app.state.terms = terms_of(settings)
-    app.add_middleware(
-        BodyLimit, limit_b=settings.body_limit_b, result_limit_b=settings.result_limit_b
-    )
+    app.add_middleware(Gate, bounds=bounds_of(settings))
     errors.install(app)
     app.include_router(router)
     app.include_router(pages.router)
@@ -57,6 +57,16 @@ def terms_of(settings: Settings) -> Terms:
         lease=timedelta(seconds=settings.lease_s),
         heartbeat=timedelta(seconds=settings.heartbeat_s),
         max_lost_attempts=settings.max_lost_attempts,
+    )
+
+
+def bounds_of(settings: Settings) -> Bounds:
+    """What a request's body may cost this service."""
+    return Bounds(
+        body_b=settings.body_limit_b,
+        result_b=settings.result_limit_b,
+        held_b=settings.bodies_limit_b,
+        timeout_s=settings.body_timeout_s,
     )
 
 

@@ -48,6 +48,75 @@ class ServiceError(Exception):
         self.detail = detail
 
 
+class BadRequest(ServiceError):
+    """The request's line, headers or framing are wrong, or can be read in more than one way."""
+
+    status_code = 400
+    type = "bad-request"
+    title = "Bad request"
+
+
+class MalformedDocument(ServiceError):
+    """The body is no JSON that every reader would read alike; nothing of it was looked at."""
+
+    status_code = 400
+    type = "malformed-json"
+    title = "Malformed JSON"
+
+
+class TooSlow(ServiceError):
+    """The body did not come in time: send it again over a better line, or send less."""
+
+    status_code = 408
+    type = "too-slow"
+    title = "Request too slow"
+
+
+class TooLarge(ServiceError):
+    """The body is larger than this service accepts: send less at once."""
+
+    status_code = 413
+    type = "too-large"
+    title = "Request too large"
+
+
+class AddressTooLong(ServiceError):
+    """The address is longer than any that this service gives out."""
+
+    status_code = 414
+    type = "address-too-long"
+    title = "Address too long"
+
+
+class WrongMediaType(ServiceError):
+    """The body is not plain JSON: send ``application/json``, not compressed."""
+
+    status_code = 415
+    type = "wrong-media-type"
+    title = "Wrong media type"
+    headers: ClassVar[Mapping[str, str]] = {
+        "Accept": "application/json",
+        "Accept-Encoding": "identity",
+    }
+
+
+class HeadersTooLarge(ServiceError):
+    """The headers are more or larger than any client of this service needs."""
+
+    status_code = 431
+    type = "headers-too-large"
+    title = "Headers too large"
+
+
+class Overloaded(ServiceError):
+    """The service holds as much as it can: the same request may be sent again."""
+
+    status_code = 503
+    type = "overloaded"
+    title = "Overloaded"
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "2"}
+
+
 class NotFound(ServiceError):
     """There is nothing under that name; look at the list that the collection's address gives."""
 
@@ -122,12 +191,10 @@ class NotMigrated(DatabaseUnavailable):
 
 
 BUSY = "The database is busy; try again in a moment."
-TOO_LARGE = "The request is larger than this service accepts; send less at once."
 _HTTP = {
     400: ("bad-request", "Bad request"),
     404: ("not-found", "Not found"),
     405: ("method-not-allowed", "Method not allowed"),
-    413: ("too-large", "Request too large"),
 }
 
 

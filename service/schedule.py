@@ -20,7 +20,7 @@ from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import catalog, suites
-from benchmarks.contracts import Contract, Labels, Name
+from benchmarks.contracts import Contract, Flag, Labels, Name
 from service import models, revisions
 from service.database import insert_if_absent
 from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
@@ -46,7 +46,7 @@ class ScheduleRequest(Contract):
     """``date``: named after the slot's local date. ``latest``: the newest revision known.
     ``fixed:REVISION``: that one."""
     requires: Labels = Field(default_factory=dict)
-    enabled: bool = True
+    enabled: Flag = True
 
 
 class ScheduleView(BaseModel):

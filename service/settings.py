@@ -33,6 +33,18 @@ class Settings(BaseSettings):
     """For a result, whose traces hold every step of every replicate."""
     confirmations: Annotated[int, Field(ge=0, le=10_000)] = 20
     """Suspicious results that are measured again in a day; 0 leaves judgement to the history."""
+    bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
+    """For the bodies of all requests that are being read or worked on."""
+    head_timeout_s: Seconds = 10.0
+    """For a request's line and headers to come."""
+    body_timeout_s: Seconds = 60.0
+    """For a request's body to come."""
+    answer_timeout_s: Seconds = 60.0
+    """For a client to take a part of the answer that it was sent."""
+    idle_timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 15
+    """How long a connection may wait for its next request."""
+    connections: Annotated[int, Field(ge=1, le=100_000)] = 4_000
+    """Connections at once; one more is answered 503 and closed."""
     threads: Annotated[int, Field(ge=1, le=64)] = 4
     """Requests that use the database at once; more only makes them wait for each other."""
     background: bool = True

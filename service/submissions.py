@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Self, cast
 
-from pydantic import AwareDatetime, BaseModel, Field, FiniteFloat, model_validator
+from pydantic import BaseModel, Field, model_validator
 from sqlalchemy import ColumnElement, Table, func, select
 from sqlalchemy.orm import Session
 
@@ -21,6 +21,7 @@ from benchmarks.contracts import (
     JobSpec,
     Labels,
     Line,
+    Moment,
     Name,
     Protocol,
     Purpose,
@@ -46,16 +47,16 @@ class SubmissionRequest(Contract):
     case: Case | None = None
     cases: Annotated[tuple[Case, ...], Field(max_length=500)] = ()
     revision: Revision
-    revision_at: AwareDatetime | None = None
+    revision_at: Moment | None = None
     """When the revision was made; it orders the history. Without it: when it was first seen."""
     purpose: Purpose = Purpose.HISTORY
     requires: Labels = Field(default_factory=dict)
-    priority: Annotated[int, Field(ge=-100, le=100)] = 0
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
     protocol: Protocol | None = None
     """How to measure; without it the suite's way, or the default."""
     replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
     """In how many fresh processes; without it as many as the protocol says."""
-    timeout_s: Annotated[FiniteFloat, Field(gt=0, le=86_400)] = 1_800.0
+    timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
     rerun_of: Line | None = None
 

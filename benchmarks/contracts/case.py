@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from pydantic import Field, FiniteFloat
+from pydantic import Field
 
 from benchmarks.contracts.values import Contract, Name, Seconds, Value
 
@@ -31,22 +31,22 @@ class Case(Contract):
 class Protocol(Contract):
     """How a case is timed; stored with every result, each default argued in docs/measurement.md."""
 
-    replicates: Annotated[int, Field(ge=1, le=50)] = 1
+    replicates: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
     """Fresh processes. The process is the unit of replication, not the step."""
-    warmup_min_steps: Annotated[int, Field(ge=1, le=10_000)] = 10
+    warmup_min_steps: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 10
     warmup_min_s: Seconds = 3.0
-    warmup_max_steps: Annotated[int, Field(ge=1, le=100_000)] = 200
+    warmup_max_steps: Annotated[int, Field(strict=True, ge=1, le=100_000)] = 200
     warmup_max_s: Seconds = 60.0
-    settle_c: Annotated[FiniteFloat, Field(gt=0)] = 2.0
+    settle_c: Annotated[float, Field(strict=True, gt=0, le=1_000)] = 2.0
     """Warm-up waits until the device's temperature stays within this span for 5 s ..."""
     settle_max_s: Seconds = 20.0
     """... or until so long has passed; 0 does not wait for it."""
     window_min_s: Seconds = 5.0
     window_max_s: Seconds = 30.0
-    window_min_steps: Annotated[int, Field(ge=2, le=100_000)] = 30
-    window_min_blocks: Annotated[int, Field(ge=2, le=1_000)] = 10
-    window_max_blocks: Annotated[int, Field(ge=2, le=1_000)] = 60
-    block_min_steps: Annotated[int, Field(ge=1, le=10_000)] = 5
+    window_min_steps: Annotated[int, Field(strict=True, ge=2, le=100_000)] = 30
+    window_min_blocks: Annotated[int, Field(strict=True, ge=2, le=1_000)] = 10
+    window_max_blocks: Annotated[int, Field(strict=True, ge=2, le=1_000)] = 60
+    block_min_steps: Annotated[int, Field(strict=True, ge=1, le=10_000)] = 5
     block_min_s: Seconds = 0.25
-    precision: Annotated[FiniteFloat, Field(gt=0, lt=1)] = 0.005
+    precision: Annotated[float, Field(strict=True, gt=0, lt=1)] = 0.005
     """Stop a pass once the 95 % half-width over block means is at most this share of the mean."""

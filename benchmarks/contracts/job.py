@@ -5,10 +5,21 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated
 
-from pydantic import AwareDatetime, Field, FiniteFloat
+from pydantic import Field
 
 from benchmarks.contracts.case import Case, Protocol
-from benchmarks.contracts.values import Contract, Count, Labels, Line, Name, Revision
+from benchmarks.contracts.values import (
+    Contract,
+    Count,
+    Flag,
+    Labels,
+    Line,
+    Moment,
+    Name,
+    Number,
+    Revision,
+    Share,
+)
 
 
 class Purpose(StrEnum):
@@ -25,15 +36,15 @@ class JobSpec(Contract):
 
     case: Case
     revision: Revision
-    revision_at: AwareDatetime | None = None
+    revision_at: Moment | None = None
     """When the revision was made; it orders the history. Without it: when it was first seen."""
     protocol: Protocol = Protocol()
     suite: Name | None = None
     purpose: Purpose = Purpose.HISTORY
     requires: Labels = Field(default_factory=dict)
     """Labels that the worker must have, word for word."""
-    priority: Annotated[int, Field(ge=-100, le=100)] = 0
-    timeout_s: Annotated[FiniteFloat, Field(gt=0, le=86_400)] = 1_800.0
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
+    timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     """Wall-clock limit of one attempt, all replicates included."""
     rerun_of: Line | None = None
 
@@ -88,7 +99,7 @@ class Claim(Contract):
 
     worker: Name
     claim_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
-    wait_s: Annotated[FiniteFloat, Field(ge=0, le=30)] = 0.0
+    wait_s: Annotated[float, Field(strict=True, ge=0, le=30)] = 0.0
     """How long the service may hold the request open when there is no work."""
 
 
@@ -100,24 +111,24 @@ class Lease(Contract):
     """
 
     job_id: Line
-    attempt: Annotated[int, Field(ge=1)]
+    attempt: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
     secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
     spec: JobSpec
-    lease_s: Annotated[FiniteFloat, Field(gt=0)]
-    heartbeat_s: Annotated[FiniteFloat, Field(gt=0)]
+    lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
+    heartbeat_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
 
 
 class Progress(Contract):
     """Where a running measurement is, for people who watch."""
 
-    replicate: Annotated[int, Field(ge=1)] = 1
-    replicates: Annotated[int, Field(ge=1)] = 1
+    replicate: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] = 1
+    replicates: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] = 1
     phase: Name
     """build, first_step, warmup, full, synth ..."""
     step: Count = 0
-    fraction: Annotated[FiniteFloat, Field(ge=0, le=1)] = 0.0
+    fraction: Share = 0.0
     """Share of this replicate that is done, as far as it can be foreseen."""
-    throughput: FiniteFloat | None = None
+    throughput: Number | None = None
     unit: Line | None = None
 
 
@@ -130,14 +141,14 @@ class Heartbeat(Contract):
 class Renewal(Contract):
     """The answer to a heartbeat."""
 
-    lease_s: Annotated[FiniteFloat, Field(gt=0)]
-    cancel: bool = False
+    lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
+    cancel: Flag = False
     """The job was cancelled: stop the child and report an attempt that was cancelled."""
 
 
 class Event(Contract):
     """One line on the child's event pipe: where it is, and that it is alive."""
 
-    at_s: FiniteFloat
+    at_s: Number
     """CLOCK_MONOTONIC when it was written."""
     progress: Progress

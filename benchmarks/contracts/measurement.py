@@ -5,9 +5,19 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Annotated, Literal, Self
 
-from pydantic import Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 
-from benchmarks.contracts.values import Contract, Count, Direction, Line, Name, Seconds, Trace
+from benchmarks.contracts.values import (
+    Contract,
+    Count,
+    Direction,
+    Line,
+    Name,
+    Number,
+    Seconds,
+    Share,
+    Trace,
+)
 
 
 class Sample(Contract):
@@ -16,8 +26,8 @@ class Sample(Contract):
     metric: Name
     unit: Line
     direction: Direction
-    values: tuple[FiniteFloat, ...] = Field(min_length=1, max_length=50)
-    half_widths: tuple[FiniteFloat, ...] | None = None
+    values: tuple[Number, ...] = Field(min_length=1, max_length=50)
+    half_widths: tuple[Number, ...] | None = Field(default=None, max_length=50)
     """95 % half-width within each replicate: a diagnostic, not the published interval."""
 
     @model_validator(mode="after")
@@ -57,8 +67,8 @@ COMPARABILITY = (
 class Window(Contract):
     """A span on the node's CLOCK_MONOTONIC, which every process of the node shares."""
 
-    start_s: FiniteFloat
-    end_s: FiniteFloat
+    start_s: Number
+    end_s: Number
 
 
 class StopReason(StrEnum):
@@ -76,12 +86,12 @@ class Pass(Contract):
     window: Window
     steps: Count
     block_steps: Count
-    rate: FiniteFloat
+    rate: Number
     """Items per second: ratio of sums over the whole pass."""
-    half_width: FiniteFloat | None
+    half_width: Number | None
     """95 % half-width of ``rate`` over block means."""
-    lag1: FiniteFloat | None
-    n_eff: FiniteFloat | None
+    lag1: Number | None
+    n_eff: Number | None
     stop: StopReason
     p50_s: Seconds
     p90_s: Seconds
@@ -94,13 +104,13 @@ class Pass(Contract):
     work_s: Seconds
     enqueue_s: Seconds
     """Mean host time to queue a step's work."""
-    drained: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    drained: Share | None = None
     """Share of steps at whose start the device had already finished everything: host too slow."""
     wall_s: Seconds
     """The pass by the host's clock; disagreement with the events is flagged."""
     slow_steps: Count = 0
     """Steps that took more than 1.5 times the median."""
-    cpu_pressure: Annotated[FiniteFloat, Field(ge=0, le=1)] | None = None
+    cpu_pressure: Share | None = None
     """Share of the pass in which some task of the node waited for a CPU; None where the kernel
     does not tell."""
     step_trace: Trace
@@ -122,14 +132,14 @@ class Warmup(Contract):
 class Telemetry(Contract):
     """NVML readings of one device during a timed pass, sampled by the supervisor at 10 Hz."""
 
-    hz: FiniteFloat
+    hz: Number
     t_s: Trace
     """Seconds since the start of the pass's window."""
     channels: dict[Name, Trace] = Field(max_length=64)
     """sm_clock_hz, memory_clock_hz, power_w, temperature_c, utilization, memory_used_b ..."""
-    reasons: dict[Name, Annotated[FiniteFloat, Field(ge=0, le=1)]] = Field(default_factory=dict)
+    reasons: dict[Name, Share] = Field(default_factory=dict, max_length=64)
     """Share of readings in which each clock event reason was active."""
-    energy_j: FiniteFloat | None = None
+    energy_j: Number | None = None
     """Difference of the total-energy counter; None for windows under 5 s."""
     other_processes: Count = 0
     """Compute processes on the device that are not ours, at most at once."""

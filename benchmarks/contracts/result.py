@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import AwareDatetime, Field, FiniteFloat, model_validator
+from pydantic import Field, model_validator
 
 from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
-from benchmarks.contracts.values import Contract, Count, Line, Name, Text
+from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Number, Text
 
 
 class Status(StrEnum):
@@ -47,22 +47,22 @@ class Verdict(Contract):
     bottleneck: Bottleneck
     confidence: Literal["high", "low"]
     sentence: Line
-    evidence: dict[Name, FiniteFloat] = Field(default_factory=dict)
-    bounds: dict[Name, FiniteFloat] = Field(default_factory=dict)
+    evidence: dict[Name, Number] = Field(default_factory=dict, max_length=100)
+    bounds: dict[Name, Number] = Field(default_factory=dict, max_length=100)
     """Speed-up if a cause vanished, such as ``without_input_stall: 1.7``."""
 
 
 class Result(Contract):
     """All that one job found out, in one document."""
 
-    schema_version: Literal[1] = 1
+    schema_version: Annotated[int, Field(strict=True, ge=1, le=1)] = 1
     case: Case
     """As measured: the preset resolved, the axes normalised."""
     status: Status
     reason: Line = ""
     """One sentence for a person when the status is not ok."""
     log_tail: Text = ""
-    measured_at: AwareDatetime
+    measured_at: Moment
     protocol: Protocol
     item: Line = "item"
     """What throughput counts: img, token ..."""

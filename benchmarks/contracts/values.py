@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import base64
+import re
 import zlib
 from array import array
 from collections.abc import Iterable
+from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, Field, FiniteFloat
+from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
 """An identifier that is safe in a URL, a file name and a shell: workload, axis, suite, metric."""
@@ -23,8 +25,27 @@ Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$")]
 """Names the version under test: a commit hash, a tag, or any label that the team uses."""
 Labels = Annotated[dict[Name, Line], Field(max_length=64)]
 """What a worker says of itself and what a job may require, such as ``device: cuda``."""
-Seconds = Annotated[FiniteFloat, Field(ge=0)]
-Count = Annotated[int, Field(ge=0, le=2**53)]
+Number = Annotated[float, Field(strict=True, ge=-1e100, le=1e100)]
+"""A measured value. Strict, as all numbers here: text and booleans are no numbers. Within these
+bounds sums and squares of many stay finite."""
+Seconds = Annotated[float, Field(strict=True, ge=0, le=1e9)]
+Share = Annotated[float, Field(strict=True, ge=0, le=1)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+Flag = Annotated[bool, Field(strict=True)]
+
+
+def _written_out(value: object) -> object:
+    """Let nothing pass for a time that would not come back as it went: no number, no nanosecond."""
+    if isinstance(value, datetime) or (isinstance(value, str) and _TIME.match(value)):
+        return value
+    raise ValueError("a time is written as in 2026-11-20T01:02:03.123456Z, with its offset")
+
+
+_TIME = re.compile(
+    r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
+)
+Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
+"""An instant with its offset from UTC, written as in RFC 3339."""
 
 
 class Contract(BaseModel):
@@ -43,7 +64,7 @@ class Direction(StrEnum):
 class Trace(Contract):
     """Many raw values, packed small: float32, zlib, base64."""
 
-    n: Annotated[int, Field(ge=0, le=2_000_000)]
+    n: Annotated[int, Field(strict=True, ge=0, le=2_000_000)]
     data: Annotated[str, Field(max_length=16_000_000, pattern=r"^[A-Za-z0-9+/=]*$")]
 
     @classmethod

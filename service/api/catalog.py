@@ -7,8 +7,9 @@ from pydantic import BaseModel
 
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case, Protocol
+from service.intake import StrictRoute
 
-router = APIRouter(tags=["catalog"])
+router = APIRouter(tags=["catalog"], route_class=StrictRoute)
 
 
 class WorkloadView(BaseModel):

@@ -12,8 +12,9 @@ from benchmarks.contracts import Name, Revision
 from service import markdown, report, revisions
 from service.api.dependencies import DatabaseSession
 from service.comparison import Change
+from service.intake import StrictRoute
 
-router = APIRouter(prefix="/changes", tags=["changes"])
+router = APIRouter(prefix="/changes", tags=["changes"], route_class=StrictRoute)
 
 
 class Changes(BaseModel):

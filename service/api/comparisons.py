@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from benchmarks.contracts import Revision
 from service import comparisons
+from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
     DatabaseSession,
@@ -16,9 +17,10 @@ from service.api.dependencies import (
     Now,
 )
 from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
+from service.intake import StrictRoute
 from service.models import ComparisonRow, ComparisonState
 
-router = APIRouter(prefix="/comparisons", tags=["comparisons"])
+router = APIRouter(prefix="/comparisons", tags=["comparisons"], route_class=StrictRoute)
 
 
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})
@@ -60,13 +62,13 @@ def list_comparisons(
     return Listing.of(page)
 
 
-@router.get("/{comparison_id}")
+@router.get("/{comparison_id}", responses=problems(404))
 def read_comparison(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
     """Read a comparison: its decision, or what its pairs say so far."""
     return comparisons.load_comparison(session, comparison_id, now)
 
 
-@router.post("/{comparison_id}/cancel")
+@router.post("/{comparison_id}/cancel", responses=problems(404))
 def cancel(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
     """Stop a comparison and its jobs; one that has ended stays as it is."""
     comparisons.cancel(session, comparison_id, now)

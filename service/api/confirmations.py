@@ -7,9 +7,10 @@ from fastapi import APIRouter
 from service import confirmation
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
 from service.confirmation import ConfirmationView
+from service.intake import StrictRoute
 from service.models import ConfirmationRow, ConfirmationState
 
-router = APIRouter(prefix="/confirmations", tags=["findings"])
+router = APIRouter(prefix="/confirmations", tags=["findings"], route_class=StrictRoute)
 
 
 @router.get("")

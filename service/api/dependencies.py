@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import BaseModel
+from pydantic import BaseModel, BeforeValidator
 from sqlalchemy.orm import Session
 
 from service.database import get_now, get_session
@@ -18,13 +19,25 @@ T = TypeVar("T")
 DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
 Now = Annotated[datetime, Depends(get_now, scope="function")]
 Id = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
-AttemptNumber = Annotated[int, Path(ge=1, le=2**31 - 1)]
+
+
+def _plain(value: object) -> object:
+    """Let nothing pass for an integer but digits: pydantic reads `1_0` and ` +10 ` as ten."""
+    if isinstance(value, str) and not _PLAIN.fullmatch(value):
+        raise ValueError("an integer is written in digits")
+    return value
+
+
+_PLAIN = re.compile(r"[0-9]{1,18}")
+Plain = BeforeValidator(_plain)
+AttemptNumber = Annotated[int, Path(ge=1, le=2**31 - 1), Plain]
 LeaseSecret = Annotated[str, Header(alias="Lease-Secret", pattern=r"^[0-9a-f]{64}$")]
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,200}$")
 ]
 Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of a page.")]
-Limit = Annotated[int, Query(ge=1, le=500)]
+Limit = Annotated[int, Query(ge=1, le=500), Plain]
+Wait = Annotated[float, Query(ge=0, le=30, allow_inf_nan=False)]
 
 
 class Listing(BaseModel, Generic[T]):

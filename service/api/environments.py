@@ -6,9 +6,11 @@ from fastapi import APIRouter
 from pydantic import BaseModel
 
 from service import results
+from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Id
+from service.intake import StrictRoute
 
-router = APIRouter(prefix="/environments", tags=["environments"])
+router = APIRouter(prefix="/environments", tags=["environments"], route_class=StrictRoute)
 
 
 class EnvironmentView(BaseModel):
@@ -18,7 +20,7 @@ class EnvironmentView(BaseModel):
     facts: dict[str, str]
 
 
-@router.get("/{digest}")
+@router.get("/{digest}", responses=problems(404))
 def read_environment(digest: Id, session: DatabaseSession) -> EnvironmentView:
     """Read the facts of an environment."""
     return EnvironmentView(digest=digest, facts=results.load_environment(session, digest))

@@ -11,11 +11,13 @@ from sqlalchemy import ColumnElement, select
 
 from benchmarks.contracts import Contract
 from service import findings
+from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
 from service.findings import FindingSummary, FindingView, Kind, Plan
+from service.intake import StrictRoute
 from service.models import FindingRow, FindingSeries, FindingState
 
-router = APIRouter(prefix="/findings", tags=["findings"])
+router = APIRouter(prefix="/findings", tags=["findings"], route_class=StrictRoute)
 
 Actor = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
 Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
@@ -110,13 +112,13 @@ def read_report(
     )
 
 
-@router.get("/{finding_id}")
+@router.get("/{finding_id}", responses=problems(404))
 def read_finding(finding_id: Id, session: DatabaseSession) -> FindingView:
     """Read a finding: its series, its evidence, and everything that was done with it."""
     return findings.load_finding(session, finding_id)
 
 
-@router.post("/{finding_id}/actions")
+@router.post("/{finding_id}/actions", responses=problems(404, 409))
 def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: Now) -> FindingView:
     """Acknowledge a finding, close it with a reason, or open it again."""
     findings.act(
@@ -131,7 +133,7 @@ def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: N
     return findings.load_finding(session, finding_id)
 
 
-@router.patch("/{finding_id}")
+@router.patch("/{finding_id}", responses=problems(404, 409))
 def plan(finding_id: Id, request: PlanRequest, session: DatabaseSession, now: Now) -> FindingView:
     """Say who looks after a finding, until when, and what there is to say."""
     wanted = Plan(request.owner, request.note, request.due_on)

@@ -11,8 +11,9 @@ from pydantic import BaseModel
 from benchmarks.version import installed
 from service.condition import check
 from service.database import get_database
+from service.intake import StrictRoute
 
-router = APIRouter(tags=["health"])
+router = APIRouter(tags=["health"], route_class=StrictRoute)
 
 
 class Health(BaseModel):

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from benchmarks.contracts import JobSpec, JobState, Revision
 from service import jobs, queue, submissions
+from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
     DatabaseSession,
@@ -15,10 +16,11 @@ from service.api.dependencies import (
     Listing,
     Now,
 )
+from service.intake import StrictRoute
 from service.jobs import JobView
 from service.models import Job
 
-router = APIRouter(prefix="/jobs", tags=["jobs"])
+router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
@@ -54,13 +56,13 @@ def list_jobs(
     return Listing.of(jobs.list_jobs(session, *wanted, after=cursor, limit=limit))
 
 
-@router.get("/{job_id}")
+@router.get("/{job_id}", responses=problems(404))
 def read_job(job_id: Id, session: DatabaseSession) -> JobView:
     """Read a job with its attempts."""
     return jobs.load_job(session, job_id)
 
 
-@router.post("/{job_id}/cancel")
+@router.post("/{job_id}/cancel", responses=problems(404))
 def cancel(job_id: Id, session: DatabaseSession, now: Now) -> JobView:
     """Cancel a job: at once while it is queued, else through its worker's next heartbeat.
 

@@ -10,20 +10,18 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
 from service import comparisons, queue
+from service.api.answers import problems
 from service.api.dependencies import AttemptHolder, DatabaseSession, LeaseTerms, Now
 from service.api.waiting import pauses
 from service.database import get_database, now_of
-from service.errors import Fenced, Problem, answer
+from service.errors import Fenced, answer
+from service.intake import StrictRoute
 from service.queue import Terms
 
-router = APIRouter(tags=["leases"])
+router = APIRouter(tags=["leases"], route_class=StrictRoute)
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
-_FENCED = {
-    "description": "The attempt is over or was never the caller's: stop.",
-    "content": {"application/problem+json": {}},
-    "model": Problem,
-}
+_FENCED = problems(409)
 
 
 class Release(Contract):
@@ -39,7 +37,11 @@ class Posted(BaseModel):
     counted: bool
 
 
-@router.post("/leases", response_model=Lease, responses={204: {"description": "No work."}})
+@router.post(
+    "/leases",
+    response_model=Lease,
+    responses={204: {"description": "No work."}, **problems(404, 409)},
+)
 async def claim_job(claim: Claim, request: Request, terms: LeaseTerms) -> Lease | Response:
     """Ask for a job that needs no label which the worker lacks; waits up to `wait_s` for one.
 
@@ -56,13 +58,13 @@ async def claim_job(claim: Claim, request: Request, terms: LeaseTerms) -> Lease 
     return lease or Response(status_code=204)
 
 
-@router.post(f"{_ATTEMPT}/start", status_code=204, responses={409: _FENCED})
+@router.post(f"{_ATTEMPT}/start", status_code=204, responses=_FENCED)
 def start(holder: AttemptHolder, session: DatabaseSession, terms: LeaseTerms, now: Now) -> None:
     """Say that the measurement begins; repeating it changes nothing."""
     queue.start(session, holder, terms, now)
 
 
-@router.post(f"{_ATTEMPT}/heartbeat", responses={409: _FENCED})
+@router.post(f"{_ATTEMPT}/heartbeat", responses=_FENCED)
 def heartbeat(
     beat: Heartbeat, holder: AttemptHolder, session: DatabaseSession, terms: LeaseTerms, now: Now
 ) -> Renewal:
@@ -74,7 +76,7 @@ def heartbeat(
     f"{_ATTEMPT}/result",
     status_code=201,
     response_model=Posted,
-    responses={200: {"description": "Posted before.", "model": Posted}, 409: _FENCED},
+    responses={200: {"description": "Posted before.", "model": Posted}, **problems(404, 409)},
 )
 def post_result(
     result: Result, holder: AttemptHolder, response: Response, session: DatabaseSession, now: Now
@@ -94,7 +96,7 @@ def post_result(
     return Posted(id=completion.result_id, counted=True)
 
 
-@router.post(f"{_ATTEMPT}/release", status_code=204, responses={409: _FENCED})
+@router.post(f"{_ATTEMPT}/release", status_code=204, responses=_FENCED)
 def release(body: Release, holder: AttemptHolder, session: DatabaseSession, now: Now) -> None:
     """Give a job back unharmed: it is queued again, and nothing counts as lost."""
     queue.release(session, holder, body.reason, now)

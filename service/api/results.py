@@ -9,13 +9,15 @@ from pydantic import StringConstraints
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
 from service import levels, results
+from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
 from service.api.findings import Actor
+from service.intake import StrictRoute
 from service.levels import ExclusionView
 from service.models import ResultRow
 from service.results import ResultSummary, StoredResult
 
-router = APIRouter(prefix="/results", tags=["results"])
+router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
 
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
@@ -48,19 +50,19 @@ def list_results(
     return Listing.of(results.list_results(session, *wanted, after=cursor, limit=limit))
 
 
-@router.get("/{result_id}")
+@router.get("/{result_id}", responses=problems(404))
 def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
     """Read a whole result: every sample, trace and fact."""
     return results.load_result(session, result_id)
 
 
-@router.get("/{result_id}/exclusions")
+@router.get("/{result_id}/exclusions", responses=problems(404))
 def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
     return Listing(items=levels.exclusions_of(session, result_id), next_cursor=None)
 
 
-@router.put("/{result_id}/exclusion")
+@router.put("/{result_id}/exclusion", responses=problems(404, 409))
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
 ) -> ExclusionView:
@@ -68,7 +70,7 @@ def exclude(
     return levels.exclude(session, result_id, request.reason, request.actor, now)
 
 
-@router.delete("/{result_id}/exclusion")
+@router.delete("/{result_id}/exclusion", responses=problems(404))
 def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
 ) -> ExclusionView:

@@ -18,18 +18,9 @@ from service.api import (
     submissions,
     workers,
 )
-from service.errors import Problem
+from service.api.answers import EVERYWHERE, problems
 
-_PROBLEM = {"content": {"application/problem+json": {}}, "model": Problem}
-
-router = APIRouter(
-    prefix="/api/v1",
-    responses={
-        413: {"description": "The body is too large.", **_PROBLEM},
-        422: {"description": "The request says something that cannot be.", **_PROBLEM},
-        503: {"description": "The database cannot be used; try again.", **_PROBLEM},
-    },
-)
+router = APIRouter(prefix="/api/v1", responses=problems(*EVERYWHERE))
 for _noun in (
     health,
     catalog,

@@ -8,11 +8,13 @@ from fastapi import APIRouter, Path
 
 from benchmarks.contracts import Name
 from service import schedule, submissions
+from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Listing, Now
+from service.intake import StrictRoute
 from service.schedule import ScheduleRequest, ScheduleView
 from service.submissions import SubmissionView
 
-router = APIRouter(prefix="/schedules", tags=["schedules"])
+router = APIRouter(prefix="/schedules", tags=["schedules"], route_class=StrictRoute)
 
 ScheduleName = Annotated[Name, Path()]
 
@@ -23,7 +25,7 @@ def list_schedules(session: DatabaseSession) -> Listing[ScheduleView]:
     return Listing(items=schedule.every(session), next_cursor=None)
 
 
-@router.get("/{name}")
+@router.get("/{name}", responses=problems(404))
 def read_schedule(name: ScheduleName, session: DatabaseSession) -> ScheduleView:
     """Read a schedule."""
     return schedule.load(session, name)
@@ -37,13 +39,13 @@ def put_schedule(
     return schedule.put(session, name, request, now)
 
 
-@router.delete("/{name}", status_code=204)
+@router.delete("/{name}", status_code=204, responses=problems(404))
 def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
     """Forget a schedule; what it submitted stays."""
     schedule.delete(session, name)
 
 
-@router.post("/{name}/fire", status_code=201)
+@router.post("/{name}/fire", status_code=201, responses=problems(404))
 def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> SubmissionView:
     """Submit a schedule's suite now, beside its slots."""
     return submissions.load_submission(session, schedule.fire(session, name, now))

@@ -9,11 +9,13 @@ from fastapi import APIRouter, Query, Response
 
 from benchmarks.contracts import Name
 from service import results
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
+from service.api.answers import problems
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
+from service.intake import StrictRoute
 from service.judgement import SeriesJudgement, judgement_of
 from service.results import Series, SeriesPoint
 
-router = APIRouter(prefix="/series", tags=["series"])
+router = APIRouter(prefix="/series", tags=["series"], route_class=StrictRoute)
 
 
 @router.get("")
@@ -29,25 +31,25 @@ def list_series(
     return Listing.of(page)
 
 
-@router.get("/{series_id}")
+@router.get("/{series_id}", responses=problems(404))
 def read_series(series_id: Id, session: DatabaseSession) -> Series:
     """Read a series with all its points, by revision and then by time of measurement."""
     return results.load_series(session, series_id)
 
 
-@router.get("/{series_id}/points", response_model=Listing[SeriesPoint])
+@router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
 def list_points(
     series_id: Id,
     session: DatabaseSession,
     cursor: Cursor = None,
-    limit: Annotated[int, Query(ge=1, le=10_000)] = 1_000,
+    limit: Annotated[int, Query(ge=1, le=10_000), Plain] = 1_000,
 ) -> Response:
     """List the points of a series, by revision and then by time of measurement."""
     page = results.page_of_points(session, series_id, after=cursor, limit=limit)
     return Response(orjson.dumps(page), media_type="application/json")
 
 
-@router.get("/{series_id}/judgement")
+@router.get("/{series_id}/judgement", responses=problems(404))
 def read_judgement(series_id: Id, session: DatabaseSession) -> SeriesJudgement:
     """Read where a series' level changed, its noise, and what it can and cannot show."""
     return judgement_of(session, results.load_series(session, series_id))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Literal
+from typing import Literal
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Request, Response
 from fastapi.responses import PlainTextResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
 from service import markdown, models, report, revisions, submissions
+from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
     DatabaseSession,
@@ -19,13 +20,15 @@ from service.api.dependencies import (
     Limit,
     Listing,
     Now,
+    Wait,
 )
 from service.api.waiting import pauses
 from service.database import get_database
+from service.intake import StrictRoute
 from service.report import Report
 from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView
 
-router = APIRouter(prefix="/submissions", tags=["submissions"])
+router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=StrictRoute)
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
@@ -65,11 +68,11 @@ def list_submissions(
     return Listing.of(page)
 
 
-@router.get("/{submission_id}")
+@router.get("/{submission_id}", responses=problems(404))
 async def read_submission(
     submission_id: Id,
     request: Request,
-    wait_s: Annotated[float, Query(ge=0, le=30, allow_inf_nan=False)] = 0.0,
+    wait_s: Wait = 0.0,
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
     database = get_database(request)
@@ -86,7 +89,7 @@ async def read_submission(
 @router.get(
     "/{submission_id}/report",
     response_model=Report,
-    responses={200: {"content": {"text/markdown": {}}}},
+    responses={200: {"content": {"text/markdown": {}}}, **problems(404)},
 )
 def read_report(
     submission_id: Id,

@@ -10,9 +10,10 @@ from benchmarks.contracts import Name, Worker
 from service import workers
 from service.api.dependencies import DatabaseSession, Listing, Now
 from service.errors import Invalid
+from service.intake import StrictRoute
 from service.workers import WorkerView
 
-router = APIRouter(prefix="/workers", tags=["workers"])
+router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
 
 
 @router.put("/{name}")

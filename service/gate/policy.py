@@ -22,9 +22,9 @@ def _share(told: object) -> object:
     return told
 
 
-Share = Annotated[FiniteFloat, BeforeValidator(_share), Field(ge=0, lt=1)]
+Share = Annotated[FiniteFloat, Field(ge=0, lt=1), BeforeValidator(_share)]
 """A share of the baseline's value: ``0.02`` or ``"2%"``."""
-SomeShare = Annotated[FiniteFloat, BeforeValidator(_share), Field(gt=0, lt=1)]
+SomeShare = Annotated[FiniteFloat, Field(gt=0, lt=1), BeforeValidator(_share)]
 Pattern = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f\x7f]*$")]
 """A shell pattern over a case's key, such as ``resnet50:* *precision=bf16*``; no expression."""
 

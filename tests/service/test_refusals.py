@@ -36,7 +36,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (409, "fenced", "POST", "/jobs/x/attempts/1/heartbeat", {}),
     (422, "invalid", "POST", "/jobs/x/attempts/1/result", {}),
     (422, "invalid", "POST", "/jobs/x/attempts/99999999999999/start", None),
-    (422, "invalid", "GET", "/jobs/%00", None),
+    (400, "bad-request", "GET", "/jobs/%00", None),
     (422, "invalid", "GET", "/jobs?cursor=AAAA", None),
     (422, "invalid", "GET", "/series?cursor=bm90anNvbg", None),
     (422, "invalid", "GET", "/jobs?limit=100000", None),

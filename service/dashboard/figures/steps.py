@@ -32,9 +32,10 @@ def _timed(replicate: Replicate, name: PassName) -> Pass:
 
 def _steps(timed: Pass) -> Floats:
     try:
-        return np.array(timed.step_trace.values(), dtype=np.float64)
+        steps = np.array(timed.step_trace.values(), dtype=np.float64)
     except ValueError:  # a damaged trace costs its curve, not the page
         return np.empty(0)
+    return steps if np.isfinite(steps).all() else np.empty(0)
 
 
 def step_histogram(result: Result) -> Figure | None:

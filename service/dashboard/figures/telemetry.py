@@ -97,7 +97,7 @@ def _curve(readings: Telemetry, channel: str) -> tuple[Floats, Floats]:
         values = np.array(readings.channels[channel].values(), dtype=np.float64)
     except (KeyError, ValueError):
         return np.empty(0), np.empty(0)
-    if len(times) != len(values):
+    if len(times) != len(values) or not (np.isfinite(times).all() and np.isfinite(values).all()):
         return np.empty(0), np.empty(0)
     kept = decimate(values)
     return times[kept], values[kept]

@@ -1,0 +1,44 @@
+"""The problems that calls may answer with, as the API's own description states them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+
+from service.errors import Problem
+
+_MEANINGS = {
+    400: "The request or its JSON is malformed, or can be read in more than one way.",
+    404: "There is nothing under that name.",
+    408: "The body did not come in time.",
+    409: "What is stored says otherwise: the attempt is over, or was never the caller's.",
+    413: "The body is too large.",
+    414: "The address is too long.",
+    415: "The body is not plain, uncompressed JSON.",
+    422: "The request says something that cannot be.",
+    431: "The headers are too many or too large.",
+    500: "The service has a fault; its log says which.",
+    503: "The database cannot be used, or the service is overloaded; try again.",
+}
+EVERYWHERE = (400, 408, 413, 414, 415, 422, 431, 500, 503)
+"""What any call may answer, before its own work is asked for."""
+
+
+def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """For a route's ``responses``: these statuses, each with a problem document."""
+    reference = {"$ref": f"#/components/schemas/{Problem.__name__}"}
+    content = {"application/problem+json": {"schema": reference}}
+    return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
+
+
+class DescribedApi(FastAPI):
+    """An application whose description knows the problem document, which no endpoint returns."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Describe the API; made once."""
+        if self.openapi_schema is None:
+            schemas = super().openapi()["components"]["schemas"]
+            schemas[Problem.__name__] = Problem.model_json_schema()
+        assert self.openapi_schema is not None
+        return self.openapi_schema

@@ -1,0 +1,10 @@
+"""What a request must be before any endpoint sees it: bounded, on time, and read in one way only.
+
+``gate`` is the ASGI middleware that every request passes; ``head`` looks at what comes before the
+body, ``body`` reads it, ``document`` parses it, ``route`` hands the parsed document to endpoints.
+"""
+
+from service.intake.gate import Bounds, Gate
+from service.intake.route import StrictRoute
+
+__all__ = ["Bounds", "Gate", "StrictRoute"]

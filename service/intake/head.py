@@ -1,0 +1,120 @@
+"""What comes before a body: the request's line and headers, each readable in one way only."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from urllib.parse import unquote_to_bytes
+
+from starlette.types import Scope
+
+from service.errors import AddressTooLong, BadRequest, HeadersTooLarge, WrongMediaType
+
+ADDRESS_B = 8_192
+"""Path and query as sent."""
+HEADERS = 100
+HEADERS_B = 16_384
+"""All names and values, with four bytes for each header's punctuation."""
+_VERSIONS = ("1.0", "1.1", "2", "3")
+_ONCE = frozenset(
+    {
+        b"authorization",
+        b"content-encoding",
+        b"content-length",
+        b"content-type",
+        b"cookie",
+        b"host",
+        b"idempotency-key",
+        b"lease-secret",
+        b"transfer-encoding",
+    }
+)
+"""Headers that mean something here; of two, proxy and service might each believe another."""
+_JSON = ("application/json", "application/json;charset=utf-8", 'application/json;charset="utf-8"')
+_FORM = ("application/x-www-form-urlencoded",)
+_API = "/api/"
+_CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+Headers = dict[bytes, bytes]
+
+
+def read(scope: Scope) -> Headers:
+    """Check a request's line and headers; give the headers by lower-case name.
+
+    Raises:
+        BadRequest: something is there twice, or contradicts itself, or is no UTF-8.
+        AddressTooLong: path and query together.
+        HeadersTooLarge: too many, or too large together.
+        WrongMediaType: the body is compressed.
+    """
+    if scope["http_version"] not in _VERSIONS:
+        raise BadRequest("This version of HTTP is not spoken here; use HTTP/1.1.")
+    _check_address(scope)
+    headers = _headers(scope["headers"])
+    _check_framing(scope["http_version"], headers)
+    if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
+        raise WrongMediaType("The body is compressed; send it as it is, without Content-Encoding.")
+    return headers
+
+
+def length_of(headers: Headers) -> int:
+    """How many bytes the request says that its body has; 0 if it does not say."""
+    return int(headers.get(b"content-length", b"0"))
+
+
+def check_media_type(path: str, headers: Headers) -> bool:
+    """Whether the body is JSON; outside the API it may be a form.
+
+    Raises:
+        WrongMediaType: it is neither.
+    """
+    said = headers.get(b"content-type", b"").decode("latin-1").lower().replace(" ", "")
+    if said in _JSON:
+        return True
+    if said.partition(";")[0] in _FORM and not path.startswith(_API):
+        return False
+    raise WrongMediaType("The body must be JSON in UTF-8: send Content-Type: application/json.")
+
+
+def _check_address(scope: Scope) -> None:
+    path: bytes = scope.get("raw_path") or scope["path"].encode("utf-8", "surrogatepass")
+    query: bytes = scope["query_string"]
+    if len(path) + len(query) > ADDRESS_B:
+        raise AddressTooLong("The address is too long; shorten its names or its query.")
+    try:
+        decoded = unquote_to_bytes(path + query).decode()
+    except UnicodeDecodeError:
+        raise BadRequest("The address is not UTF-8 when its %-escapes are resolved.") from None
+    if "\0" in decoded:
+        raise BadRequest("The address holds the character U+0000; leave it out.")
+    if scope["path"].startswith(_API):
+        _check_parameters(query)
+
+
+def _check_parameters(query: bytes) -> None:
+    names = [unquote_to_bytes(part.partition(b"=")[0]) for part in query.split(b"&") if part]
+    if len(set(names)) < len(names):
+        raise BadRequest("A parameter of the query is there twice; give each once.")
+
+
+def _headers(listed: list[tuple[bytes, bytes]]) -> Headers:
+    if len(listed) > HEADERS or sum(len(n) + len(v) + 4 for n, v in listed) > HEADERS_B:
+        raise HeadersTooLarge("The headers are too many or too large; send fewer.")
+    if _CONTROLS.search(b"".join(value for _, value in listed)):
+        raise BadRequest("A header's value holds a control character.")
+    times = Counter(name for name, _ in listed)
+    if any(times[name] > 1 for name in _ONCE):
+        raise BadRequest("A header that may be there once is there twice.")
+    return dict(listed)
+
+
+def _check_framing(version: str, headers: Headers) -> None:
+    if b"transfer-encoding" in headers:
+        # RFC 9112, 6.1 and 6.3: signs of request smuggling, which a server may refuse.
+        if b"content-length" in headers:
+            raise BadRequest("Give the body's length or send it in chunks, not both.")
+        if version == "1.0":
+            raise BadRequest("HTTP/1.0 knows no chunks; give the body's length.")
+    length = headers.get(b"content-length", b"0")
+    if not (length.isdigit() and len(length) <= 18):
+        raise BadRequest("Content-Length must be a plain number.")

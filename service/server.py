@@ -1,0 +1,198 @@
+"""Serves an application on a socket, with limits on what a client may take of time and room.
+
+uvicorn bounds neither how long a request's head may take nor how long an answer may lie untaken,
+and it answers what is no HTTP in plain text; all three are mended here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import socket
+import sys
+from contextlib import suppress
+from types import FrameType
+from typing import Any, NoReturn
+
+import h11
+import uvicorn
+from fastapi import FastAPI
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from service import errors
+from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
+from service.intake.head import HEADERS_B
+from service.settings import Settings
+
+_GRACE_S = 5
+_SPARE_FILES = 64
+"""Open files that are no client's: the database, the log, the program's own."""
+_STATUS_LINES = {
+    400: b"400 Bad Request",
+    408: b"408 Request Timeout",
+    431: b"431 Request Header Fields Too Large",
+    503: b"503 Service Unavailable",
+}
+
+
+def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
+    """Serve until SIGINT or SIGTERM."""
+    # uvicorn stops in order and then raises the signal again, for whoever was there before.
+    signal.signal(signal.SIGTERM, _end)
+    with suppress(KeyboardInterrupt):
+        uvicorn.Server(configuration(app, settings)).run(sockets=[listener])
+
+
+def configuration(app: FastAPI, settings: Settings) -> Config:
+    """How uvicorn serves ``app``."""
+    return Config(
+        app,
+        http=_connection_of(settings, _affordable(settings.connections)),
+        ws="none",
+        h11_max_incomplete_event_size=HEADERS_B,
+        timeout_keep_alive=settings.idle_timeout_s,
+        log_config=None,
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=_GRACE_S,
+    )
+
+
+def _affordable(connections: int) -> int:
+    """As many connections as the process may open, after asking for as many files as it may."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = connections + _SPARE_FILES
+    if soft < wanted:
+        soft = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    return min(connections, soft - _SPARE_FILES)
+
+
+def _connection_of(settings: Settings, most: int) -> type[Connection]:
+    """The class that uvicorn makes one object of for each connection."""
+    return type(
+        "LimitedConnection",
+        (Connection,),
+        {
+            "most": most,
+            "head_timeout_s": settings.head_timeout_s,
+            "answer_timeout_s": settings.answer_timeout_s,
+        },
+    )
+
+
+class Connection(H11Protocol):
+    """One client's connection; it ends when the client takes too long.
+
+    The head of a request must be complete ``head_timeout_s`` after the connection was made, or
+    after the first byte of a further request; uvicorn's own timer is for the time between. An
+    answer that is not taken for ``answer_timeout_s`` ends the connection too.
+    """
+
+    most = 1_000
+    head_timeout_s = 10.0
+    answer_timeout_s = 60.0
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._head: asyncio.TimerHandle | None = None
+        self._answer: asyncio.TimerHandle | None = None
+
+    @property
+    def awaits_head(self) -> bool:
+        """Whether the time for a request's head is running."""
+        return self._head is not None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Let the client in, if there is room."""
+        super().connection_made(transport)
+        if len(self.connections) > self.most:
+            self._end_with(Overloaded("Too many connections; try again in a moment."))
+            return
+        self._head = self.loop.call_later(self.head_timeout_s, self._head_is_late)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget the timers with the connection."""
+        self._forget_head()
+        self._forget_answer()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Read on, and note whether a head is still incomplete."""
+        if self.transport.is_closing():
+            return
+        super().data_received(data)
+        self._watch_head()
+
+    def on_response_complete(self) -> None:
+        """Go on with the next request; its head may have begun to come already."""
+        super().on_response_complete()
+        self._watch_head()
+
+    def pause_writing(self) -> None:
+        """Wait for the client to take what it was sent, but not for ever."""
+        super().pause_writing()
+        if self._answer is None:
+            self._answer = self.loop.call_later(self.answer_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Write on."""
+        self._forget_answer()
+        super().resume_writing()
+
+    def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's name and sentence
+        """Answer what is no HTTP, or not the part of it that is spoken here."""
+        fault = sys.exc_info()[1]  # uvicorn calls this while it handles h11's error
+        if isinstance(fault, h11.RemoteProtocolError) and fault.error_status_hint == 431:
+            self._end_with(HeadersTooLarge("The headers are too large; send fewer."))
+            return
+        self._end_with(BadRequest("This is no request of HTTP/1.1 that can be read in one way."))
+
+    def _watch_head(self) -> None:
+        waiting = self.conn.their_state is h11.IDLE
+        begun = waiting and bool(self.conn.trailing_data[0])
+        if not waiting:
+            self._forget_head()
+        elif begun and self._head is None:
+            self._head = self.loop.call_later(self.head_timeout_s, self._head_is_late)
+
+    def _forget_head(self) -> None:
+        if self._head is not None:
+            self._head.cancel()
+            self._head = None
+
+    def _forget_answer(self) -> None:
+        if self._answer is not None:
+            self._answer.cancel()
+            self._answer = None
+
+    def _head_is_late(self) -> None:
+        self._head = None
+        if not self.transport.is_closing():
+            self._end_with(TooSlow("The request's headers did not come in time."))
+
+    def _end_with(self, error: ServiceError) -> None:
+        """Answer as the application would and close; nothing that follows is read."""
+        if self.cycle and self.cycle.response_started and not self.cycle.response_complete:
+            self.transport.close()  # an answer is on its way: another one would end up inside it
+            return
+        answer = errors.answer(error)
+        answer.headers["Connection"] = "close"
+        lines = [b"HTTP/1.1 " + _STATUS_LINES[error.status_code]]
+        lines += [name + b": " + value for name, value in answer.raw_headers]
+        self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(answer.body))
+        self.transport.close()
+
+
+def _end(_number: int, _frame: FrameType | None) -> NoReturn:
+    sys.exit(0)

@@ -1,0 +1,166 @@
+"""A worker's result, the largest document there is: each of its fields made something else."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from typing import Any
+
+from builders.measured import a_pass, a_replicate, a_result
+from corpus.case import Case
+
+from benchmarks.contracts import Result, Telemetry, Trace
+
+TARGET = "/jobs/{job}/attempts/{number}/result"
+_MAY_BE_NULL = {
+    *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
+    "energy_j",
+}
+_OWN_NAMES = {"facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"}
+"""Objects whose names are the sender's own, within bounds."""
+_SAMPLES: tuple[Any, ...] = (None, True, -1, 1.5, 2**53 + 1, "", "1", "a\n", [], [[]], {}, {"": 0})
+Path = tuple[str | int, ...]
+
+
+def good() -> dict[str, Any]:
+    """A result of the held attempt's job, with something in every field."""
+    telemetry = Telemetry(
+        hz=10.0,
+        t_s=Trace.of([0.0, 0.1]),
+        channels={"power_w": Trace.of([100.0, 101.0])},
+        reasons={"sw_power_cap": 0.5},
+        energy_j=20.0,
+    )
+    replicate = a_replicate(a_pass(0.1), a_pass(0.1)).model_copy(
+        update={"telemetry": {"full": telemetry}, "flags": ("tail",)}
+    )
+    result = a_result(replicate, "unet").model_dump(mode="json")
+    result |= {"flags": ["tail"], "repro": "python -m benchmarks unet", "log_tail": "x"}
+    Result.model_validate(result)
+    return result
+
+
+def cases() -> Iterator[Case]:
+    """Every case of this file."""
+    whole = good()
+    seen: set[Path] = set()
+    for path in _paths(whole):
+        kind = tuple("*" if isinstance(part, int) else part for part in path)
+        if kind not in seen and not (path[0] == "samples" and path[1:2] > (0,)):
+            seen.add(kind)
+            yield from _mistyped(whole, path)
+            yield from _grown(whole, path)
+    yield from _cut(json.dumps(whole).encode())
+    yield from _contradictions(whole)
+
+
+def _case(name: str, document: Any, *expected: int) -> Case:
+    body = document if isinstance(document, bytes) else json.dumps(document).encode()
+    return Case(f"result: {name}", "POST", TARGET, body, frozenset(expected))
+
+
+def _paths(value: Any, path: Path = ()) -> Iterator[Path]:
+    if path:
+        yield path
+    if isinstance(value, dict):
+        for name, below in value.items():
+            yield from _paths(below, (*path, name))
+    elif isinstance(value, list):
+        for place, below in enumerate(value):
+            yield from _paths(below, (*path, place))
+
+
+def _changed(whole: dict[str, Any], path: Path, value: Any) -> dict[str, Any]:
+    document = copy.deepcopy(whole)
+    holder: Any = document
+    for part in path[:-1]:
+        holder = holder[part]
+    holder[path[-1]] = value
+    return document
+
+
+def _at(whole: dict[str, Any], path: Path) -> Any:
+    found: Any = whole
+    for part in path:
+        found = found[part]
+    return found
+
+
+def _mistyped(whole: dict[str, Any], path: Path) -> Iterator[Case]:
+    right = _at(whole, path)
+    for sample in _SAMPLES:
+        if sample is None and path[-1] in _MAY_BE_NULL:
+            continue
+        alike = _kind(sample) == _kind(right) or (right is None and _kind(sample) == "number")
+        if alike and not isinstance(right, int):  # each integer is bounded and takes no fraction
+            continue
+        said = f"{'.'.join(map(str, path))} is {json.dumps(sample)}"
+        yield _case(said, _changed(whole, path, sample), 422)
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, bool) or value is None:
+        return str(value)
+    names = {int: "number", float: "number", str: "text", list: "array", dict: "object"}
+    return names[type(value)]
+
+
+def _grown(whole: dict[str, Any], path: Path) -> Iterator[Case]:
+    """An object with an unknown field, or with one field twice."""
+    value = _at(whole, path)
+    told = ".".join(map(str, path))
+    if not isinstance(value, dict) or not value:
+        return
+    if path[-1] not in _OWN_NAMES:
+        yield _case(f"{told} has an unknown field", _changed(whole, path, value | {"zz": 1}), 422)
+        without = {name: own for place, (name, own) in enumerate(value.items()) if place}
+        if path[0] != "protocol":  # all of whose fields have defaults
+            yield _case(f"{told} lacks its first field", _changed(whole, path, without), 422)
+    name = next(iter(value))
+    marked = json.dumps(_changed(whole, path, value | {"\0": 0}))
+    twice = f"{json.dumps(name)}: {json.dumps(value[name])}"
+    yield _case(f"{told}.{name} twice", marked.replace('"\\u0000": 0', twice).encode(), 400)
+    yield _case(f"{told} has a name with NUL", marked.encode(), 400)
+
+
+def _cut(body: bytes) -> Iterator[Case]:
+    for end in range(1, len(body), 61):
+        yield _case(f"only {end} bytes", body[:end], 400)
+        yield _case(f"no UTF-8 at {end}", body[:end] + b"\xff" + body[end:], 400)
+
+
+def _contradictions(whole: dict[str, Any]) -> Iterator[Case]:
+    sample = whole["samples"][0]
+    changes: dict[str, dict[str, Any]] = {
+        "of another workload": {"case": whole["case"] | {"workload": "resnet50"}},
+        "of other axes": {"case": whole["case"] | {"axes": {"precision": "bf16"}}},
+        "of no preset": {"case": whole["case"] | {"preset": "auto"}},
+        "ok without samples": {"samples": []},
+        "of one metric twice": {"samples": [sample, sample]},
+        "of 201 samples": {"samples": [sample | {"metric": f"m{i}"} for i in range(201)]},
+        "of no values": {"samples": [sample | {"values": []}]},
+        "of 51 values": {"samples": [sample | {"values": [1.0] * 51}]},
+        "of two half-widths too many": {"samples": [sample | {"half_widths": [1.0] * 3}]},
+        "of values beyond the bounds": {"samples": [sample | {"values": [1e101]}]},
+        "of 51 replicates": {"replicates": whole["replicates"] * 51},
+        "of 101 flags": {"flags": ["a"] * 101},
+        "of 2,001 facts": {"environment": {"facts": {f"sw.{i}": "" for i in range(2_001)}}},
+        "of 20,000 wrong facts": {"environment": {"facts": {f"x.{i}": 0 for i in range(20_000)}}},
+        "of a log too long": {"log_tail": "x" * 65_537},
+        "of a log with NUL": {"reason": "a"},
+        "of the future": {"measured_at": "2200-01-01T00:00:00Z"},
+        "of the past": {"measured_at": "1989-12-31T23:59:59Z"},
+        "of no time": {"measured_at": "2026-11-20"},
+        "of another version": {"schema_version": 2},
+        "of version true": {"schema_version": True},
+        "of an unknown status": {"status": "fine"},
+        "of a long reason": {"reason": "x" * 501},
+    }
+    del changes["of a log with NUL"]
+    for name, change in changes.items():
+        yield _case(name, whole | change, 422)
+    yield _case("of a log with NUL", whole | {"log_tail": "a\0b"}, 400)
+    for text in ("NaN", "Infinity", "-Infinity", "1e999", "-1e999"):
+        body = json.dumps(whole | {"samples": [sample | {"values": ["@"]}]}).replace('"@"', text)
+        yield _case(f"with the value {text}", body.encode(), 400)

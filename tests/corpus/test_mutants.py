@@ -1,0 +1,115 @@
+"""The corpus can fail: with any one check switched off, some case is answered otherwise.
+
+Where a later check would refuse the same request, the status differs, and the corpus sees that too.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jiter
+import pytest
+from corpus import catalogue
+from corpus.asking import Asker
+from corpus.case import Case
+
+from service import app
+from service.intake import Bounds, document, head, route
+
+Patch = Callable[[pytest.MonkeyPatch], None]
+NOTHING_IS_TOO_MUCH = 10**12
+
+
+class Everything(set[str]):
+    """Every name is in it."""
+
+    def issuperset(self, other: object) -> bool:
+        return True
+
+
+def put(where: object, **changes: Any) -> Patch:
+    """Make some names of a module mean something else."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        for name, value in changes.items():
+            monkeypatch.setattr(where, name, value)
+
+    return patch
+
+
+def rewritten(name: str, old: str, new: str) -> Patch:
+    """Make a function of the parser's say something else."""
+
+    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
+        source = inspect.getsource(getattr(document, name))
+        assert old in source
+        exec(source.replace(old, new), vars(document), changed := {})
+        monkeypatch.setattr(document, name, changed[name])
+
+    return patch
+
+
+def unlimited(_settings: object) -> Bounds:
+    most = NOTHING_IS_TOO_MUCH
+    return Bounds(body_b=most, result_b=most, held_b=most, timeout_s=60)
+
+
+def last_name_wins(body: bytes) -> Any:
+    return jiter.from_json(body, allow_inf_nan=False)
+
+
+def take_any_type(_path: str, _headers: object) -> bool:
+    return True
+
+
+def look_away(*_anything: object) -> None:
+    """A check that finds nothing."""
+
+
+MUTANTS: dict[str, tuple[str, Patch]] = {
+    "the standard library's parser": ("text", put(document, read=json.loads)),
+    "names may repeat": ("structure", put(document, _parse=last_name_wins)),
+    "numbers may be infinite": ("numbers", put(document, isfinite=lambda _: True)),
+    "integers may have any size": (
+        *("numbers", put(document, _INTEGERS=range(-(10**5_000), 10**5_000))),
+    ),
+    "strings may hold NUL": ("text", rewritten("_check_values", '"\\0" in value', "False")),
+    "names may hold NUL": ("results", rewritten("check", '"\\0" in "".join(container)', "False")),
+    "any depth": ("structure", put(document, DEPTH=NOTHING_IS_TOO_MUCH)),
+    "any number of fields": ("structure", put(document, KEYS=NOTHING_IS_TOO_MUCH)),
+    "any number of values": ("structure", put(document, VALUES=NOTHING_IS_TOO_MUCH)),
+    "any size": ("structure", put(app, bounds_of=unlimited)),
+    "any media type": ("address", put(head, check_media_type=take_any_type)),
+    "any bytes in an address": ("address", put(head, _check_address=look_away)),
+    "parameters may repeat": ("address", put(head, _check_parameters=look_away)),
+    "headers may repeat": ("address", put(head, _ONCE=frozenset())),
+    "any number of headers": ("address", put(head, HEADERS=NOTHING_IS_TOO_MUCH)),
+    "headers of any size": ("address", put(head, HEADERS_B=NOTHING_IS_TOO_MUCH)),
+    "addresses of any length": ("address", put(head, ADDRESS_B=NOTHING_IS_TOO_MUCH)),
+    "any framing": ("address", put(head, _check_framing=look_away)),
+    "unknown parameters": ("address", put(route, _parameters=lambda _: Everything())),
+}
+
+
+@pytest.mark.parametrize(("family", "patch"), MUTANTS.values(), ids=list(MUTANTS))
+def test_a_check_that_is_switched_off_is_missed(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, family: str, patch: Patch
+) -> None:
+    patch(monkeypatch)
+    with Asker(sqlite_url) as asker:
+        assert next(caught(asker, family), None), "no case of the corpus needs this check"
+
+
+def caught(asker: Asker, family: str) -> Iterator[Case]:
+    """The cases that are answered otherwise than they should be, or not at all."""
+    for case in catalogue.families()[family]:
+        try:
+            status = asker.ask(case).status
+        except Exception:  # whatever a missing check lets through
+            yield case
+        else:
+            if status not in case.expected:
+                yield case

@@ -1,0 +1,152 @@
+"""What one client may take of the service's time and room, so that others find some left."""
+
+import re
+import select
+import socket
+from collections.abc import Iterator
+from contextlib import ExitStack
+from http.client import HTTPResponse
+
+import httpx2
+import pytest
+from builders.served import Served, serving, wait_until
+
+JSON = b"Host: x\r\nContent-Type: application/json\r\n"
+POST = b"POST /api/v1/submissions HTTP/1.1\r\n" + JSON
+GET = b"GET /api/v1/health HTTP/1.1\r\nHost: x\r\n\r\n"
+STATUS = re.compile(rb"HTTP/1\.1 (\d{3}) ")
+
+
+@pytest.fixture
+def slow(sqlite_url: str) -> Iterator[Served]:
+    """A service that is patient, with one thread for the database."""
+    with serving(sqlite_url, threads=1, head_timeout_s=30, body_timeout_s=30) as served:
+        yield served
+
+
+def heard(connection: socket.socket) -> bytes:
+    """All that the service says until it ends the connection."""
+    said = b""
+    try:
+        while part := connection.recv(2**16):
+            said += part
+    except ConnectionResetError:
+        pass
+    return said
+
+
+def answer(connection: socket.socket) -> int:
+    """Read one whole answer and give its status."""
+    told = HTTPResponse(connection)
+    told.begin()
+    told.read()
+    return told.status
+
+
+def status_of(served: Served) -> int:
+    return httpx2.get(f"http://127.0.0.1:{served.port}/api/v1/health", timeout=5).status_code
+
+
+def test_clients_that_send_slowly_hold_no_thread_and_no_database(slow: Served) -> None:
+    with ExitStack() as open_lines:
+        for number in range(120):
+            line = open_lines.enter_context(slow.connect())
+            begun = POST + b"Content-Length: 1000\r\n\r\n{" if number % 2 else POST[:30]
+            line.sendall(begun)
+        for _ in range(5):
+            assert status_of(slow) == 200
+
+
+def test_a_head_that_drips_is_cut_off_and_said_so(sqlite_url: str) -> None:
+    with serving(sqlite_url, head_timeout_s=0.5) as served, served.connect() as line:
+        for byte in GET:  # a byte now and then does not begin the time anew
+            if select.select([line], [], [], 0.2)[0]:
+                break
+            line.sendall(bytes([byte]))
+        else:
+            pytest.fail("the whole head could be dripped")
+        assert STATUS.findall(heard(line)) == [b"408"]
+
+
+def test_a_body_that_drips_is_cut_off_and_said_so(sqlite_url: str) -> None:
+    with serving(sqlite_url, body_timeout_s=0.5) as served, served.connect() as line:
+        line.sendall(POST + b"Transfer-Encoding: chunked\r\n\r\n")
+        for _ in range(50):
+            if select.select([line], [], [], 0.2)[0]:
+                break
+            line.sendall(b"1\r\n \r\n")
+        else:
+            pytest.fail("a body could be dripped without an end")
+        said = heard(line)
+    assert STATUS.findall(said) == [b"408"]
+    assert b'"type":"too-slow"' in said
+
+
+def test_the_time_for_a_head_runs_only_while_one_is_begun(slow: Served) -> None:
+    with slow.connect() as line:
+        wait_until(lambda: len(slow.connections()) == 1)
+        (connection,) = slow.connections()
+        assert connection.awaits_head
+        line.sendall(GET)
+        assert answer(line) == 200
+        wait_until(lambda: not connection.awaits_head)  # idle now, for which there is more time
+        line.sendall(GET[:5])
+        wait_until(lambda: connection.awaits_head)
+        line.sendall(GET[5:])
+        assert answer(line) == 200
+        wait_until(lambda: not connection.awaits_head)
+
+
+def test_a_connection_that_stays_idle_is_ended_without_a_word(sqlite_url: str) -> None:
+    with serving(sqlite_url, idle_timeout_s=1) as served, served.connect() as line:
+        line.sendall(GET)
+        assert STATUS.findall(heard(line)) == [b"200"]
+
+
+def test_a_client_that_does_not_take_its_answers_is_cut_off(sqlite_url: str) -> None:
+    asked = b"GET /api/v1/openapi.json HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        serving(sqlite_url, answer_timeout_s=0.3) as served,
+        served.connect(receive_b=4_096) as line,
+    ):
+        size = len(httpx2.get(f"http://127.0.0.1:{served.port}/api/v1/openapi.json").content)
+        line.sendall(asked * 300)
+        served.wait_until_alone()
+        assert len(heard(line)) < 300 * size
+
+
+def test_one_connection_too_many_is_told_so_and_the_others_go_on(sqlite_url: str) -> None:
+    with serving(sqlite_url, connections=3) as served, ExitStack() as open_lines:
+        lines = [open_lines.enter_context(served.connect()) for _ in range(3)]
+        for line in lines:
+            line.sendall(GET)
+            assert answer(line) == 200
+        with served.connect() as fourth:
+            said = heard(fourth)
+        assert STATUS.findall(said) == [b"503"]
+        assert b"retry-after" in said.lower()
+        lines[0].sendall(GET)
+        assert answer(lines[0]) == 200
+
+
+def test_all_bodies_together_have_a_limit(sqlite_url: str) -> None:
+    body = b" " * 700_000
+    with serving(sqlite_url, bodies_limit_b=2**20) as served:
+        with served.connect() as first, served.connect() as second:
+            first.sendall(POST + b"Content-Length: 1000000\r\n\r\n" + body)
+            served.wait_until_held(len(body), 10**6)
+            second.sendall(POST + b"Content-Length: 700000\r\n\r\n" + body)
+            said = heard(second)
+            assert STATUS.findall(said) == [b"503"]
+            assert b'"type":"overloaded"' in said
+        served.wait_until_held(0, 0)
+        with served.connect() as third:
+            third.sendall(POST + b"Connection: close\r\nContent-Length: 700000\r\n\r\n" + body)
+            assert STATUS.findall(heard(third)) == [b"400"]  # spaces alone are no JSON
+
+
+def test_a_refused_upload_can_read_why(slow: Served) -> None:
+    with slow.connect() as line:
+        size = 40 * 2**20
+        line.sendall(POST + b"Content-Length: %d\r\n\r\n" % size + b" " * size)
+        assert STATUS.findall(heard(line)) == [b"413"]
