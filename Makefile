@@ -2,7 +2,7 @@
 #   PYTHON=python3.12       which Python makes .venv (3.11 or newer)
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection bench-gate lock install-dev
+.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights lock install-dev
 
 ONCE ?=
 # Two processes: the tests start real servers, databases and browsers, which take cores of their own.
@@ -37,6 +37,9 @@ bench-detection: install-dev ## Our change detection beside what others do (10 m
 
 bench-gate: install-dev ## Gates of equal and of slower revisions, with the noise of a GPU (2 minutes; docs/gate.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m gate_bench
+
+bench-nights: install-dev ## How soon a small regression is found, and how often one that is none (10 minutes)
+	@PYTHONPATH=.:tests $(BIN)/python -m nights_bench
 
 lock: ## Write constraints.txt from what is installed in .venv
 	@scripts/install dev

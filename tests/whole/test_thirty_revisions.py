@@ -168,6 +168,7 @@ def at_rest(database: Database) -> bool:
         return not any(session.scalar(each) for each in waiting)
 
 
+@pytest.mark.timeout(900)  # a minute on a quiet machine; four nodes share two cores here
 def test_what_is_found_is_what_happened_once_each(place: Place) -> None:
     database = Database(place.database_url)
     with httpx2.Client(base_url=f"{place.address}/api/v1", timeout=30) as client:
