@@ -80,6 +80,16 @@ def test_fewer_than_three_pairs_never_decide(differences: list[float]) -> None:
     assert decided(record(differences)).outcome is Outcome.INCONCLUSIVE
 
 
+@given(LOGS)
+def test_the_end_of_the_budget_changes_nothing_about_what_was_settled(
+    differences: list[float],
+) -> None:
+    [before] = judge_all([record(differences)], Policy())
+    [after] = judge_all([record(differences)], Policy(), last=True)
+    assert after.settled
+    assert after == before or not before.settled
+
+
 def test_no_case_at_all_is_no_pass() -> None:
     assert decided().outcome is Outcome.INCONCLUSIVE
 
