@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.contracts import Case
 from service import formats
-from service.comparison import Change, Ratio
+from service.changes import Change, Ratio
 from service.report import Report, Row
 from service.results import SeriesPoint
 from service.summary import Summary

@@ -9,8 +9,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case, Result, Status
-from service import comparison, results
-from service.comparison import Change, Ratio
+from service import results
+from service.changes import Change, Ratio, compare_all, ratio
 from service.errors import UnknownChoice
 from service.jobs import JobView
 from service.results import SeriesPoint, StoredResult
@@ -85,7 +85,7 @@ def changes_between(
 ) -> list[Change]:
     """Compare two revisions in every series, or in those of the ``wanted`` cases."""
     histories = results.points_of_revisions(session, metric, [baseline, contender])
-    return comparison.compare_all(histories, baseline, contender, metric, wanted)
+    return compare_all(histories, baseline, contender, metric, wanted)
 
 
 def cases_of(suite: str) -> list[Case]:
@@ -142,7 +142,7 @@ def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
     if baseline is None or baseline.id == own.id:
         return None
     contender, base = _point(own), _point(baseline)
-    return comparison.ratio(contender, base) if contender and base else None
+    return ratio(contender, base) if contender and base else None
 
 
 def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:

@@ -24,7 +24,6 @@ REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")
 _COLOUR = {"better": "green", "same": "green", "allowed": "green", "not_worse": "green"}
 _COLOUR |= dict.fromkeys(REGRESSIONS, "red")
-_HEAD = ("case", "baseline", "contender", "change", "interval", "pairs", "verdict")
 _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
@@ -65,7 +64,7 @@ class Shown:
     def _table(self) -> str:
         paper = form.paper()
         drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-        for heading in _HEAD:
+        for heading in self._head:
             right = heading not in ("case", "verdict")
             drawn.add_column(heading, justify="right" if right else "left", no_wrap=right)
         for case in self.decision.cases:
@@ -86,16 +85,25 @@ class Shown:
         yield f"{self._attempts()}; each is named at {self.address}"
 
     def _tally(self) -> str:
-        count = len(self.decision.cases)
-        cases = f"{count} case{'' if count == 1 else 's'}"
-        alarm = formats.share(self.decision.false_alarm / 2)
+        cases = self.decision.cases
+        count = f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
+        wrong = sum(case.verdict in REGRESSIONS for case in cases)
+        open_ = sum(case.verdict not in (*REGRESSIONS, *GOOD, "unsupported") for case in cases)
         match self.decision.outcome:
             case Outcome.PASS:
-                return f"{cases}, none worse than allowed."
+                return f"{count}, none worse than allowed."
             case Outcome.REGRESSION:
-                return f"{cases}; of two equal revisions at most {alarm} are called a regression."
+                alarm = formats.share(self.decision.false_alarm / 2)
+                return f"{wrong} of {count}. Of equal revisions at most {alarm} end so by chance."
+            case Outcome.INCONCLUSIVE if not open_:
+                return f"{count}, none of which could be compared."
             case Outcome.INCONCLUSIVE:
-                return f"{cases}, and not every one is sure; more budget may decide it."
+                return f"{open_} of {count} could not be decided; the sentences say why."
+
+    @property
+    def _head(self) -> tuple[str, ...]:
+        sure = f"{round(100 * (1 - self.decision.false_pass))} % interval"
+        return ("case", "baseline", "contender", "change", sure, "pairs", "verdict")
 
     def _attempts(self) -> str:
         used = self.decision.used
@@ -110,7 +118,7 @@ class Shown:
         yield f"## Gate: {self.decision.outcome.value}"
         yield f"{escape(told.contender)} against {escape(told.baseline)}. {self._tally()}"
         rows = [tuple(escape(cell) for cell in _cells(case)) for case in self.decision.cases]
-        yield table(_HEAD, rows)
+        yield table(self._head, rows)
         yield "\n".join(
             f"- {escape(case.case_key)}: {escape(case.sentence)}" for case in self.decision.cases
         )

@@ -11,7 +11,7 @@ from pydantic import BaseModel
 from benchmarks.contracts import Name, Revision
 from service import markdown, report, revisions
 from service.api.dependencies import DatabaseSession
-from service.comparison import Change
+from service.changes import Change
 from service.intake import StrictRoute
 
 router = APIRouter(prefix="/changes", tags=["changes"], route_class=StrictRoute)

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from benchmarks import catalog
 from benchmarks.contracts import Direction, Verdict
 from service import formats
-from service.comparison import Change, compare, ratio
+from service.changes import Change, compare, ratio
 from service.dashboard import words
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline

@@ -6,7 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from service.comparison import Change, Verdict
+from service.changes import Change, Verdict
 from service.results import Series
 
 _CSV_COLUMNS = (

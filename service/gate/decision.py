@@ -52,11 +52,19 @@ class Decision(Contract):
 def judge_all(
     records: Sequence[CaseRecord], policy: Policy, *, last: bool = False
 ) -> tuple[CaseFinding, ...]:
-    """Judge every case; the permitted error is split over all of them."""
+    """Judge every case; the permitted error is split over all of them.
+
+    A case that was settled before the end stays as it is: what is left of the error may be spent
+    on a last look only where the end had nothing to do with what the pairs said.
+    """
     levels = Levels.of(policy, [record.case_key for record in records])
-    return tuple(
-        judge_case(record, policy.rule_of(record.case_key), levels, last=last) for record in records
-    )
+    return tuple(_judged(record, policy, levels, last=last) for record in records)
+
+
+def _judged(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> CaseFinding:
+    rule = policy.rule_of(record.case_key)
+    found = judge_case(record, rule, levels)
+    return judge_case(record, rule, levels, last=True) if last and not found.settled else found
 
 
 def decide(

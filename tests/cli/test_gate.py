@@ -1,6 +1,7 @@
 """`throughline gate` with a real service and a real worker that runs each revision's own code."""
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -8,6 +9,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
+import httpx2
 import pytest
 
 from cli.exits import Exit
@@ -111,6 +113,29 @@ def test_a_revision_that_is_not_deployed_is_inconclusive_and_says_where_to_put_i
     assert "Revision absent is not on this worker: deploy it to" in done.stdout
     assert gate(*order, "--inconclusive", "fail").returncode == Exit.FAILED
     assert gate(*order, "--inconclusive", "pass").returncode == Exit.OK
+
+
+def test_a_gate_that_is_interrupted_stops_its_comparison(
+    gate: Run, folder: Path, environment: dict[str, str]
+) -> None:
+    words = ("--baseline", "old", "--contender", "same", "--case", "unet", "--require", "pool=none")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "cli", "gate", *words],
+        cwd=folder,
+        env=environment,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stderr is not None
+    first = process.stderr.readline()
+    assert "/comparisons/" in first, first
+    assert "Waits for a worker with pool=none" in process.stderr.readline()
+    process.send_signal(signal.SIGTERM)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == Exit.INTERRUPTED, said
+    comparison = first.strip().rpartition("/")[2]
+    told = httpx2.get(f"{environment['THROUGHLINE_URL']}/api/v1/comparisons/{comparison}").json()
+    assert told["state"] == "cancelled"
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,8 @@
 """What a gate makes of its pairs: pass, regression, or neither; never a pass for lack of data."""
 
 import math
+import tomllib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -76,6 +78,16 @@ def test_missing_data_never_passes(
 @given(st.lists(st.floats(-0.1, 0.1), max_size=2))
 def test_fewer_than_three_pairs_never_decide(differences: list[float]) -> None:
     assert decided(record(differences)).outcome is Outcome.INCONCLUSIVE
+
+
+@given(LOGS)
+def test_the_end_of_the_budget_changes_nothing_about_what_was_settled(
+    differences: list[float],
+) -> None:
+    [before] = judge_all([record(differences)], Policy())
+    [after] = judge_all([record(differences)], Policy(), last=True)
+    assert after.settled
+    assert after == before or not before.settled
 
 
 def test_no_case_at_all_is_no_pass() -> None:
@@ -172,6 +184,15 @@ def test_a_millionfold_outlier_is_no_crash_and_no_verdict() -> None:
     found = decided(record([*QUIET[:3], math.log(1e9)]))
     assert found.outcome is Outcome.INCONCLUSIVE
     assert found.model_dump_json()
+
+
+def test_the_policy_that_is_shown_is_one() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+    shown = page.partition("```toml\n")[2].partition("```")[0]
+    policy = Policy.model_validate(tomllib.loads(shown))
+    assert policy.rule_of("unet:full layout=channels_last precision=bf16").limits[1].margin == 0.01
+    assert policy.rule_of("resnet50:full").trades[0].if_better == pytest.approx(0.2)
+    assert policy.rule_of("unet:full") == Rule()
 
 
 @pytest.mark.parametrize(("told", "read"), [("2%", 0.02), (" 0.5 % ", 0.005), (0.02, 0.02)])

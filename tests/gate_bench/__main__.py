@@ -23,6 +23,8 @@ PAGE = ROOT / "docs" / "gate.md"
 SEED = 4
 EQUAL, PLANTED = 500, 300
 """Gates of equal revisions, and of each slower case."""
+HURT = 1.1
+"""How much longer than it should one process of each case takes, where there is an outlier."""
 PROCESSES = 2 * POLICY.max_pairs
 
 
@@ -30,8 +32,9 @@ def main() -> None:
     """Run what was asked for."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--replicates", type=Path, help="recorded processes, JSON lines")
-    parser.add_argument("--seed", type=int, default=SEED, help="another seed; writes nothing")
+    parser.add_argument("--seed", type=int, default=SEED, help="another one writes nothing")
     parser.add_argument("--gpu-bound", nargs="*", help="names in the file that the GPU limits")
+    parser.add_argument("--share", type=float, default=1.0, help="so many times as many gates")
     asked = parser.parse_args()
     random = np.random.default_rng(asked.seed)
     if asked.replicates is not None:
@@ -41,9 +44,9 @@ def main() -> None:
         bound = list(recorded) if asked.gpu_bound is None else asked.gpu_bound
         print(table.page(list(from_recorded(recorded, random)), bound))
         return
-    rows = list(from_measured_noise(random))
+    rows = list(from_measured_noise(random, asked.share))
     told = table.page(rows, list(replicates.names(MEASURED)))
-    if asked.seed != SEED:
+    if (asked.seed, asked.share) != (SEED, 1.0):
         print(told)
         return
     ROWS.parent.mkdir(parents=True, exist_ok=True)
@@ -51,13 +54,18 @@ def main() -> None:
     PAGE.write_text(table.inserted(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
 
 
-def from_measured_noise(random: np.random.Generator) -> Iterator[Row]:
+def from_measured_noise(random: np.random.Generator, share: float = 1.0) -> Iterator[Row]:
     """Gates whose processes have the noise that was measured."""
 
     def drawn(gates: int) -> dict[str, Times]:
         return {one.name: replicates.made(one, gates, PROCESSES, random) for one in MEASURED}
 
-    yield from _gates("seeded noise", drawn, [one.name for one in MEASURED])
+    def hurt(gates: int) -> dict[str, Times]:
+        return {name: replicates.hurt(times, HURT, random) for name, times in drawn(gates).items()}
+
+    names = list(replicates.names(MEASURED))
+    yield from _gates("seeded noise", drawn, [one.name for one in MEASURED], share)
+    yield from _gates("and one process of each case 10 % slow", hurt, names, share / 2)
 
 
 def from_recorded(recorded: Mapping[str, Times], random: np.random.Generator) -> Iterator[Row]:
@@ -76,10 +84,12 @@ def from_recorded(recorded: Mapping[str, Times], random: np.random.Generator) ->
     yield from _gates("each process once", once, list(recorded))
 
 
-def _gates(kind: str, drawn: Callable[[int], dict[str, Times]], names: list[str]) -> Iterator[Row]:
+def _gates(
+    kind: str, drawn: Callable[[int], dict[str, Times]], names: list[str], share: float = 1.0
+) -> Iterator[Row]:
     for planted in (None, *names):
         print(f"{kind}: {planted or 'equal revisions'} ...", file=sys.stderr)
-        gates = EQUAL if planted is None else PLANTED
+        gates = round(share * (EQUAL if planted is None else PLANTED))
         processes = drawn(gates)
         for gate in range(gates):
             own = {name: times[gate] for name, times in processes.items()}

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction, Sample
-from service.comparison import Verdict, compare, compare_all
+from service.changes import Verdict, compare, compare_all
 from service.results import Series, SeriesPoint
 from service.summary import summarise
 

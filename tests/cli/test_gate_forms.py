@@ -1,0 +1,130 @@
+"""How a gate's decision is printed, and how its options are read."""
+
+from __future__ import annotations
+
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from xml.etree import ElementTree as ET
+
+import pytest
+from builders.gate_records import process, record
+
+from cli.exits import Exit, Stop
+from cli.gate import Form
+from cli.gate.answers import ComparisonAnswer, Decision
+from cli.gate.forms import Shown
+from cli.gate.order import Order, seconds
+from service.gate import CaseRecord, Measured, Pair, Policy, Trouble, decide
+
+QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
+STRANGE = "It <b>fails</b> | `x` ]]> \ufffe"
+
+
+def shown(*, lenient: bool = False) -> Shown:
+    broken = Pair(
+        baseline=process(100.0), contender=Measured(trouble=Trouble.FAILED, reason=STRANGE)
+    )
+    records = [
+        record(QUIET, "resnet50:full"),
+        record([each + math.log(0.97) for each in QUIET], "nanogpt:full"),
+        record([0.1, -0.1, 0.05], "unet:full"),
+        CaseRecord(case_key="unet:tiny", pairs=(broken, broken)),
+    ]
+    told = Decision.model_validate_json(
+        decide(records, Policy(), ("main", "<new>")).model_dump_json()
+    )
+    comparison = ComparisonAnswer(
+        id="c1",
+        state="decided",
+        baseline="main",
+        contender="<new>",
+        created_at=datetime(2026, 11, 20, tzinfo=UTC),
+        ends_at=datetime(2026, 11, 20, tzinfo=UTC),
+        decided_at=None,
+        worker="w1",
+        jobs=2,
+        jobs_ended=2,
+        note="",
+        decision=told,
+        so_far=told,
+        page="/comparisons/c1",
+    )
+    return Shown(comparison, '{"id": "c1"}\n', "http://here:8765/", lenient)
+
+
+def test_the_table_ends_with_the_outcome_and_where_to_read_on() -> None:
+    text = shown().written(Form.TEXT)
+    assert "REGRESSION: 2 of 4 cases." in text
+    assert text.endswith("each is named at http://here:8765/comparisons/c1")
+
+
+@pytest.mark.parametrize(("lenient", "errors", "skipped"), [(False, "1", "0"), (True, "0", "1")])
+def test_junit_counts_what_is_undecided_as_ci_wants_it(
+    lenient: bool, errors: str, skipped: str
+) -> None:
+    suite = ET.fromstring(shown(lenient=lenient).written(Form.JUNIT))
+    told = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
+    assert told == ["4", "2", errors, skipped]
+    failure = suite.find("testcase[@name='unet:tiny']/failure")
+    assert failure is not None
+    assert "It <b>fails</b> | `x` ]]>" in (failure.get("message") or "")
+
+
+def test_markdown_shows_a_strangers_words_as_they_are() -> None:
+    text = shown().written(Form.MARKDOWN)
+    assert "\\<new\\> against main" in text
+    assert "\\<b\\>fails\\</b\\> \\| \\`x\\`" in text
+
+
+def test_json_is_the_services_answer_word_for_word() -> None:
+    assert shown().written(Form.JSON) == '{"id": "c1"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "read"), [("15m", 900), ("90s", 90), ("2 h", 7200), ("900", 900), ("1.5min", 90)]
+)
+def test_a_budget_is_read_with_its_unit(text: str, read: float) -> None:
+    assert seconds(text) == read
+
+
+@pytest.mark.parametrize("text", ["", "soon", "-5m", "0", "15 days", "1e9", "nan"])
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(Stop, match="no span of time"):
+        seconds(text)
+
+
+def order(**more: object) -> Order:
+    fields: dict[str, object] = {
+        "baseline": "a",
+        "contender": "b",
+        "suite": None,
+        "cases": ("unet:full precision=bf16",),
+        "max_regression": None,
+        "margin": None,
+        "policy": None,
+        "budget": "15m",
+        "requires": ("device=cuda",),
+        "worker": None,
+        "key": None,
+    }
+    return Order(**(fields | more))  # type: ignore[arg-type]
+
+
+def test_an_order_becomes_a_request_that_the_service_understands() -> None:
+    request = order(max_regression="2%").request()
+    assert request["cases"] == [
+        {"workload": "unet", "preset": "full", "axes": {"precision": "bf16"}}
+    ]
+    assert request["policy"]["rules"][0]["limits"] == [{"max_regression": 0.02}]
+    assert request["requires"] == {"device": "cuda"}
+    assert request["budget_s"] == 900
+
+
+def test_a_policy_file_and_options_beside_it_are_wrong_usage(tmp_path: Path) -> None:
+    path = tmp_path / "gate.toml"
+    path.write_text('[[rules]]\ncases = "unet:*"\n')
+    assert order(policy=path).request()["policy"] == {"rules": [{"cases": "unet:*"}]}
+    with pytest.raises(Stop, match="leave the other options out") as stopped:
+        order(policy=path, margin="1%").request()
+    assert stopped.value.code is Exit.USAGE
