@@ -15,8 +15,6 @@ from service.detection.merging import THRESHOLD, standing
 
 WORDS_PER_CHANGE = 6.0
 """Nats to tell a change: where (log of 200 places is 5.3) and how large."""
-SURE = 6.5
-"""Evidence from which a change is taken out before the wander of the rest is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +52,7 @@ def settled(
     proposed = partition.cuts(base.y, base.noise.scale, shortest)
     wander = robust.wander(base.y, base.noise.scale)
     if wander > 1.0 and proposed:
-        sure = [place for place, _ in standing(base.y, proposed, base.noise, SURE)]
+        sure = [place for place, _ in standing(base.y, proposed, base.noise, threshold)]
         wander = robust.wander(base.y - levels(base.y, sure), base.noise.scale)
     noise = replace(base.noise, wander=wander)
     changes = standing(base.y, proposed, noise, threshold)

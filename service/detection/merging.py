@@ -1,13 +1,15 @@
 """Merges the weakest proposal away until all that remain stand.
 
-Merging one change of a pair strengthens or weakens its neighbours, whose sides grow, so they are
-weighed again. Deterministic; of equals the earliest goes first.
+Merging one change of a pair strengthens or weakens its neighbours, whose sides grow, and theirs,
+for which it may have ended an episode; all four are weighed again. Deterministic; of equals the
+earliest goes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from service.detection.episode import doubt
 from service.detection.evidence import NoiseOf, Sums, evidence, sides
 from service.detection.history import Floats
 
@@ -26,9 +28,8 @@ def standing(
     while weights and min(weights) < threshold:
         weakest = weights.index(min(weights))
         del weights[weakest], borders[weakest + 1]
-        for at in (weakest, weakest + 1):
-            if 1 <= at <= len(weights):
-                weights[at - 1] = _weigh(sums, borders, at, noise)
+        for at in range(max(weakest - 1, 1), min(weakest + 2, len(weights)) + 1):
+            weights[at - 1] = _weigh(sums, borders, at, noise)
     return list(zip(borders[1:-1], weights, strict=True))
 
 
@@ -46,4 +47,5 @@ def slow_standing(
 
 
 def _weigh(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
-    return evidence(sides(sums, borders[at - 1], borders[at], borders[at + 1]), noise)
+    weight = evidence(sides(sums, borders[at - 1], borders[at], borders[at + 1]), noise)
+    return weight - doubt(sums, borders, at) if weight > 0.0 else 0.0

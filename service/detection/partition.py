@@ -10,8 +10,8 @@ import numpy as np
 
 from service.detection.history import Floats
 
-PRICE = 4.0
-"""Per cut, in squared noise: a third of what a test over a hundred places would ask."""
+PRICE = 6.0
+"""Per cut, in squared noise: half of what a test over a hundred places would ask."""
 SHORTEST = 5
 """Points between cuts; a shorter stretch is an outlier or a bad day, not a level."""
 
