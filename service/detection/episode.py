@@ -24,27 +24,20 @@ def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
     """What ``borders[at]`` must have beyond others, because a level beside it may be an episode."""
     before, place, after = borders[at - 1 : at + 2]
     doubts = [0.0]
-    if at + 2 < len(borders):
-        doubts.append(_doubt(sums, (before, place), (place, after), (after, borders[at + 2])))
-    if at >= 2:
-        doubts.append(_doubt(sums, (place, after), (before, place), (borders[at - 2], before)))
+    if after - place < LONGEST and at + 2 < len(borders):
+        beyond = sums.mean(after, min(borders[at + 2], after + REACH))
+        near = sums.mean(max(before, place - REACH), place)
+        doubts.append(_doubt(after - place, near, sums.mean(place, after), beyond))
+    if place - before < LONGEST and at >= 2:
+        beyond = sums.mean(max(borders[at - 2], before - REACH), before)
+        near = sums.mean(place, min(after, place + REACH))
+        doubts.append(_doubt(place - before, near, sums.mean(before, place), beyond))
     return max(doubts)
 
 
-Part = tuple[int, int]
-
-
-def _doubt(sums: Sums, near: Part, episode: Part, beyond: Part) -> float:
-    """``episode`` between two levels: how short it is, times how far ``beyond`` equals ``near``."""
-    length = episode[1] - episode[0]
-    if length >= LONGEST:
+def _doubt(length: int, near: float, there: float, beyond: float) -> float:
+    """How short the stretch between two levels is, times how far ``beyond`` equals ``near``."""
+    returned = 1.0 - abs(beyond - near) / max(abs(there - near), 1e-12)
+    if returned <= 0.0:
         return 0.0
-    here, there, then = (_level(sums, part, episode) for part in (near, episode, beyond))
-    returned = 1.0 - abs(then - here) / max(abs(there - here), 1e-12)
-    return PER_HALVING * max(returned, 0.0) * min(math.log2(LONGEST / length), HALVINGS)
-
-
-def _level(sums: Sums, part: Part, episode: Part) -> float:
-    """Mean of the part's points within reach of the episode."""
-    start = max(part[0], episode[0] - REACH)
-    return sums.part(start, min(part[1], episode[1] + REACH))[0]
+    return PER_HALVING * returned * min(math.log2(LONGEST / length), HALVINGS)

@@ -46,8 +46,8 @@ changes that are looked for, so its square root is taken."""
 WANDERING = 0.1
 """Share of a level's wander that more points do not average out. All of it hides real changes of
 restless series, none of it alarms on weeks that come and go; 0.06 to 0.25 serve alike."""
-CERTAIN, BEYOND = 6.0, 0.2
-"""Beyond six standard deviations each more counts a fifth: a step of 0.5 % for a week in a series
+CERTAIN, BEYOND = 6.0, 0.3
+"""Beyond six standard deviations each more counts a third: a step of 0.5 % for a week in a series
 that repeats to 0.03 % is a fact, and not yet a change that anyone would confirm."""
 SLOPED = 4.0
 """Standard errors from which a slope within the sides is taken for one."""
@@ -93,6 +93,10 @@ class Sums:
         self.sums: list[float] = [0.0, *np.cumsum(centred).tolist()]
         self.squares: list[float] = [0.0, *np.cumsum(centred * centred).tolist()]
         self.sloped: list[float] = [0.0, *np.cumsum(centred * np.arange(len(y))).tolist()]
+
+    def mean(self, start: int, end: int) -> float:
+        """Mean of one part, less ``first``."""
+        return (self.sums[end] - self.sums[start]) / (end - start)
 
     def part(self, start: int, end: int) -> tuple[float, float, float]:
         """Mean, sum of squared residuals, and sum of residual times position of one part."""

@@ -49,13 +49,13 @@ def settled(
     base: Explanation, threshold: float = THRESHOLD, shortest: int = partition.SHORTEST
 ) -> Explanation:
     """``base`` with its changes proposed and verified anew."""
+    quiet = replace(base.noise, wander=1.0)
     proposed = partition.cuts(base.y, base.noise.scale, shortest)
-    wander = robust.wander(base.y, base.noise.scale)
-    if wander > 1.0 and proposed:
-        sure = [place for place, _ in standing(base.y, proposed, base.noise, threshold)]
-        wander = robust.wander(base.y - levels(base.y, sure), base.noise.scale)
-    noise = replace(base.noise, wander=wander)
-    changes = standing(base.y, proposed, noise, threshold)
+    changes = standing(base.y, proposed, quiet, threshold)
+    places = [place for place, _ in changes]
+    noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))
+    if changes and noise.wander > 1.0:  # what falls in quiet noise does not stand in a restless one
+        changes = standing(base.y, places, noise, threshold)
     return replace(base, noise=noise, changes=tuple(changes))
 
 
