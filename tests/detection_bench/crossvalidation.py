@@ -94,7 +94,7 @@ def divided(histories: Sequence[Planted]) -> Parts:
         parts[series.suite, labelled.fold(series)].append(series)
     for part in range(labelled.FOLDS):
         pool = [series for series in histories if labelled.fold(series) == part]
-        parts["inject", part] = injected.suite(pool, FIRST_SEED + part, INJECTED)
+        parts["inject", part] = injected.suite(pool, FIRST_SEED + part, INJECTED) if pool else []
         parts[SYNTH, part] = list(synthetic.suite(FIRST_SEED + part, replicates=1))
     return dict(parts)
 
