@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import orjson
 
 from benchmarks.contracts import Direction
 from cli.detect_input import HistoryLine, Unreadable, from_csv, from_json_lines, opened
+from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
 from service.detection import online
 from service.detection.history import History, Refused
 from service.detection.judgement import ChangePoint, Judgement
 from service.detection.registry import DETECTORS
+from service.detection.scale import between_units
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,22 +61,37 @@ def _answers(histories: Iterator[HistoryLine], wanted: Wanted) -> Iterator[dict[
     try:
         for line in histories:
             try:
-                history = History.of(line.numbers, line.direction, line.groups)
+                yield {"id": line.id, **_judged(_history(line), wanted, _warnings(line))}
             except Refused as refusal:
                 yield {"id": line.id, "error": str(refusal)}
-                continue
-            yield {"id": line.id, **_judged(history, wanted)}
     except Unreadable as problem:
         raise Stop(str(problem)) from None
 
 
-def _judged(history: History, wanted: Wanted) -> dict[str, Any]:
+def _history(line: HistoryLine) -> History:
+    if line.revisions is not None:
+        if len(line.revisions) != len(line.values):
+            told = f"There are {len(line.revisions)} revisions for {len(line.values)} values."
+            raise Refused(told)
+        problem = disorder(line.revisions)
+        if problem:
+            raise Refused(problem)
+    return History.of(line.numbers, line.direction, line.groups)
+
+
+def _warnings(line: HistoryLine) -> tuple[str, ...]:
+    told = repeated(line.revisions or [])
+    return (told,) if told else ()
+
+
+def _judged(history: History, wanted: Wanted, warnings: tuple[str, ...]) -> dict[str, Any]:
     detector, usual = DETECTORS[wanted.detector]
     threshold = usual if wanted.threshold is None else wanted.threshold
     if wanted.online:
         alarms = online.replay(history, threshold)
         return {"alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms]}
-    return document(detector(history, threshold))
+    judged = detector(history, threshold)
+    return document(replace(judged, warnings=(*warnings, *judged.warnings)))
 
 
 def document(judged: Judgement) -> dict[str, Any]:
@@ -82,8 +99,19 @@ def document(judged: Judgement) -> dict[str, Any]:
     return {
         "change_points": [shown(each) for each in judged.change_points],
         "noise": asdict(judged.noise) if judged.noise else None,
-        "warnings": list(judged.warnings),
+        "warnings": [*judged.warnings, *_units(judged.change_points)],
     }
+
+
+def _units(changes: Sequence[ChangePoint]) -> Iterator[str]:
+    """A change of unit is a change of level, and is said to look like the former."""
+    for change in changes:
+        factor = between_units(change.before, change.after)
+        if factor:
+            yield (
+                f"From value {change.index} on the level is about {factor:g} times what it was: "
+                "if the unit changed there, convert one side and judge again."
+            )
 
 
 def shown(change: ChangePoint) -> dict[str, Any]:

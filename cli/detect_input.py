@@ -16,13 +16,17 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from benchmarks.contracts import Direction
 from cli.exits import Stop
 
-VALUE, ID, GROUP = "value", "id", "group"
+VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
 """A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other
-file has one column per history. ``group`` names the machine behind a row in both."""
+file has one column per history. ``group`` names the machine behind a row in both, ``revision``
+what was measured."""
 
 
 class Unreadable(Exception):
     """The input is not what it should be; the sentence names the line."""
+
+
+Name = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
 class HistoryLine(BaseModel):
@@ -34,7 +38,9 @@ class HistoryLine(BaseModel):
     direction: Direction = Direction.LOWER
     values: list[float | None]
     """Null is kept, so that it is refused by its place and not silently passed over."""
-    groups: list[Annotated[str, Field(coerce_numbers_to_str=True)]] | None = None
+    groups: list[Name] | None = None
+    revisions: list[Name] | None = None
+    """Only to see that the values are in their order."""
 
     @property
     def numbers(self) -> list[float]:
@@ -82,12 +88,18 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
     for row in rows:
         row.extend([""] * (len(header) - len(row)))
     read = _long if VALUE in header else _wide
-    for name, cells, groups in read(header, rows):
-        values = [_cell(cell, name) for cell in cells]
-        yield HistoryLine(id=name, direction=direction, values=values, groups=groups)
+    for name, cells, its_rows in read(header, rows):
+        yield HistoryLine(
+            id=name,
+            direction=direction,
+            values=[_cell(cell, name) for cell in cells],
+            groups=_column(GROUP, header, its_rows),
+            revisions=_column(REVISION, header, its_rows),
+        )
 
 
-Column = tuple[str, list[str], list[str] | None]
+Column = tuple[str, list[str], list[list[str]]]
+"""A history's name, its cells, and the rows that they stand in."""
 
 
 def _long(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
@@ -96,7 +108,7 @@ def _long(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
     for row in rows:
         histories.setdefault(row[name] if name is not None else VALUE, []).append(row)
     for each, its_rows in histories.items():
-        yield each, [row[value] for row in its_rows], _groups(header, its_rows)
+        yield each, [row[value] for row in its_rows], its_rows
 
 
 def _wide(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
@@ -104,12 +116,12 @@ def _wide(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
         cells = [row[at] for row in rows]
         while cells and not cells[-1].strip():
             cells.pop()  # a shorter history than its neighbours'
-        if name != GROUP and any(_number(cell) is not None for cell in cells):
-            yield name, cells, _groups(header, rows[: len(cells)])
+        if name not in (GROUP, REVISION) and any(_number(cell) is not None for cell in cells):
+            yield name, cells, rows[: len(cells)]
 
 
-def _groups(header: list[str], rows: list[list[str]]) -> list[str] | None:
-    return [row[header.index(GROUP)] for row in rows] if GROUP in header else None
+def _column(name: str, header: list[str], rows: list[list[str]]) -> list[str] | None:
+    return [row[header.index(name)] for row in rows] if name in header else None
 
 
 def _cell(cell: str, column: str) -> float | None:

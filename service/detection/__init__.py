@@ -9,6 +9,7 @@ robust.py        running medians, spreads, clipping: what outliers cannot move
 machines.py      each machine's own offset, taken out
 partition.py     exact optimal partitioning: proposes changes generously
 evidence.py      how strongly the points on both sides speak for one proposal
+episode.py       a bad stretch that comes and goes, which is doubted
 merging.py       merges the weakest proposal away until all that remain stand
 explanation.py   levels plus noise, and how many words they need
 modes.py         two-mode noise, told from changes because it keeps coming back

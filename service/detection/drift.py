@@ -12,7 +12,7 @@ from service.detection.history import Floats
 LEAST_POINTS = 60
 PRICE = 12.0
 """Squared noise per change or slope when explanations are compared: twice the nats of a change."""
-TILTED = 2.0
+TILTED = 3.0
 """Standard errors of the slope between changes below which nothing drifts, and time is saved."""
 ROUNDS = 2
 """First a line through everything, then a line through what its changes leave."""

@@ -2,7 +2,9 @@
 
 The heart is a t statistic: the difference of two means over the noise that they carry, with the
 noise of the whole stretch as prior knowledge, widened by autocorrelation and by the wander of
-weeks. What a t statistic does not know is added in its own unit, standard deviations:
+weeks. It saturates: where nobody doubts that the numbers differ, being surer still of that says
+nothing about whether it is a change. What it does not know is added in its own unit, standard
+deviations:
 
 * *size*: changes that people confirm are larger than the wander of machines, clocks and drivers,
   which no sample from one stretch contains. Each doubling of the effect counts as ``PER_DOUBLING``.
@@ -44,6 +46,9 @@ changes that are looked for, so its square root is taken."""
 WANDERING = 0.1
 """Share of a level's wander that more points do not average out. All of it hides real changes of
 restless series, none of it alarms on weeks that come and go; 0.06 to 0.25 serve alike."""
+CERTAIN, BEYOND = 6.0, 0.3
+"""Beyond six standard deviations each more counts a third: a step of 0.5 % for a week in a series
+that repeats to 0.03 % is a fact, and not yet a change that anyone would confirm."""
 SLOPED = 4.0
 """Standard errors from which a slope within the sides is taken for one."""
 LINE_HANDICAP = 1.0
@@ -88,6 +93,10 @@ class Sums:
         self.sums: list[float] = [0.0, *np.cumsum(centred).tolist()]
         self.squares: list[float] = [0.0, *np.cumsum(centred * centred).tolist()]
         self.sloped: list[float] = [0.0, *np.cumsum(centred * np.arange(len(y))).tolist()]
+
+    def mean(self, start: int, end: int) -> float:
+        """Mean of one part, less ``first``."""
+        return (self.sums[end] - self.sums[start]) / (end - start)
 
     def part(self, start: int, end: int) -> tuple[float, float, float]:
         """Mean, sum of squared residuals, and sum of residual times position of one part."""
@@ -138,6 +147,7 @@ def evidence(seen: Sides, noise: NoiseOf) -> float:
     squared = _squared_t(seen, variance, noise)
     freedom = max((seen.points - 2) / noise.widening, 2.0) + PRIOR_POINTS
     normal = math.sqrt(freedom * math.log1p(squared / freedom))  # Student's tail as a normal's
+    normal -= (1.0 - BEYOND) * max(normal - CERTAIN, 0.0)
     return normal + size_bonus(seen.difference) + length_bonus(min(seen.left, seen.right))
 
 

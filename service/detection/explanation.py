@@ -15,8 +15,6 @@ from service.detection.merging import THRESHOLD, standing
 
 WORDS_PER_CHANGE = 6.0
 """Nats to tell a change: where (log of 200 places is 5.3) and how large."""
-SURE = 6.5
-"""Evidence from which a change is taken out before the wander of the rest is measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +49,13 @@ def settled(
     base: Explanation, threshold: float = THRESHOLD, shortest: int = partition.SHORTEST
 ) -> Explanation:
     """``base`` with its changes proposed and verified anew."""
+    quiet = replace(base.noise, wander=1.0)
     proposed = partition.cuts(base.y, base.noise.scale, shortest)
-    wander = robust.wander(base.y, base.noise.scale)
-    if wander > 1.0 and proposed:
-        sure = [place for place, _ in standing(base.y, proposed, base.noise, SURE)]
-        wander = robust.wander(base.y - levels(base.y, sure), base.noise.scale)
-    noise = replace(base.noise, wander=wander)
-    changes = standing(base.y, proposed, noise, threshold)
+    changes = standing(base.y, proposed, quiet, threshold)
+    places = [place for place, _ in changes]
+    noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))
+    if changes and noise.wander > 1.0:  # what falls in quiet noise does not stand in a restless one
+        changes = standing(base.y, places, noise, threshold)
     return replace(base, noise=noise, changes=tuple(changes))
 
 

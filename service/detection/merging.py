@@ -1,13 +1,15 @@
 """Merges the weakest proposal away until all that remain stand.
 
-Merging one change of a pair strengthens or weakens its neighbours, whose sides grow, so they are
-weighed again. Deterministic; of equals the earliest goes first.
+Merging one change of a pair strengthens or weakens its neighbours, whose sides grow, and theirs,
+for which it may have ended an episode; all four are weighed again. Deterministic; of equals the
+earliest goes first.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from service.detection.episode import doubt
 from service.detection.evidence import NoiseOf, Sums, evidence, sides
 from service.detection.history import Floats
 
@@ -22,13 +24,16 @@ def standing(
     """The proposals that stand, each with its evidence; recomputes only what a merge touched."""
     sums = Sums(y)
     borders = [0, *proposed, len(y)]
-    weights = [_weigh(sums, borders, at, noise) for at in range(1, len(borders) - 1)]
+    inside = range(1, len(borders) - 1)
+    evidences = [_evidence(sums, borders, at, noise) for at in inside]
+    weights = [_doubted(evidences[at - 1], sums, borders, at) for at in inside]
     while weights and min(weights) < threshold:
         weakest = weights.index(min(weights))
-        del weights[weakest], borders[weakest + 1]
-        for at in (weakest, weakest + 1):
-            if 1 <= at <= len(weights):
-                weights[at - 1] = _weigh(sums, borders, at, noise)
+        del weights[weakest], evidences[weakest], borders[weakest + 1]
+        for at in range(max(weakest, 1), min(weakest + 1, len(weights)) + 1):
+            evidences[at - 1] = _evidence(sums, borders, at, noise)
+        for at in range(max(weakest - 1, 1), min(weakest + 2, len(weights)) + 1):
+            weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
     return list(zip(borders[1:-1], weights, strict=True))
 
 
@@ -46,4 +51,12 @@ def slow_standing(
 
 
 def _weigh(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
+    return _doubted(_evidence(sums, borders, at, noise), sums, borders, at)
+
+
+def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
     return evidence(sides(sums, borders[at - 1], borders[at], borders[at + 1]), noise)
+
+
+def _doubted(found: float, sums: Sums, borders: Sequence[int], at: int) -> float:
+    return found - doubt(sums, borders, at) if found > 0.0 else 0.0

@@ -29,11 +29,11 @@ LEAST_SAVING = 10.0
 LONG, SURE, GRAIN = 12, 6.0, 4
 """Levels that modes are read against are long and sure, or they would follow the modes; where they
 change exactly is told afterwards."""
-READINGS = 3
-"""Levels from modes, modes from levels, in turn; the second reading rarely changes a point."""
+READINGS = 2
+"""Levels from modes, modes from levels, in turn; a third reading rarely changes a point."""
 STEEPEST = 16.0
 """Squared noise beyond which a jump is an outlier, and not more unlikely still."""
-EM_ROUNDS = 12
+EM_ROUNDS = 8
 
 Flags = NDArray[np.bool_]
 
@@ -103,17 +103,18 @@ def follow(y: Floats, distance: float, noise: float, share: float) -> Flags:
     stay = np.minimum(steps**2, STEEPEST) / 2 - math.log(1 - share)
     rise = np.minimum((steps - apart) ** 2, STEEPEST) / 2 - math.log(share)
     fall = np.minimum((steps + apart) ** 2, STEEPEST) / 2 - math.log(share)
-    lower = upper = 0.0
+    ahead = 0.0  # by how much the upper mode is the less likely one so far
     switched: list[tuple[bool, bool]] = []
     for s, r, f in zip(stay.tolist(), rise.tolist(), fall.tolist(), strict=True):
-        fell, rose = upper + f < lower + s, lower + r < upper + s
+        down, up = ahead + f, ahead + s
+        fell, rose = down < s, r < up
         switched.append((fell, rose))
-        lower, upper = min(lower + s, upper + f), min(lower + r, upper + s)
+        ahead = (r if rose else up) - (down if fell else s)
     path = np.zeros(len(y), dtype=bool)
-    path[-1] = up = upper < lower
+    path[-1] = upper = ahead < 0.0
     for at in range(len(switched) - 1, -1, -1):
-        up = up != switched[at][up]
-        path[at] = up
+        upper = upper != switched[at][upper]
+        path[at] = upper
     return path
 
 

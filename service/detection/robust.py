@@ -15,8 +15,8 @@ FOLLOWS = 1.15
 """That median follows its own points, so that residuals from it are this much too small."""
 CLIP = 3.0
 """Noise goes beyond three standard deviations once in 370 points; what does is pulled back."""
-OUTLIER = 5.0
-"""Beyond five it says nothing about the level, and counts as if it were the median itself."""
+OUTLIER = 8.0
+"""Beyond eight it says nothing about the level, and counts as if it were the median itself."""
 FLOOR = 0.0003
 """No benchmark repeats better than 0.03 %: less is a timer's grid, not a measure of noise."""
 STRONGEST = 0.9

@@ -21,6 +21,22 @@ counts size neither way."""
 LARGEST = 1e12
 """Units beyond which a value is an outlier whatever it is, and its square still a good double."""
 
+UNITS = (60.0, 3600.0, 1e3, 1024.0, 1e6, 1024.0**2, 1e9, 1024.0**3)
+"""Between minutes and seconds, milliseconds and seconds, kibibytes and bytes, and so on."""
+ALIKE = 0.05
+"""A change of code and of unit at once is not guessed at."""
+
+
+def between_units(before: float, after: float) -> float | None:
+    """By what the level was multiplied, if that looks like a change of unit; else None."""
+    if before * after <= 0:
+        return None
+    for unit in UNITS:
+        for factor in (unit, 1.0 / unit):
+            if abs(after / before / factor - 1.0) < ALIKE:
+                return factor
+    return None
+
 
 @dataclass(frozen=True, slots=True)
 class Scale:

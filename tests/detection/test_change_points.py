@@ -52,6 +52,24 @@ def test_a_bad_stretch_of_a_few_nights_is_no_change(length: int) -> None:
     assert not detect(History.of(values)).change_points
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_bad_fortnight_is_doubted_and_a_step_of_its_size_that_stays_is_not(seed: int) -> None:
+    noise = np.random.default_rng((10, seed)).normal(100, 1, 200)
+    episode, step = noise.copy(), noise.copy()
+    episode[90:103] *= 1.02
+    step[90:] *= 1.02
+    assert not detect(History.of(episode)).change_points
+    (change,) = detect(History.of(step)).change_points
+    assert abs(change.index - 90) <= 5
+
+
+def test_a_regression_that_was_reverted_within_the_month_is_found_if_it_is_clear() -> None:
+    values = np.random.default_rng(11).normal(100, 0.5, 200)
+    values[90:110] *= 1.05
+    found = [change.index for change in detect(History.of(values)).change_points]
+    assert found == [90, 110]
+
+
 def test_a_change_says_how_large_it_is_and_which_way() -> None:
     values = np.random.default_rng(2).normal(100, 0.5, 120)
     values[60:] *= 1.04

@@ -100,6 +100,78 @@ def test_a_history_that_cannot_be_judged_does_not_stop_the_others() -> None:
     assert len(good["change_points"]) == 1
 
 
+def one(**line: object) -> dict[str, Any]:
+    """The answer to one history."""
+    (answer,) = answers(run(given=json.dumps({"id": "a", **line})))
+    return answer
+
+
+@pytest.mark.parametrize("values", [[], [5.0], [5.0] * 9])
+def test_too_short_a_history_is_answered_with_what_is_missing(values: list[float]) -> None:
+    answer = one(values=values)
+    assert (answer["change_points"], answer["noise"]) == ([], None)
+    assert answer["warnings"] == [f"{len(values)} points: changes are told from 10 on."]
+
+
+@pytest.mark.parametrize("value", [0.0, 5.0, -5.0])
+def test_a_constant_history_is_quiet(value: float) -> None:
+    answer = one(values=[value] * 100)
+    assert answer["change_points"] == []
+    assert answer["noise"]["scale"] < 0.001
+
+
+def test_zeros_are_judged_and_said_to_have_no_ratios() -> None:
+    values = [0.0 if at % 17 == 3 else value for at, value in enumerate(stepped(200, 120))]
+    answer = one(values=values)
+    assert "no ratios" in answer["warnings"][0]
+
+
+def test_a_millionfold_outlier_neither_makes_nor_hides_a_change() -> None:
+    values = stepped()
+    values[30] *= 1e6
+    assert [abs(c["index"] - 60) <= 1 for c in one(values=values)["change_points"]] == [True]
+
+
+@pytest.mark.parametrize("factor", [1000.0, 1 / 60, 1024.0**2])
+def test_a_new_unit_midway_is_a_change_that_is_said_to_look_like_one(factor: float) -> None:
+    values = [value * (factor if at >= 50 else 1.0) for at, value in enumerate(stepped(100, 100))]
+    answer = one(values=values)
+    assert [c["index"] for c in answer["change_points"]] == [50]
+    assert "if the unit changed" in answer["warnings"][0]
+    assert not one(values=stepped())["warnings"]
+
+
+@pytest.mark.parametrize(
+    ("revisions", "sentence"),
+    [
+        ([*range(50), *range(49, -1, -1)], "Revision '48' comes after '49'"),
+        (["2026-01-02T00:00:00Z", "2026-01-01"] * 50, "sort the values by revision"),
+        ([f"sha{at % 50}" for at in range(100)], "'sha0' stands at 0 and again at 50"),
+        (["a"], "1 revisions for 100 values"),
+    ],
+)
+def test_values_out_of_the_order_of_their_revisions_are_refused(
+    revisions: list[object], sentence: str
+) -> None:
+    assert sentence in one(values=stepped(), revisions=revisions)["error"]
+
+
+def test_several_values_of_one_revision_are_points_and_counted() -> None:
+    answer = one(values=stepped(), revisions=[at // 2 for at in range(100)])
+    assert len(answer["change_points"]) == 1
+    assert answer["warnings"] == [
+        "50 values repeat the revision before them; each value is judged as a point."
+    ]
+
+
+def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:
+    rows = [f"{at},{value}" for at, value in enumerate(stepped())]
+    (answer,) = answers(run("--csv", given="\n".join(["revision,a", *rows])))
+    assert len(answer["change_points"]) == 1
+    (refused,) = answers(run("--csv", given="\n".join(["revision,a", *rows[::-1]])))
+    assert "comes after" in refused["error"]
+
+
 @pytest.mark.parametrize(
     ("arguments", "given", "sentence"),
     [

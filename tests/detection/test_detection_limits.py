@@ -89,12 +89,12 @@ def test_a_constant_history_that_steps_once_is_one_change() -> None:
 
 
 def fastest_s(work: object, times: int = 3) -> float:
-    """The best of a few: a loaded machine makes a time longer, never shorter."""
+    """Processor time, the best of a few: a loaded machine makes it longer, never shorter."""
     taken = []
     for _ in range(times):
-        started = time.perf_counter()
+        started = time.process_time()
         work()  # type: ignore[operator]
-        taken.append(time.perf_counter() - started)
+        taken.append(time.process_time() - started)
     return min(taken)
 
 
@@ -118,8 +118,8 @@ def test_time_grows_with_points_and_a_new_point_does_not_pay_for_old_ones() -> N
 
 def test_a_million_points_are_judged() -> None:
     values = np.tile(history_with_steps(10_000).values, 100)
-    started = time.perf_counter()
+    started = time.process_time()
     judged = detect(History.of(values[:100_000]))
-    assert time.perf_counter() - started < 10
+    assert time.process_time() - started < 10
     assert len(judged.change_points) > 100
     assert len(History.of(values).values) == 1_000_000

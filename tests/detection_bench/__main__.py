@@ -1,8 +1,10 @@
 """``make bench-detection``: our detector beside what others do, on the synthetic suite.
 
 Writes one row per detector and series to ``benchmarks/results/detection/synthetic.jsonl`` and the
-table into ``docs/judgement.md``. ``--labelled FILE`` prints, and keeps nowhere, the same for
-histories with labels: JSON lines with suite, id, direction, values, change_points, ignore.
+table into ``docs/judgement.md``; ``--ours`` keeps the others' rows, which do not change with our
+code. ``--seeds`` prints our figures for other seeds of the suite. ``--labelled FILE`` prints, and
+keeps nowhere, the same for histories with labels (``labelled.py``) and for steps planted into their
+residuals (``injected.py``).
 """
 
 from __future__ import annotations
@@ -11,11 +13,10 @@ import argparse
 import json
 import sys
 import time
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-from detection_bench import table
+from detection_bench import injected, labelled, table
 from detection_bench.ours import announced, ours
 from detection_bench.rivals import RIVALS
 from detection_bench.score import Row, large_enough
@@ -34,18 +35,41 @@ def main() -> None:
     parser.add_argument("--labelled", type=Path, help="histories with labels, JSON lines")
     parser.add_argument("--tuning", action="store_true", help="the tuning half; writes nothing")
     parser.add_argument("--only", default="", help="detectors whose name holds this")
+    parser.add_argument("--ours", action="store_true", help="judge anew with our detector alone")
+    parser.add_argument("--seeds", type=int, nargs="+", help="other seeds of the suite, ours alone")
     asked = parser.parse_args()
     chosen = {name: run for name, run in DETECTORS.items() if asked.only in name}
     if asked.labelled:
         print(table.by_suite(list(labelled_rows(asked.labelled, chosen))))
         return
+    if asked.seeds:
+        print(table.overall([row for seed in asked.seeds for row in seed_rows(seed)]))
+        return
     histories = list(suite(TUNING if asked.tuning else TESTING))
+    chosen = {OURS: ours} if asked.ours else chosen
     rows = [row for name, run in chosen.items() for row in judged(name, run, histories)]
     if asked.tuning or asked.only:
         print(table.overall(rows))
         return
+    rows += kept_rows(histories) if asked.ours else []
     rows += [delay_row(series) for series in histories if not series.id.endswith(("1", "2"))]
     keep(rows)
+
+
+def seed_rows(seed: int) -> Iterator[Row]:
+    """Our rows of the suite with another seed."""
+    return judged(f"{OURS}, seed {seed}", ours, suite(seed))
+
+
+def kept_rows(histories: Sequence[Planted]) -> list[Row]:
+    """The others' rows as they were written before."""
+    by_id = {series.id: series for series in histories}
+    lines = [json.loads(text) for text in ROWS.read_text(encoding="utf-8").splitlines()]
+    return [
+        Row.of(line["detector"], by_id[line["series"]], line["found"], line["took_ms"] / 1000)
+        for line in lines
+        if not line["detector"].startswith(OURS)
+    ]
 
 
 def judged(
@@ -55,12 +79,12 @@ def judged(
     *,
     labelled: bool = False,
 ) -> Iterator[Row]:
-    """One row per history: what was found, and how long that took."""
+    """One row per history: what was found, and the processor time that it took."""
     print(f"{name} ...", file=sys.stderr)
     for series in histories:
-        started = time.perf_counter()
+        started = time.process_time()
         found = run(series)
-        took_s = time.perf_counter() - started
+        took_s = time.process_time() - started
         found = large_enough(series, found) if labelled else found
         yield Row.of(name, series, found, took_s)
 
@@ -72,23 +96,11 @@ def delay_row(series: Planted) -> Row:
 
 
 def labelled_rows(path: Path, chosen: dict[str, Callable[[Planted], list[int]]]) -> Iterator[Row]:
-    """Rows of labelled histories."""
-    by_suite = defaultdict(list)
-    for text in path.read_text(encoding="utf-8").splitlines():
-        read = json.loads(text)
-        by_suite[read["suite"]].append(
-            Planted(
-                id=read["id"],
-                suite=read["suite"],
-                values=tuple(read["values"]),
-                change_points=tuple(read["change_points"]),
-                direction=read["direction"],
-                ignore=tuple((start, end) for start, end in read["ignore"]),
-            )
-        )
+    """Rows of labelled histories, and of steps planted into their residuals with three seeds."""
+    histories = labelled.read(path)
+    histories += [series for seed in (1, 2, 3) for series in injected.suite(histories, seed)]
     for name, run in chosen.items():
-        for histories in by_suite.values():
-            yield from judged(name, run, histories, labelled=True)
+        yield from judged(name, run, histories, labelled=True)
 
 
 def keep(rows: list[Row]) -> None:

@@ -63,6 +63,17 @@ class Tally:
             self.false_on_stable += wrong
             self.stable_points += len(series.values)
 
+    def merge(self, other: Tally) -> None:
+        """Count what ``other`` counted."""
+        self.hits += other.hits
+        self.misses += other.misses
+        self.wrong += other.wrong
+        self.false_on_stable += other.false_on_stable
+        self.stable_points += other.stable_points
+        for step, (found, planted) in other.by_size.items():
+            mine = self.by_size.get(step, (0, 0))
+            self.by_size[step] = (mine[0] + found, mine[1] + planted)
+
 
 def matched(series: Planted, predicted: Sequence[int]) -> tuple[int, int]:
     """How many predictions hit a change, and how many of the others count as wrong.
