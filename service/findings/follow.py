@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
-from statistics import median
+from itertools import takewhile
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -33,8 +33,8 @@ def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> C
         back = rules.recovery(standing, change) if change else None
         covered |= {each.change.index for each in (change, back) if each is not None}
         _update(session, link, row, change, back, now)
-        if change is None and _back_again(link, tail, index):
-            _recovered(link, tail.points[-PATIENCE].revision_at)
+        if change is None and not link.ended and (since := _back_again(link, tail, index)):
+            _recovered(link, since)
         session.flush()
         shifts += _shifts(link, row, tail, index, change, back)
         _settle(session, row, _since(link, tail), now)
@@ -123,15 +123,15 @@ def _update(
             _recovered(link, back.first_bad_at)
 
 
-def _back_again(link: FindingSeries, tail: Tail, index: int) -> bool:
-    """Whether a change that was too short to become a level of its own has been taken back."""
-    since = [point.value for point in tail.points[max(0, index - tail.first) :]]
-    newest = since[-PATIENCE:]
-    return (
-        len(since) > PATIENCE
-        and not link.ended
-        and rules.taken_back(link.before, link.after, median(newest))
+def _back_again(link: FindingSeries, tail: Tail, index: int) -> datetime | None:
+    """Since when a change that was too short to become a level of its own has been taken back."""
+    since = tail.points[max(0, index - tail.first) :]
+    back = list(
+        takewhile(
+            lambda point: rules.taken_back(link.before, link.after, point.value), reversed(since)
+        )
     )
+    return back[-1].revision_at if PATIENCE <= len(back) < len(since) else None
 
 
 def _comes_back(
