@@ -201,6 +201,7 @@ def _noise(
         minimum_detectable_effect=minimum_detectable_effect(of, since, threshold=threshold),
         mode_distance=abs(explained.mode_distance),
         drift_per_point=explained.drift,
+        wander=of.wander,
         machine_offsets={
             name: float(np.expm1(offset))
             for number, (name, offset) in enumerate(zip(names, offsets, strict=True))

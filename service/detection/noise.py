@@ -29,6 +29,8 @@ class Noise:
     """How far the second mode lies from the first; zero without one."""
     drift_per_point: float = 0.0
     machine_offsets: dict[str, float] = field(default_factory=dict)
+    wander: float = 1.0
+    """How much more means of neighbouring points vary than independent noise would let them."""
 
 
 def minimum_detectable_effect(
@@ -51,6 +53,23 @@ def minimum_detectable_effect(
         else:
             low = middle
     return math.expm1(high)
+
+
+def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> float:
+    """The largest noise of a point at which a step of ``effect`` stands after so many points.
+
+    On a level that is long known, all else alike; near zero if no noise is small enough, and
+    ``noise.scale`` if what there is will do.
+    """
+    step, low, high = math.log1p(effect), 0.0, noise.scale
+    for _ in range(40):
+        middle = (low + high) / 2
+        of = NoiseOf(middle, noise.autocorrelation, noise.wander)
+        if _found(step, of, REACH, points_after, THRESHOLD):
+            low = middle
+        else:
+            high = middle
+    return low
 
 
 def _found(step: float, noise: NoiseOf, before: int, after: int, threshold: float) -> bool:

@@ -9,10 +9,15 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
-from service.detection.noise import Noise
+from service.detection.noise import Noise, largest_scale_that_shows
 
 TARGET = 0.01
 """One per cent: what people ask for first."""
+POINTS = 20
+"""A month of working nights: how long one may have to look for it in the history alone. Measuring
+again, which the first surprise leads to, is much faster."""
+SURELY = 0.999
+"""Of the noise there is: what the bisection leaves."""
 MOST = 50
 """Processes that a job may have (`benchmarks.contracts.Protocol`)."""
 
@@ -37,23 +42,25 @@ class Need:
 
 
 def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGET) -> Need:
-    """How many replicates make ``target`` the minimum detectable effect.
+    """How many replicates make ``target`` visible within `POINTS`, once the level is long known.
 
     The noise of a point has a part that more processes average away and a part that they share
     (the night, the node). The first is known from the spread between the processes of a point; the
-    rest stays. The smallest visible effect is taken to be proportional to the noise.
+    rest stays.
     """
     if noise is None or math.isinf(noise.minimum_detectable_effect):
         return Need(target, None, "There are too few points to say what this series can show.")
     now = _usual(spreads)
-    if noise.minimum_detectable_effect <= target:
+    largest = largest_scale_that_shows(target, noise, POINTS)
+    seen = f"{target:.1%} within {POINTS} points"
+    if largest >= SURELY * noise.scale:
         have = now.replicates if now else 1
-        return Need(target, have, f"{target:.1%} is visible with what is measured now.")
+        return Need(target, have, f"What is measured now shows {seen}.")
     if now is None:
         return Need(
             target, None, "Its points have one process each: measure with two or more to learn it."
         )
-    allowed = (noise.scale * target / noise.minimum_detectable_effect) ** 2
+    allowed = largest**2
     shared = _shared(noise, now, len(spreads))
     if shared >= allowed:
         return Need(
@@ -64,7 +71,7 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
     count = math.ceil(now.deviation**2 / (allowed - shared))
     if count > MOST:
         return Need(target, None, f"It would take about {count} processes for each point.")
-    return Need(target, count, f"About {count} processes for each point would show {target:.1%}.")
+    return Need(target, count, f"About {count} processes for each point would show {seen}.")
 
 
 def _shared(noise: Noise, now: Spread, points: int) -> float:

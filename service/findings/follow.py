@@ -32,9 +32,10 @@ def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> C
     for (link, row, index), change in zip(placed, told, strict=True):
         back = rules.recovery(standing, change) if change else None
         covered |= {each.change.index for each in (change, back) if each is not None}
-        _update(session, link, row, change, back, now)
         if change is None and not link.ended and (since := _back_again(link, tail, index)):
             _recovered(link, since)
+        else:
+            _update(session, link, row, change, back, now)
         session.flush()
         shifts += _shifts(link, row, tail, index, change, back)
         _settle(session, row, _since(link, tail), now)
@@ -106,7 +107,7 @@ def _update(
 ) -> None:
     """Note what the newest judgement says of one series of a finding."""
     if change is None:
-        if row.certainty == Certainty.STANDING and row.state in ACTIVE:
+        if row.certainty == Certainty.STANDING and row.state in ACTIVE and not link.ended:
             link.ended = "gone"
         return
     if link.ended == "gone":
@@ -124,7 +125,7 @@ def _update(
 
 
 def _back_again(link: FindingSeries, tail: Tail, index: int) -> datetime | None:
-    """Since when a change that was too short to become a level of its own has been taken back."""
+    """Since when a change that is no level of its own, or none any more, has been taken back."""
     since = tail.points[max(0, index - tail.first) :]
     back = list(
         takewhile(
