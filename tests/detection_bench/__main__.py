@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+from builders.marked import replaced
 from detection_bench import injected, labelled, table
 from detection_bench.ours import announced, ours
 from detection_bench.rivals import RIVALS
@@ -108,7 +109,7 @@ def keep(rows: list[Row]) -> None:
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     ROWS.write_text("".join(row.line() for row in rows), encoding="utf-8")
     text = PAGE.read_text(encoding="utf-8")
-    PAGE.write_text(table.inserted(text, table.page(rows)), encoding="utf-8")
+    PAGE.write_text(replaced(text, "bench-detection", table.page(rows)), encoding="utf-8")
 
 
 if __name__ == "__main__":

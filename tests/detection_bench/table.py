@@ -8,15 +8,7 @@ from statistics import median
 from detection_bench.score import TOLERANCE, Row, tally
 from detection_bench.synthetic import KINDS, STEPS
 
-BEGIN, END = "<!-- bench-detection begins -->", "<!-- bench-detection ends -->"
 ONLINE = ", online"
-
-
-def inserted(text: str, tables: str) -> str:
-    """``text`` with what lies between its marks replaced."""
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{tables}\n{END}{after}"
 
 
 def page(rows: Sequence[Row]) -> str:

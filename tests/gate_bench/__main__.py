@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from builders.marked import replaced
 from gate_bench import replicates, table
 from gate_bench.gates import POLICY, Plan, Row, play
 from gate_bench.replicates import MEASURED, Times
@@ -51,7 +52,9 @@ def main() -> None:
         return
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     ROWS.write_text("".join(row.line() for row in rows), encoding="utf-8")
-    PAGE.write_text(table.inserted(PAGE.read_text(encoding="utf-8"), told), encoding="utf-8")
+    PAGE.write_text(
+        replaced(PAGE.read_text(encoding="utf-8"), "bench-gate", told), encoding="utf-8"
+    )
 
 
 def from_measured_noise(random: np.random.Generator, share: float = 1.0) -> Iterator[Row]:

@@ -7,18 +7,10 @@ from statistics import fmean, median
 
 from gate_bench.gates import FALSE, Row
 
-BEGIN, END = "<!-- bench-gate begins -->", "<!-- bench-gate ends -->"
-
 
 def page(rows: Sequence[Row], gpu_bound: Sequence[str]) -> str:
     """The table of equal revisions, then that of planted slowdowns."""
     return f"{_equal(rows)}\n\n{_planted(rows, gpu_bound)}"
-
-
-def inserted(text: str, told: str) -> str:
-    """``text`` of a page with what stands between the marks replaced."""
-    before, _, rest = text.partition(BEGIN)
-    return f"{before}{BEGIN}\n\n{told}\n\n{END}{rest.partition(END)[2]}"
 
 
 def _equal(rows: Sequence[Row]) -> str:

@@ -15,6 +15,7 @@ from itertools import product
 from pathlib import Path
 from statistics import median
 
+from builders.marked import replaced
 from builders.nights import Team, name_of
 from sqlalchemy import select
 
@@ -23,6 +24,7 @@ from service.database import Database, migrate
 from service.models import FindingRow, FindingSeries, SeriesRow
 
 ROWS = Path("benchmarks/results/nights/simulated.jsonl")
+PAGE = Path("docs/judgement.md")
 NODES = {"a": 1.0, "b": 1.004, "c": 0.997, "d": 1.001}
 NOISE = 0.003
 """Standard deviation between processes; a night has three."""
@@ -70,7 +72,9 @@ def main() -> None:
         rows = list(pool.map(simulate, *zip(*wanted, strict=True)))
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     ROWS.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
-    print("\n".join(table(rows)))
+    told = "\n".join(table(rows))
+    PAGE.write_text(replaced(PAGE.read_text(), "bench-nights", told))
+    print(told)
 
 
 def _arguments() -> argparse.Namespace:
