@@ -1,6 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.columns import NAMING, Base, UtcDateTime
+from service.models.events import JobEvent
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
 from service.models.schedules import Schedule, Slot
@@ -12,6 +13,7 @@ __all__ = [
     "EnvironmentRow",
     "IdempotencyKey",
     "Job",
+    "JobEvent",
     "Point",
     "Requirement",
     "ResultRow",

@@ -77,14 +77,16 @@ def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease 
     try:
         with session.begin_nested():
             return _grant(session, job, claim, terms, now)
-    except IntegrityError:  # the same claim was answered by another replica meanwhile
-        return _same_lease(session, claim, terms, now)
+    except IntegrityError:
+        # The same claim was answered by another replica meanwhile; nothing else may excuse it.
+        same = _same_lease(session, claim, terms, now)
+        if same is None:
+            raise
+        return same
 
 
 def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime) -> Lease:
     number = job.attempt + 1
-    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
-    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
     attempt = Attempt(
         job_id=job.id,
         number=number,
@@ -97,7 +99,9 @@ def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime
         reason="",
     )
     session.add(attempt)
-    session.flush()
+    session.flush()  # before its job, whose event in the log takes its holder and time from it
+    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
+    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
     return _lease_of(job, attempt, terms)
 
 
