@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import logging
 import threading
-
-from sqlalchemy.orm import Session
+import time
+from datetime import UTC, datetime, timedelta
 
 from service import queue, schedule
 from service.database import Database, now_of
 from service.queue import Terms
 
 log = logging.getLogger(__name__)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Background:
@@ -21,6 +23,9 @@ class Background:
         self._database = database
         self._terms = terms
         self._every_s = every_s
+        self._clock = WallClock(terms.lease / 4)
+        self._deaf = True
+        """Whether heartbeats may have been missed since the last look; so it is at the start."""
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="background", daemon=True)
 
@@ -34,27 +39,23 @@ class Background:
         self._thread.join()
 
     def _run(self) -> None:
-        forgiven = False
         while not self._stop.is_set():
             try:
-                if not forgiven:
-                    self._forgive()
-                    forgiven = True
                 self._look()
             except Exception:
                 # Whatever it was, the next look may find it gone; a thread that ended would not.
                 log.exception("looking after leases and schedules failed; trying again")
+                self._deaf = True  # while the database was away no heartbeat was heard either
             self._stop.wait(self._every_s)
-
-    def _forgive(self) -> None:
-        with self._database.writing() as session:
-            count = queue.grant_amnesty(session, self._terms, now_of(session))
-        if count:
-            log.info("%d live leases extended after the restart", count)
 
     def _look(self) -> None:
         with self._database.writing() as session:
-            swept = self._sweep(session)
+            now = now_of(session)
+            self._deaf |= self._clock.jumped(now)
+            if self._deaf and (count := queue.grant_amnesty(session, self._terms, now)):
+                log.warning("%d live leases count from now: heartbeats may have been missed", count)
+            swept = queue.sweep(session, self._terms, now)
+        self._deaf = False
         if swept != queue.Swept():
             log.warning("expired leases: %s", swept)
         with self._database.writing() as session:
@@ -62,5 +63,16 @@ class Background:
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
 
-    def _sweep(self, session: Session) -> queue.Swept:
-        return queue.sweep(session, self._terms, now_of(session))
+
+class WallClock:
+    """Watches whether the database's clock goes on as time does, or was set."""
+
+    def __init__(self, tolerance: timedelta) -> None:
+        self._tolerance = tolerance
+        self._behind: timedelta | None = None
+
+    def jumped(self, now: datetime) -> bool:
+        """Whether the clock, which says ``now``, moved otherwise than time since the last call."""
+        passed = timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+        behind, self._behind = self._behind, now - _EPOCH - passed
+        return behind is not None and abs(self._behind - behind) > self._tolerance
