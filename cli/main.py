@@ -21,6 +21,7 @@ from cli.commands import (
     serve,
     submit,
     up,
+    verify,
     version,
 )
 from cli.commands import worker as worker_command
@@ -46,6 +47,7 @@ app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(schedule.app, name="schedule")
 app.command("migrate")(migrate.migrate)
+app.command("verify")(verify.verify)
 app.command("version")(version.version)
 
 
