@@ -59,19 +59,21 @@ def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease 
     """Hand the claiming worker a job; None if there is none for it.
 
     The same claim gets the same lease, so an answer that was lost on the way can be asked for
-    again. Higher priority goes first, then age; a job that this worker lost goes to another.
+    again. Higher priority goes first, then age; a job that this worker lost goes to another. There
+    is none for a worker whose GPU another attempt still holds.
 
     Raises:
         NotFound: the worker has not introduced itself.
         Conflict: another worker used this claim id.
     """
+    taken = candidates.device_is_taken(session, claim.worker)  # locks before anything is changed
     seen = change(session, WorkerRow, WorkerRow.name == claim.worker, last_seen_at=now)
     if not seen:
         raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
     same = _same_lease(session, claim, terms, now)
     if same is not None:
         return same
-    job = candidates.choose(session, claim.worker, terms.lease, now)
+    job = None if taken else candidates.choose(session, claim.worker, terms.lease, now)
     if job is None:
         return None
     try:

@@ -198,3 +198,22 @@ def test_a_restart_forgives_leases_that_ran_out_meanwhile(
         queue.heartbeat(session, holder, None, TERMS, later + TERMS.lease)
         swept = queue.sweep(session, TERMS, later + TERMS.lease * 2 + timedelta(seconds=1))
     assert swept == queue.Swept(requeued=1)
+
+
+def test_one_gpu_is_given_one_job_at_a_time(database: Database) -> None:
+    put_jobs(database, 8)
+    names = [f"g{number}" for number in range(6)]
+    with database.writing() as session:
+        for name in names:
+            gpu = {"gpu_uuid": f"GPU-{int(name[1:]) % 2}"}
+            workers.introduce(session, Worker(name=name, labels=gpu), now_of(session))
+    outcomes = at_once([lambda name=name: lease(database, name) for name in names])  # type: ignore[misc]
+    assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+    granted = [each for each in outcomes if isinstance(each, Lease)]
+    assert len(granted) == 2
+    assert lease(database, names[0]) is None
+    for each in granted:
+        with database.writing() as session:
+            holder = Holder(each.job_id, each.attempt, each.secret)
+            queue.release(session, holder, "", now_of(session))
+    assert lease(database, names[0]) is not None
