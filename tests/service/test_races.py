@@ -70,6 +70,14 @@ def must_lease(database: Database, worker: str) -> tuple[Lease, Holder]:
     return granted, Holder(granted.job_id, granted.attempt, granted.secret)
 
 
+def test_a_worker_that_introduces_itself_twice_at_once_is_one(database: Database) -> None:
+    def introduce() -> None:
+        with database.writing() as session:
+            workers.introduce(session, Worker(name="twice"), now_of(session))
+
+    assert at_once([introduce] * 6) == [None] * 6
+
+
 def test_workers_that_race_for_one_job_get_it_once(database: Database, crew: list[str]) -> None:
     put_jobs(database, 1)
     outcomes = at_once([lambda name=name: lease(database, name) for name in crew])  # type: ignore[misc]
