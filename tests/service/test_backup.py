@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from builders.postgres_server import PostgresServer
+from builders.postgres_server import PostgresServer, find_binaries
 from builders.service_hand import result_of
 
 from benchmarks.contracts import Case, Claim, Worker
@@ -73,9 +73,7 @@ def test_a_backup_under_load_is_whole_and_comes_back(
 def test_postgresql_goes_there_and_back_by_its_own_tools(
     postgres: PostgresServer, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from builders.postgres_server import _binaries
-
-    monkeypatch.setenv("PATH", str(_binaries() / "bin"), prepend=":")
+    monkeypatch.setenv("PATH", str(find_binaries() / "bin"), prepend=":")
     database = Database(postgres_url)
     measure(database)
     backup(postgres_url, tmp_path / "copy")
