@@ -41,6 +41,11 @@ class Replica:
         )
         self.process: subprocess.Popen[bytes] | None = None
 
+    def add(self, *told: dict[str, str], **more: str) -> None:
+        """Let its environment have these too."""
+        for each in (*told, more):
+            self._environment |= each
+
     def start(self) -> None:
         """Start it; it answers some time later."""
         command = [sys.executable, "-m", "chaos.service_process", "--port", str(self.port)]
@@ -61,7 +66,8 @@ class Replica:
 
     def kill(self, number: int = signal.SIGKILL) -> None:
         """Send a signal; SIGKILL returns when the process is gone."""
-        assert self.process is not None
+        if self.process is None:
+            return
         self.process.send_signal(number)
         if number == signal.SIGKILL:
             self.process.wait()

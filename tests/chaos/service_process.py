@@ -33,6 +33,10 @@ def off_by(path: Path) -> None:
 if __name__ == "__main__":
     if told := os.environ.get("CHAOS_CLOCK"):
         off_by(Path(told))  # before anybody imports the name
+    if told := os.environ.get("CHAOS_MUTANT"):
+        from chaos import mutants
+
+        mutants.apply(told)
     from service.__main__ import main
 
     sys.exit(main())
