@@ -2,12 +2,13 @@
 #   PYTHON=python3.12       which Python makes .venv (3.11 or newer)
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection lock install-dev
+.PHONY: help up test lint gpu containers bench-detection chaos lock install-dev
 
 ONCE ?=
 # Two processes: the tests start real servers, databases and browsers, which take cores of their own.
 PYTEST_JOBS ?= 2
 PYTEST_ARGS ?=
+CHAOS_ARGS ?=
 BIN := .venv/bin
 
 help: ## List these commands
@@ -34,6 +35,9 @@ containers: ## Build the images and run the compose file for real with the engin
 
 bench-detection: install-dev ## Our change detection beside what others do (10 minutes; docs/judgement.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m detection_bench
+
+chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (20 minutes; docs/reliability.md)
+	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
 
 lock: ## Write constraints.txt from what is installed in .venv
 	@scripts/install dev

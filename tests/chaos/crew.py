@@ -3,7 +3,8 @@
 Each is a process of its own and runs the whole of `worker.loop`: claims written down first, leases
 kept, the spool, the fence. A *light* one replaces only the runner: the measurement is a wait in the
 worker's own process instead of a child process. A *full* one replaces nothing, and its child is
-the script of the worker's tests. Lines ``NAME light|full`` come in, lines ``PID`` go out.
+the script of the worker's tests. A *zombie* is light, and freezes itself with each result that it
+has kept and not yet sent. Lines ``NAME light|full|zombie`` come in, lines ``PID`` go out.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ class ScriptedRunner:
         )
 
 
-def observed(journal: Journal, name: str) -> tuple[type[Spool], type[ServiceClient]]:
+def observed(journal: Journal, name: str, kind: str) -> tuple[type[Spool], type[ServiceClient]]:
     """Spool and client that write down what is promised to them, and what they are answered."""
 
     class JournallingSpool(Spool):
@@ -86,6 +87,8 @@ def observed(journal: Journal, name: str) -> tuple[type[Spool], type[ServiceClie
             entry = super().put(ticket, body)
             if entry.path is not None:  # from here on nothing may lose it
                 _note("finished", entry)
+            if kind == "zombie":
+                os.kill(os.getpid(), signal.SIGSTOP)
             return entry
 
         def deliver(self, entry: Entry, post: Callable[[Ticket, bytes], None]) -> Answer:
@@ -132,9 +135,9 @@ def work(name: str, kind: str, folder: Path, url: str) -> int:
         cool_limit_s=0.0,
     )
     names: dict[str, Any] = vars(loop)
-    spool, client = observed(Journal(folder / f"{name}.journal"), name)
+    spool, client = observed(Journal(folder / f"{name}.journal"), name, kind)
     names["Spool"], names["ServiceClient"] = spool, client
-    if kind == "light":
+    if kind != "full":
         names["Runner"] = ScriptedRunner
     return loop.run(settings)
 

@@ -3,26 +3,23 @@ are set, a database that restarts; and at the end every answer is compared with 
 
 from __future__ import annotations
 
-import os
 import random
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 import httpx2
-import orjson
 from chaos import journal
+from chaos.fork import Crew
 from chaos.journal import Journal
 from chaos.proxy import Proxy, Trouble
-from chaos.replica import Replica, environment
+from chaos.replica import Replica
 from sqlalchemy import func, select, text
 
 from benchmarks.contracts import FINAL_STATES
@@ -79,69 +76,6 @@ class Outcome:
         return {k: dict(v) if isinstance(v, Counter) else v for k, v in told.items()} | {
             "storm": asdict(self.storm)
         }
-
-
-class Crew:
-    """Forks workers, and knows which live."""
-
-    def __init__(self, folder: Path, url: str, storm: Storm) -> None:
-        self._folder = folder
-        told = environment(CHAOS_JOB_S=str(list(storm.job_s)))
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "chaos.crew", str(folder), url],
-            env=told,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=(folder / "crew.log").open("ab"),
-            text=True,
-        )
-        self._kinds = {
-            f"w{number:02}": "full" if number < storm.full else "light"
-            for number in range(storm.workers)
-        }
-        self.pids: dict[str, int] = {}
-
-    def __enter__(self) -> Self:
-        for name in self._kinds:
-            self.start(name)
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._process.kill()
-        self._process.communicate()
-
-    def start(self, name: str) -> None:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(f"{name} {self._kinds[name]}\n")
-        self._process.stdin.flush()
-        self.pids[name] = int(self._process.stdout.readline())
-
-    def send(self, name: str, number: int) -> None:
-        with suppress(ProcessLookupError):
-            os.kill(self.pids[name], number)
-
-    def holds(self, name: str) -> bool:
-        """Whether a worker has written down that it has a job."""
-        try:
-            claim = orjson.loads((self._folder / "workers" / name / "claim.json").read_bytes())
-        except (OSError, ValueError):
-            return False
-        return bool(claim["job_id"])
-
-    def stop(self, limit_s: float) -> None:
-        """Let every worker drain."""
-        for name in self.pids:
-            self.send(name, signal.SIGTERM)
-        until_s = time.monotonic() + limit_s
-        for pid in self.pids.values():
-            while time.monotonic() < until_s and Path(f"/proc/{pid}").exists():
-                time.sleep(0.02)
 
 
 class Weather:
@@ -276,7 +210,13 @@ def run(
         ports = [replica.port for replica in replicas]
         proxy = stack.enter_context(Proxy(ports, storm.seed, storm.trouble))
         _submit(storm, proxy, folder)
-        crew = stack.enter_context(Crew(folder, proxy.url, storm))
+        kinds = {
+            f"w{number:02}": "full" if number < storm.full else "light"
+            for number in range(storm.workers)
+        }
+        crew = stack.enter_context(Crew(folder, proxy.url, kinds, storm.job_s))
+        for name in kinds:
+            crew.start(name)
         weather = Weather(storm, crew, replicas, restart_database, outcome.faults)
         _until_done(storm, database, weather, outcome)
         proxy.trouble = Trouble()
