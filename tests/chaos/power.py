@@ -47,6 +47,8 @@ class Cuts:
     cuts: int = 0
     steps: int = 0
     syncs: int = 0
+    checkpoints: int = 0
+    """Syncs of the database's own file: the write-ahead log came home, within the recording."""
     answers: dict[str, int] = field(default_factory=dict)
     verified: int = 0
     violations: list[str] = field(default_factory=list)
@@ -108,6 +110,7 @@ def cut(before: Path, log: Path, count: int, seed: int, checks: Path) -> Cuts:
         for _ in range(count)
     )
     found = Cuts(seed, steps=len(told), syncs=sum(step.kind == "S" for step in told))
+    found.checkpoints = _checkpoints(told)
     live = before.with_name("live")
     there = _relocated(before, live)
     answered: dict[str, list[str]] = {kind: [] for kind in _ANSWERS}
@@ -128,6 +131,16 @@ def cut(before: Path, log: Path, count: int, seed: int, checks: Path) -> Cuts:
         found.cuts += 1
     found.answers = {kind: len(names) for kind, names in answered.items()}
     return found
+
+
+def _checkpoints(told: list[Step]) -> int:
+    paths: dict[int, bytes] = {}
+    count = 0
+    for step in told:
+        if step.kind == "O":
+            paths[step.handle] = step.data
+        count += step.kind == "S" and paths.get(step.handle, b"").endswith(b".sqlite3")
+    return count
 
 
 def _relocated(before: Path, live: Path) -> Disk:
