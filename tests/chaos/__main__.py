@@ -36,13 +36,13 @@ FULL = {
     "full": 2,
     "jobs": 4_000,
     "worker_kills": 110,
-    "freezes": 230,
+    "freezes": 280,
     "service_kills": 13,
     "service_freezes": 2,
-    "clock_jumps": 4,
+    "clock_jumps": 2,
     "database_restarts": 3,
     "lost": 200,
-    "lease_s": 4.0,
+    "lease_s": 3.0,
     "job_s": (0.2, 1.2),
     "limit_s": 600.0,
 }
@@ -76,7 +76,8 @@ def storm(database: str, asked: argparse.Namespace) -> dict[str, Any]:
     told = FULL | ({"jobs": asked.jobs} if asked.jobs else {})
     if asked.jobs:  # a share of everything else too
         share = asked.jobs / FULL["jobs"]  # type: ignore[operator]
-        for name in ("worker_kills", "freezes", "service_kills", "lost"):
+        counted = ("worker_kills", "freezes", "service_kills", "clock_jumps", "database_restarts")
+        for name in (*counted, "lost"):
             told[name] = int(FULL[name] * share)  # type: ignore[operator]
     replicas = 1 if database == "sqlite" else 2
     with place(database) as (url, folder, restart):

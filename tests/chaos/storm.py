@@ -162,7 +162,8 @@ class Weather:
             self._crew.send(name, signal.SIGCONT)
             self._away.discard(name)
 
-        self._later(self._random.uniform(1.2, 2.0) * self._storm.lease_s, thaw)
+        # Long enough that one amnesty in between does not save its lease.
+        self._later(self._random.uniform(2.0, 4.0) * self._storm.lease_s, thaw)
 
     def _kill_service(self) -> None:
         replica = self._random.choice(self._replicas)
