@@ -2,12 +2,13 @@
 #   PYTHON=python3.12       which Python makes .venv (3.11 or newer)
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights lock install-dev
+.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos lock install-dev
 
 ONCE ?=
 # Two processes: the tests start real servers, databases and browsers, which take cores of their own.
 PYTEST_JOBS ?= 2
 PYTEST_ARGS ?=
+CHAOS_ARGS ?=
 BIN := .venv/bin
 
 help: ## List these commands
@@ -40,6 +41,9 @@ bench-gate: install-dev ## Gates of equal and of slower revisions, with the nois
 
 bench-nights: install-dev ## How soon a small regression is found, and how often one that is none (10 minutes)
 	@PYTHONPATH=.:tests $(BIN)/python -m nights_bench
+
+chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (20 minutes; docs/reliability.md)
+	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
 
 lock: ## Write constraints.txt from what is installed in .venv
 	@scripts/install dev

@@ -11,6 +11,7 @@ import sys
 import typer
 
 from cli.commands import (
+    backup,
     bench,
     compare,
     detect,
@@ -22,6 +23,7 @@ from cli.commands import (
     serve,
     submit,
     up,
+    verify,
     version,
 )
 from cli.commands import worker as worker_command
@@ -48,6 +50,9 @@ app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(schedule.app, name="schedule")
 app.command("migrate")(migrate.migrate)
+app.command("backup")(backup.backup)
+app.command("restore")(backup.restore)
+app.command("verify")(verify.verify)
 app.command("version")(version.version)
 
 

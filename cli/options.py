@@ -19,6 +19,14 @@ StateDir = Annotated[
         help="Folder of the embedded database, the spool and the logs.",
     ),
 ]
+Database = Annotated[
+    str | None,
+    typer.Option(
+        "--database",
+        envvar="THROUGHLINE_DATABASE_URL",
+        help="Address of the database; by default SQLite in the state folder.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
 Revision = Annotated[

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from service import comparisons, confirmation, judging, queue, schedule
 from service.database import Database, now_of
 from service.queue import Terms
 
 log = logging.getLogger(__name__)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Background:
@@ -23,8 +27,10 @@ class Background:
         self._terms = terms
         self._every_s = every_s
         self._confirmations = confirmations
+        self._clock = WallClock(terms.lease / 4)
+        self._deaf = True
+        """Whether heartbeats may have been missed since the last look; so it is at the start."""
         self._stop = threading.Event()
-        self._forgiven = False
         self._threads = [
             threading.Thread(target=self._repeat, args=(chore,), name=name, daemon=True)
             for name, chore in (("sweeping", self._look), ("judging", self._judge))
@@ -51,27 +57,41 @@ class Background:
             self._stop.wait(self._every_s)
 
     def _look(self) -> None:
-        if not self._forgiven:
-            self._forgive()
-            self._forgiven = True
-        with self._database.writing() as session:
-            swept = queue.sweep(session, self._terms, now_of(session))
-        if swept != queue.Swept():
-            log.warning("expired leases: %s", swept)
+        self._sweep()
         with self._database.writing() as session:
             fired = schedule.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
         comparisons.advance_all(self._database)
 
-    def _forgive(self) -> None:
+    def _sweep(self) -> None:
+        deaf, self._deaf = self._deaf, True  # if this fails, no heartbeat was heard either
         with self._database.writing() as session:
-            count = queue.grant_amnesty(session, self._terms, now_of(session))
-        if count:
-            log.info("%d live leases extended after the restart", count)
+            now = now_of(session)
+            jumped = self._clock.jumped(now)
+            if (deaf or jumped) and (count := queue.grant_amnesty(session, self._terms, now)):
+                log.warning("%d live leases count from now: heartbeats may have been missed", count)
+            swept = queue.sweep(session, self._terms, now)
+        self._deaf = False
+        if swept != queue.Swept():
+            log.warning("expired leases: %s", swept)
 
     def _judge(self) -> None:
         confirmation.follow_all(self._database)
         while judging.look(self._database, self._stop.wait, self._confirmations).notes:
             if self._stop.is_set():
                 return
+
+
+class WallClock:
+    """Watches whether the database's clock goes on as time does, or was set."""
+
+    def __init__(self, tolerance: timedelta) -> None:
+        self._tolerance = tolerance
+        self._behind: timedelta | None = None
+
+    def jumped(self, now: datetime) -> bool:
+        """Whether the clock, which says ``now``, moved otherwise than time since the last call."""
+        passed = timedelta(seconds=time.clock_gettime(time.CLOCK_BOOTTIME))
+        behind, self._behind = self._behind, now - _EPOCH - passed
+        return behind is not None and abs(self._behind - behind) > self._tolerance

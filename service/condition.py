@@ -15,8 +15,8 @@ MIGRATE = "run: throughline migrate"
 READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
 
 
-def check(database: Database) -> None:
-    """Make sure that the database can be used.
+def check(database: Database, *, write: bool = True) -> None:
+    """Make sure that the database can be used, and written unless ``write`` is False.
 
     Raises:
         DatabaseUnavailable: it is away, locked or read-only.
@@ -28,7 +28,8 @@ def check(database: Database) -> None:
     try:
         with database.engine.connect() as connection:
             _check_version(connection)
-            _check_writable(connection)
+            if write:
+                _check_writable(connection)
             connection.rollback()
     except DBAPIError as error:
         raise explain(error) or error from error

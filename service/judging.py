@@ -71,7 +71,7 @@ def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAIL
         covered = follow(session, standing, tail, now)
         if daily:
             suspicious += confirmation.suspicions(series, standing, tail, since, covered, ill)
-        found += candidates(session, standing, covered)
+        found += candidates(session, standing, tail, covered, ill)
     nodes = watch_nodes(session, now)
     begun = confirmation.begin(session, suspicious, now, daily)
     opened = open_findings(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from datetime import datetime
+from typing import cast
 
 from pydantic import BaseModel
-from sqlalchemy import select
+from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Worker
+from service.database import insert_if_absent
 from service.models import WorkerRow
+
+_WORKERS = cast(Table, WorkerRow.__table__)
 
 
 class WorkerView(BaseModel):
@@ -27,12 +31,12 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
 
     Its name is a label as well, so that a job may require this very worker.
     """
-    row = session.get(WorkerRow, worker.name)
-    if row is None:
-        row = WorkerRow(name=worker.name, first_seen_at=now)
-        session.add(row)
-    row.labels = worker.labels | {"worker": worker.name}
-    row.version, row.last_seen_at = worker.version, now
+    labels = worker.labels | {"worker": worker.name}
+    told = {"labels": labels, "version": worker.version, "last_seen_at": now}
+    # Two introductions may meet: one that was sent twice, or one to each replica.
+    insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
+    row = session.get_one(WorkerRow, worker.name, with_for_update=True)
+    row.labels, row.version, row.last_seen_at = labels, worker.version, now
     session.flush()
     return _view(row)
 

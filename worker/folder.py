@@ -104,11 +104,15 @@ def locked(folder: Path, name: str) -> Iterator[Path]:
 def write_durably(path: Path, content: bytes) -> None:
     """Replace ``path`` so that after a crash it holds all of the old or all of the new content."""
     draft = path.with_name(path.name + ".tmp")
-    with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
-    draft.replace(path)
+    try:
+        with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        draft.replace(path)
+    except OSError:  # a full disk: what was begun must not keep it full
+        draft.unlink(missing_ok=True)
+        raise
     sync_folder(path.parent)
 
 

@@ -112,7 +112,10 @@ class Loop:
         self._hand_back_isolated()
         if not self._alone():
             return False
-        pending = self._pending()
+        try:
+            pending = self._pending()
+        except OSError as error:  # without a claim on the disk a lease could be lost: ask for none
+            return self._without_disk(error)
         try:
             lease, sent_at_s = self._patience.insist(
                 lambda: self._claim(pending.claim_id), self._working
@@ -122,12 +125,29 @@ class Loop:
             return True
         if lease is None:
             return not self._settings.once
-        self._journal.claim(
-            Pending(pending.claim_id, pending.runs + 1, lease.lease_s, lease.job_id, lease.attempt)
-        )
+        self._begin(pending, lease)
         self._work(lease, sent_at_s)
         self._journal.settle()
         return True
+
+    def _begin(self, pending: Pending, lease: Lease) -> None:
+        """Write down that the claim got this job; the claim itself is on the disk already."""
+        begun = Pending(
+            pending.claim_id, pending.runs + 1, lease.lease_s, lease.job_id, lease.attempt
+        )
+        try:
+            self._journal.claim(begun)
+        except OSError as error:
+            log.error(
+                "The beginning of a job could not be written down: %s. Free some disk.", error
+            )
+
+    def _without_disk(self, error: OSError) -> bool:
+        """Wait for room on the disk; say whether to go on."""
+        log.error("No job is taken while the worker's folder takes nothing: %s.", error)
+        return not self._settings.once and self._stop.pause(
+            self._settings.backoff_limit_s, self._working
+        )
 
     def _pending(self) -> Pending:
         """The claim to make: written down first, so that a lease that is granted is never lost."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -103,7 +104,8 @@ class Spool:
 
     def _put_aside(self, path: Path, sentence: str) -> Path:
         kept = self._rejected / path.name
-        write_durably(kept.with_suffix(".reason"), sentence.encode() + b"\n")
+        with suppress(OSError):  # a full disk costs the sentence, which the log has too
+            write_durably(kept.with_suffix(".reason"), sentence.encode() + b"\n")
         path.rename(kept)
         sync_folder(self._folder)
         sync_folder(self._rejected)

@@ -15,6 +15,8 @@ from service.levels import Standing, Tail
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
+LEAST_EFFECT = 0.002
+"""Below a fifth of a per cent nobody acts, and no number of pairs that one can afford decides."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
 
@@ -62,8 +64,9 @@ def suspicions(
         if rules.recent(standing, each) and not _near(each.change.index, news)
     }
     places |= {index for index in _surprises(tail, since, covered) if not _near(index, known)}
-    told = (_suspicion(series, tail, index, known) for index in sorted(places))
-    return [each for each in told if each is not None and each.worker not in ill]
+    sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
+    told = (_suspicion(series, tail, index, sound, ill) for index in sorted(places))
+    return [each for each in told if each is not None]
 
 
 def _near(index: int, places: Iterable[int]) -> bool:
@@ -99,27 +102,28 @@ def _surprised(tail: Tail, at: int, covered: Covered) -> bool:
 
 
 def _suspicion(
-    series: SeriesName, tail: Tail, index: int, known: Iterable[int]
+    series: SeriesName, tail: Tail, index: int, known: Iterable[int], ill: frozenset[str]
 ) -> Suspicion | None:
+    """What is suspicious at a place, as the workers tell that are not known to be slow."""
     at = index - tail.first
-    if at < 1:
-        return None
     begin = max((place for place in known if place < index), default=tail.first) - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
-    first_bad, last_good = tail.points[at], tail.points[at - 1]
-    level = tail.points[max(0, begin, at - LEVEL_POINTS) : at]
-    before = median(point.value for point in level)
-    after = median(point.value for point in tail.points[at : end - tail.first])
-    if min(before, after) <= 0 or before == after or first_bad.revision == last_good.revision:
+    earlier = [p for p in tail.points[max(0, begin, at - LEVEL_POINTS) : at] if p.worker not in ill]
+    later = [p for p in tail.points[max(0, at) : end - tail.first] if p.worker not in ill]
+    if not earlier or not later or later[0].revision == earlier[-1].revision:
+        return None
+    before = median(point.value for point in earlier)
+    after = median(point.value for point in later)
+    if min(before, after) <= 0 or abs(after / before - 1.0) < LEAST_EFFECT:
         return None
     return Suspicion(
         series=series,
-        last_good=last_good.revision,
-        first_bad=first_bad.revision,
-        first_bad_at=first_bad.revision_at,
-        first_bad_result=first_bad.result_id,
+        last_good=earlier[-1].revision,
+        first_bad=later[0].revision,
+        first_bad_at=later[0].revision_at,
+        first_bad_result=later[0].result_id,
         index=index,
-        worker=first_bad.worker,
+        worker=later[0].worker,
         before=before,
         after=after,
     )

@@ -24,31 +24,27 @@ from service.findings.values import (
     Sides,
 )
 from service.ids import new_id
-from service.levels import PlacedChange, Standing
+from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingRow, FindingSeries, FindingState, Revision, SeriesRow
 
 DAY = timedelta(days=1)
 _REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
 
 
-def candidates(session: Session, standing: Standing, covered: Covered) -> list[Candidate]:
+def candidates(
+    session: Session, standing: Standing, tail: Tail, covered: Covered, ill: frozenset[str]
+) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     row = session.get_one(SeriesRow, standing.series_id)
     if not rules.watched(row.metric):
         return []
     return [
         _candidate(session, row, placed)
-        for placed in uncovered(standing, covered)
-        if rules.stands(standing, placed)
-    ]
-
-
-def uncovered(standing: Standing, covered: Covered) -> list[PlacedChange]:
-    """Recent changes that no finding covers, whether they have stood for long or not."""
-    return [
-        placed
         for placed in standing.changes
-        if placed.change.index not in covered.changes and rules.recent(standing, placed)
+        if placed.change.index not in covered.changes
+        and rules.recent(standing, placed)
+        and rules.stands(standing, placed)
+        and not rules.beside_ill(tail, placed.change.index, ill)
     ]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from service.detection.online import PATIENCE, SAME
 from service.findings.values import Candidate, Kind
-from service.levels import PlacedChange, Standing
+from service.levels import PlacedChange, Standing, Tail
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
@@ -37,6 +37,15 @@ def recent(standing: Standing, placed: PlacedChange) -> bool:
 def stands(standing: Standing, placed: PlacedChange) -> bool:
     """Whether a change has stood for long enough to be believed without measuring again."""
     return standing.points - placed.change.index >= PATIENCE
+
+
+def beside_ill(tail: Tail, index: int, ill: frozenset[str]) -> bool:
+    """Whether a point, or the one before it, was measured by a worker that is known to be slow.
+
+    What begins or ends there is that worker's doing.
+    """
+    at = index - tail.first
+    return any(point.worker in ill for point in tail.points[max(0, at - 1) : at + 1])
 
 
 def assigned(

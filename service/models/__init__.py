@@ -3,6 +3,7 @@
 from service.models.columns import NAMING, Base, UtcDateTime
 from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
+from service.models.events import JobEvent
 from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
 from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
@@ -25,6 +26,7 @@ __all__ = [
     "FindingState",
     "IdempotencyKey",
     "Job",
+    "JobEvent",
     "JudgementRow",
     "Point",
     "Requirement",

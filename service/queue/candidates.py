@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
 from service.models import Attempt, Job, Requirement, WorkerRow
+from service.queue.swap import LIVE
 
 _QUEUED = Job.state == JobState.QUEUED
 _ORDER = (Job.rank, Job.id)
@@ -36,6 +37,21 @@ def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Jo
 def has_work(session: Session, worker: str) -> bool:
     """Whether any queued job wants labels that ``worker`` has; takes no lock."""
     return bool(_sets_with_work(session, _labels_of(session, worker)))
+
+
+def device_is_taken(session: Session, worker: str) -> bool:
+    """Whether an attempt that is not over holds the GPU of ``worker``, whoever its worker is.
+
+    Two workers on one GPU, or one that came back under another name, would measure each other.
+    Their rows stay locked, so that two of them cannot both be told no at once.
+    """
+    uuid = _labels_of(session, worker).get("gpu_uuid")
+    if uuid is None:
+        return False
+    beside = select(WorkerRow.name).where(WorkerRow.labels["gpu_uuid"].as_string() == uuid)
+    names = session.scalars(beside.order_by(WorkerRow.name).with_for_update()).all()
+    held = select(Attempt.job_id).where(Attempt.worker.in_(names), Attempt.state.in_(LIVE))
+    return session.execute(held.limit(1)).first() is not None
 
 
 def _labels_of(session: Session, worker: str) -> Mapping[str, str]:

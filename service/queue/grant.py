@@ -66,32 +66,36 @@ def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease 
     """Hand the claiming worker a job; None if there is none for it.
 
     The same claim gets the same lease, so an answer that was lost on the way can be asked for
-    again. Higher priority goes first, then age; a job that this worker lost goes to another.
+    again. Higher priority goes first, then age; a job that this worker lost goes to another. There
+    is none for a worker whose GPU another attempt still holds.
 
     Raises:
         NotFound: the worker has not introduced itself.
         Conflict: another worker used this claim id.
     """
+    taken = candidates.device_is_taken(session, claim.worker)  # locks before anything is changed
     seen = change(session, WorkerRow, WorkerRow.name == claim.worker, last_seen_at=now)
     if not seen:
         raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
     same = _same_lease(session, claim, terms, now)
     if same is not None:
         return same
-    job = candidates.choose(session, claim.worker, terms.lease, now)
+    job = None if taken else candidates.choose(session, claim.worker, terms.lease, now)
     if job is None:
         return None
     try:
         with session.begin_nested():
             return _grant(session, job, claim, terms, now)
-    except IntegrityError:  # the same claim was answered by another replica meanwhile
-        return _same_lease(session, claim, terms, now)
+    except IntegrityError:
+        # The same claim was answered by another replica meanwhile; nothing else may excuse it.
+        same = _same_lease(session, claim, terms, now)
+        if same is None:
+            raise
+        return same
 
 
 def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime) -> Lease:
     number = job.attempt + 1
-    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
-    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
     attempt = Attempt(
         job_id=job.id,
         number=number,
@@ -104,7 +108,9 @@ def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime
         reason="",
     )
     session.add(attempt)
-    session.flush()
+    session.flush()  # before its job, whose event in the log takes its holder and time from it
+    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
+    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
     return _lease_of(job, attempt, terms)
 
 

@@ -15,7 +15,6 @@ from service.errors import Conflict, Fenced, NotFound
 from service.models import Attempt, Job, ResultRow, WorkerRow
 from service.plausible import check_result
 from service.queue.swap import (
-    HELD,
     LIVE,
     OVER,
     cancel_held,
@@ -41,11 +40,7 @@ def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None
     Raises:
         Fenced: the attempt is over.
     """
-    started = {"state": AttemptState.STARTED, "started_at": now}
-    granted = Attempt.state == AttemptState.GRANTED
-    if change_attempt(session, holder, granted, **started, lease_expires_at=now + terms.lease):
-        leased = Job.state == JobState.LEASED
-        must(change_job(session, holder, leased, state=JobState.RUNNING))
+    if _start_if_granted(session, holder, now, lease_expires_at=now + terms.lease):
         return
     running = Attempt.state == AttemptState.STARTED
     if not change_attempt(session, holder, running, lease_expires_at=now + terms.lease):
@@ -91,11 +86,12 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     if known is not None:
         return known
     attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
+    _start_if_granted(session, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
-    counted = change_attempt(session, holder, Attempt.state.in_(LIVE), **ending)
+    counted = change_attempt(session, holder, Attempt.state == AttemptState.STARTED, **ending)
     if counted:
         done = {"state": job_state, "finished_at": now, "reason": result.reason}
-        must(change_job(session, holder, Job.state.in_(HELD), **done))
+        must(change_job(session, holder, Job.state == JobState.RUNNING, **done))
     elif _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
     stored = results.record(session, job, attempt, result, now, counted=counted)
@@ -113,6 +109,16 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
         raise Fenced(OVER)
     if not cancel_held(session, holder, now):
         must(requeue(session, holder, now))
+
+
+def _start_if_granted(session: Session, holder: Holder, now: datetime, **more: object) -> bool:
+    """Start an attempt that was not; a result without a start still has one in its history."""
+    started = {"state": AttemptState.STARTED, "started_at": now, **more}
+    if not change_attempt(session, holder, Attempt.state == AttemptState.GRANTED, **started):
+        return False
+    leased = Job.state == JobState.LEASED
+    must(change_job(session, holder, leased, state=JobState.RUNNING))
+    return True
 
 
 def _held(session: Session, holder: Holder) -> tuple[Attempt, Job]:

@@ -61,14 +61,15 @@ def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Sw
 
 
 def grant_amnesty(session: Session, terms: Terms, now: datetime) -> int:
-    """Extend every live lease to now + lease: what a restarted service could not hear is no fault.
+    """Let every live lease end at now + lease: what could not be heard is no worker's fault.
 
-    Returns how many there were.
+    For a service that was down, one whose database was away, and a clock that was set: forward it
+    would end every lease at once, back it would keep dead workers' leases. Returns how many moved.
     """
     until = now + terms.lease
     extended = (
         update(Attempt)
-        .where(Attempt.state.in_(LIVE), Attempt.lease_expires_at < until)
+        .where(Attempt.state.in_(LIVE), Attempt.lease_expires_at != until)
         .values(lease_expires_at=until)
     )
     return rows(session, extended)

@@ -12,7 +12,7 @@ from service.results.read import (
     points_of_revisions,
 )
 from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
-from service.results.write import canonical, digest_of, record
+from service.results.write import canonical, digest_of, points_of, record
 
 __all__ = [
     "ResultSummary",
@@ -29,6 +29,7 @@ __all__ = [
     "load_result",
     "load_series",
     "page_of_points",
+    "points_of",
     "points_of_revisions",
     "record",
 ]

@@ -87,16 +87,21 @@ def _add_points(session: Session, row: ResultRow, result: Result, now: datetime)
         select(Revision.ordered_at).where(Revision.name == row.revision).with_for_update(read=True)
     ).one()
     # In the order of their names, so that two transactions never wait for each other in a ring.
-    samples = sorted(result.samples, key=lambda sample: series_id(result, sample))
-    points = [
-        _point(row, _keep_series(session, result, sample, now), sample, revision_at)
-        for sample in samples
-    ]
-    session.execute(insert(Point), points)
+    for sample in sorted(result.samples, key=lambda sample: series_id(result, sample)):
+        _keep_series(session, result, sample, now)
+    session.execute(insert(Point), points_of(row, result, revision_at))
     unjudged.note(session, now, row.revision, revision_at, row.id)
 
 
-def _keep_series(session: Session, result: Result, sample: Sample, now: datetime) -> str:
+def points_of(row: ResultRow, result: Result, revision_at: datetime) -> list[dict[str, Any]]:
+    """The points that a stored result makes, ordered by series; nothing else decides on them."""
+    made = [
+        _point(row, series_id(result, sample), sample, revision_at) for sample in result.samples
+    ]
+    return sorted(made, key=lambda point: str(point["series_id"]))
+
+
+def _keep_series(session: Session, result: Result, sample: Sample, now: datetime) -> None:
     row = {
         "id": series_id(result, sample),
         "case_key": result.case.key,
@@ -108,7 +113,6 @@ def _keep_series(session: Session, result: Result, sample: Sample, now: datetime
         "created_at": now,
     }
     insert_if_absent(session, _SERIES, row)
-    return series_id(result, sample)
 
 
 def _point(row: ResultRow, series: str, sample: Sample, revision_at: datetime) -> dict[str, Any]:

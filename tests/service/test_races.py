@@ -70,6 +70,14 @@ def must_lease(database: Database, worker: str) -> tuple[Lease, Holder]:
     return granted, Holder(granted.job_id, granted.attempt, granted.secret)
 
 
+def test_a_worker_that_introduces_itself_twice_at_once_is_one(database: Database) -> None:
+    def introduce() -> None:
+        with database.writing() as session:
+            workers.introduce(session, Worker(name="twice"), now_of(session))
+
+    assert at_once([introduce] * 6) == [None] * 6
+
+
 def test_workers_that_race_for_one_job_get_it_once(database: Database, crew: list[str]) -> None:
     put_jobs(database, 1)
     outcomes = at_once([lambda name=name: lease(database, name) for name in crew])  # type: ignore[misc]
@@ -198,3 +206,22 @@ def test_a_restart_forgives_leases_that_ran_out_meanwhile(
         queue.heartbeat(session, holder, None, TERMS, later + TERMS.lease)
         swept = queue.sweep(session, TERMS, later + TERMS.lease * 2 + timedelta(seconds=1))
     assert swept == queue.Swept(requeued=1)
+
+
+def test_one_gpu_is_given_one_job_at_a_time(database: Database) -> None:
+    put_jobs(database, 8)
+    names = [f"g{number}" for number in range(6)]
+    with database.writing() as session:
+        for name in names:
+            gpu = {"gpu_uuid": f"GPU-{int(name[1:]) % 2}"}
+            workers.introduce(session, Worker(name=name, labels=gpu), now_of(session))
+    outcomes = at_once([lambda name=name: lease(database, name) for name in names])  # type: ignore[misc]
+    assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
+    granted = [each for each in outcomes if isinstance(each, Lease)]
+    assert len(granted) == 2
+    assert lease(database, names[0]) is None
+    for each in granted:
+        with database.writing() as session:
+            holder = Holder(each.job_id, each.attempt, each.secret)
+            queue.release(session, holder, "", now_of(session))
+    assert lease(database, names[0]) is not None

@@ -1,0 +1,39 @@
+"""`throughline verify`."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cli.options import DEFAULT_STATE_DIR, Database, StateDir
+
+
+class Format(StrEnum):
+    """How the report is printed."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+def verify(
+    *,
+    database: Database = None,
+    format_: Annotated[
+        Format, typer.Option("--format", help="Text for people, or one JSON document.")
+    ] = Format.TEXT,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+) -> None:
+    """Check that a database keeps the promises about jobs and results; changes nothing.
+
+    Exit code 1 if one is broken: then the shortest history that shows it is printed.
+    """
+    from cli import verification
+
+    report = verification.verify(database, state_dir)
+    if format_ is Format.JSON:
+        print(verification.as_json(report))
+    else:
+        verification.show(report)
+    raise typer.Exit(0 if report.kept else 1)

@@ -1,0 +1,156 @@
+"""A copy of the database, taken while the service goes on, and the way back from it.
+
+SQLite is copied by its own backup interface, page by page within one view, and the copy is checked
+before it gets its name. PostgreSQL is left to its own tools, ``pg_dump`` and ``pg_restore``.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
+from pathlib import Path
+
+from sqlalchemy import inspect
+from sqlalchemy.engine import URL
+from sqlalchemy.exc import DBAPIError
+
+from service.condition import explain
+from service.database import make_engine, parse
+from service.errors import DatabaseUnavailable
+
+_MAGIC = b"SQLite format 3\0"
+_WRITE_AHEAD = ("-wal", "-shm", "-journal")
+
+
+class BackupRefused(DatabaseUnavailable):
+    """A backup or a restore that cannot be done as asked; nothing was changed."""
+
+
+def backup(url: str, to: Path) -> None:
+    """Copy the database at ``url`` to the file ``to``, which must not exist yet.
+
+    Raises:
+        BackupRefused: there is a file already, or nothing to copy, or no tool to do it.
+        DatabaseUnavailable: the database cannot be read.
+    """
+    parsed = parse(url)
+    with _draft(to) as draft:
+        if parsed.get_backend_name() == "sqlite":
+            source = _file(parsed)
+            if not source.exists():
+                raise BackupRefused(f"There is no database at {source}.")
+            _copy(source, draft)
+        else:
+            _tool("pg_dump", ["--format=custom", f"--file={draft}", f"--dbname={_plain(parsed)}"])
+
+
+def restore(url: str, source: Path) -> None:
+    """Make the database at ``url``, which must not exist or be empty, out of a backup.
+
+    Raises:
+        BackupRefused: there is something already, or ``source`` is no sound backup of its kind.
+        DatabaseUnavailable: the database cannot be written.
+    """
+    parsed = parse(url)
+    if not source.is_file():
+        raise BackupRefused(f"There is no backup at {source}.")
+    if parsed.get_backend_name() == "sqlite":
+        _restore_file(source, _file(parsed))
+    else:
+        _refuse_tables(parsed)
+        options = ["--exit-on-error", "--single-transaction", "--no-owner"]
+        _tool("pg_restore", [*options, f"--dbname={_plain(parsed)}", str(source)])
+
+
+def _restore_file(source: Path, target: Path) -> None:
+    with source.open("rb") as file:
+        if file.read(len(_MAGIC)) != _MAGIC:
+            raise BackupRefused(f"{source} is no backup of a SQLite database.")
+    if target.exists():
+        raise BackupRefused(f"{target} exists already; nothing is overwritten.")
+    left = [Path(f"{target}{end}") for end in _WRITE_AHEAD]
+    if there := [path for path in left if path.exists()]:
+        # SQLite would take them for the restored database's own.
+        raise BackupRefused(f"{there[0]} is still there, of another database; move it away first.")
+    with _draft(target) as draft:
+        _copy(source, draft)
+
+
+def _copy(source: Path, draft: Path) -> None:
+    try:
+        with (
+            closing(sqlite3.connect(f"{source.absolute().as_uri()}?mode=rw", uri=True)) as old,
+            closing(sqlite3.connect(draft)) as new,
+        ):
+            old.backup(new)  # all pages in one step: a single view, however many write meanwhile
+            new.execute("PRAGMA journal_mode=DELETE")  # one file, whole by itself
+            found = [row[0] for row in new.execute("PRAGMA integrity_check")]
+            broken = new.execute("PRAGMA foreign_key_check").fetchall()
+    except sqlite3.Error as error:
+        raise BackupRefused(f"{source} cannot be copied: {error}.") from error
+    if found != ["ok"] or broken:
+        detail = found[0] if found != ["ok"] else f"{len(broken)} rows without their parents"
+        raise BackupRefused(f"{source} is damaged ({detail}); nothing was kept.")
+
+
+@contextmanager
+def _draft(to: Path) -> Iterator[Path]:
+    """A file beside ``to`` that becomes it once it is complete and on the disk."""
+    draft = to.with_name(f".{to.name}.{os.getpid()}.part")
+    try:
+        if to.exists():
+            raise BackupRefused(f"{to} exists already; nothing is overwritten.")
+        to.parent.mkdir(parents=True, exist_ok=True)
+        yield draft
+        _sync(draft)
+        os.link(draft, to)  # unlike a rename it does not replace what came meanwhile
+        _sync(to.parent)
+    except FileExistsError:
+        raise BackupRefused(f"{to} exists already; nothing is overwritten.") from None
+    except OSError as error:
+        raise BackupRefused(f"{to} cannot be written: {error.strerror}.") from error
+    finally:
+        for end in ("", *_WRITE_AHEAD):
+            Path(f"{draft}{end}").unlink(missing_ok=True)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _file(url: URL) -> Path:
+    assert url.database is not None
+    return Path(url.database.removeprefix("file:"))
+
+
+def _plain(url: URL) -> str:
+    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+
+
+def _refuse_tables(url: URL) -> None:
+    engine = make_engine(url)
+    try:
+        if inspect(engine).get_table_names():
+            raise BackupRefused("This database has tables already; restore into an empty one.")
+    except DBAPIError as error:
+        raise explain(error) or error from error
+    finally:
+        engine.dispose()
+
+
+def _tool(name: str, arguments: Sequence[str]) -> None:
+    found = shutil.which(name)
+    if found is None:
+        raise BackupRefused(f"PostgreSQL is copied by its own {name}, which is not installed here.")
+    told = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
+    if told.returncode:
+        last = (told.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise BackupRefused(f"{name} failed: {last}")

@@ -1,0 +1,99 @@
+"""What is checked, and what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the log; ``attempt`` is None for the job's own steps."""
+
+    attempt: int | None
+    before: str | None
+    after: str
+    at: datetime
+    worker: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """An attempt as its row has it."""
+
+    number: int
+    worker: str
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFacts:
+    """A stored result without its document."""
+
+    id: str
+    attempt: int
+    worker: str
+    status: str
+    counted: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """All that the database says of one job: its row, and in order attempts, results, log."""
+
+    id: str
+    state: str
+    attempt: int
+    finished: bool
+    attempts: Sequence[AttemptFacts]
+    results: Sequence[ResultFacts]
+    log: Sequence[Event]
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A promise that is not kept, and the history that shows it."""
+
+    promise: int
+    subject: str
+    """What breaks it, such as ``job 0193...``."""
+    sentence: str
+    history: Sequence[Event] = ()
+
+
+class Outcome(StrEnum):
+    """What a check found."""
+
+    HELD = "held"
+    BROKEN = "broken"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One promise, and how the database keeps it."""
+
+    number: int
+    promise: str
+    outcome: Outcome
+    sentence: str = ""
+    breaches: int = 0
+    shortest: Breach | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """Every promise in order; ``warnings`` break none but should be known."""
+
+    findings: Sequence[Finding]
+    jobs: int
+    results: int
+    warnings: Sequence[str] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether no promise is broken."""
+        return all(finding.outcome is not Outcome.BROKEN for finding in self.findings)

@@ -1,0 +1,256 @@
+"""Each protection switched off, by patching what does it: nothing in the product can do this.
+
+A mutant is a few patches, and statements for the database where it protects too. `apply` sets them
+in this process, for good or, with pytest's ``monkeypatch.setattr``, for a while.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+Patch = Callable[[Any, str, Any], object]
+_UNGUARDED = tuple(
+    f"DROP TRIGGER guard_{table}_{action}"
+    for table in ("jobs", "attempts")
+    for action in ("insert", "update")
+)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One protection that is not there."""
+
+    betrayed_by: str
+    """The part of the trial, or the words, that must notice."""
+    patch: Callable[[Patch], None] = lambda patch: None
+    statements: tuple[str, ...] = ()
+    """For a SQLite database, after its migration."""
+
+
+def attempt_check(patch: Patch) -> None:
+    """Whoever held the job once may write to whatever attempt is its latest."""
+    from service.models import Attempt, Job
+    from service.queue import hold, swap
+
+    def change_attempt(session: Any, holder: Any, *seen: Any, **values: Any) -> bool:
+        latest = session.get_one(Job, holder.job_id, populate_existing=True).attempt
+        fence = (Attempt.job_id == holder.job_id, Attempt.number == latest)
+        return swap.change(session, Attempt, *fence, *seen, **values)
+
+    def change_job(session: Any, holder: Any, *seen: Any, **values: Any) -> bool:
+        return swap.change(session, Job, Job.id == holder.job_id, *seen, **values)
+
+    patch(hold, "change_attempt", change_attempt)
+    patch(hold, "change_job", change_job)
+
+
+def secret_check(patch: Patch) -> None:
+    """The number of an attempt is enough to write to it."""
+    from service.models import Attempt
+    from service.queue import hold, swap
+
+    def change_attempt(session: Any, holder: Any, *seen: Any, **values: Any) -> bool:
+        fence = (Attempt.job_id == holder.job_id, Attempt.number == holder.number)
+        return swap.change(session, Attempt, *fence, *seen, **values)
+
+    patch(hold, "change_attempt", change_attempt)
+    patch(hold, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
+
+
+def answer_after_commit(patch: Patch) -> None:
+    """The answer to a result leaves, and the commit comes some time later."""
+    from service import database, results
+    from service.queue import hold
+
+    true = database._commit
+
+    def record(session: Any, *rest: Any, **more: Any) -> str:
+        session.info["late"] = True
+        return results.record(session, *rest, **more)
+
+    def late(session: Any) -> None:
+        if not session.info.get("late"):
+            true(session)
+            return
+        timer = threading.Timer(0.5, true, [session])
+        timer.daemon = True
+        timer.start()
+
+    patch(hold, "results", SimpleNamespace(**{**vars(results), "record": record}))
+    patch(database, "_commit", late)
+
+
+def digest(patch: Patch) -> None:
+    """Any result of an attempt that has one is taken for the same one."""
+    from sqlalchemy import select
+
+    from service.models import ResultRow
+    from service.queue import hold
+    from service.queue.values import Completion
+
+    def same(session: Any, holder: Any, _: str) -> Completion | None:
+        there = select(ResultRow).where(
+            ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number
+        )
+        row = session.scalars(there).first()
+        return Completion(row.id, counted=row.counted, created=False) if row else None
+
+    patch(hold, "_result_of", same)
+
+
+def claim_id(patch: Patch) -> None:
+    """A claim that is repeated is a new one."""
+    from service.queue import grant
+
+    true = grant._grant
+
+    def afresh(session: Any, job: Any, claim: Any, *rest: Any) -> Any:
+        changed = claim.model_copy(update={"claim_id": secrets.token_hex(16)})
+        return true(session, job, changed, *rest)
+
+    patch(grant, "_same_lease", lambda *_: None)
+    patch(grant, "_grant", afresh)
+
+
+def sweep_guard(patch: Patch) -> None:
+    """The sweep ends every attempt, expired or not."""
+    from service import queue
+
+    true = queue.sweep
+    patch(queue, "sweep", lambda s, terms, now, **k: true(s, terms, now + timedelta(days=1), **k))
+
+
+def one_live_attempt(patch: Patch) -> None:
+    """A job that is held is handed out again."""
+    from sqlalchemy import true as always
+
+    from benchmarks.contracts import JobState
+    from service.models import Job
+    from service.queue import candidates, grant
+
+    patch(candidates, "_QUEUED", Job.state != JobState.SUCCEEDED)
+    patch(candidates, "_welcome", lambda *_: always())
+    patch(grant, "must", lambda done: None)
+    patch(
+        grant,
+        "change",
+        lambda session, table, *seen, **values: _regardless(session, table, seen, values),
+    )
+
+
+def _regardless(session: Any, table: Any, seen: Any, values: Any) -> bool:
+    from service.models import Job
+    from service.queue import swap
+
+    return swap.change(session, table, *(seen[:1] if table is Job else seen), **values)
+
+
+def counted_once(patch: Patch) -> None:
+    """A late result counts too."""
+    from service import results
+    from service.queue import hold
+
+    def record(*args: Any, counted: bool) -> str:
+        return results.record(*args, counted=True)
+
+    patch(hold, "results", SimpleNamespace(**{**vars(results), "record": record}))
+
+
+def amnesty(patch: Patch) -> None:
+    """A restarted service takes its own silence for the workers'."""
+    from service import queue
+
+    patch(queue, "grant_amnesty", lambda *_: 0)
+
+
+def idempotency_key(patch: Patch) -> None:
+    """A key is not looked at."""
+    from service import submissions
+
+    patch(submissions, "_answered", lambda *_: None)
+    patch(submissions, "insert_if_absent", lambda *_: True)
+
+
+def synchronous(patch: Patch) -> None:
+    """SQLite does not wait for the disk."""
+    from sqlalchemy import event
+
+    from service import database
+
+    true = database.make_engine
+
+    def hasty(*args: Any, **options: Any) -> Any:
+        engine = true(*args, **options)
+        event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA synchronous=OFF"))
+        return engine
+
+    patch(database, "make_engine", hasty)
+
+
+def self_fence(patch: Patch) -> None:
+    """A worker goes on although its lease is over."""
+    from worker.heartbeat import Heartbeat
+
+    patch(Heartbeat, "cause", lambda self: self._cause)
+
+
+def spool(patch: Patch) -> None:
+    """A finished result is in memory alone."""
+    from worker.spool import Entry, Spool
+
+    patch(Spool, "put", lambda self, ticket, body: Entry(ticket, body, None))
+
+
+def spool_fsync(patch: Patch) -> None:
+    """What is written is left to the disk's cache."""
+    import os
+
+    from worker import folder
+
+    patch(folder, "os", SimpleNamespace(**{**vars(os), "fsync": lambda _: None}))
+
+
+def spool_rename(patch: Patch) -> None:
+    """A result grows under its own name, and is promised before its folder has it."""
+    from worker import spool as spooling
+
+    patch(spooling, "write_durably", lambda path, content: Path(path).write_bytes(content))
+
+
+MUTANTS: dict[str, Mutant] = {
+    "attempt check": Mutant("zombie", attempt_check),
+    "secret check": Mutant("impostor", secret_check),
+    "answer after commit": Mutant("durable", answer_after_commit),
+    "digest": Mutant("two_faced", digest),
+    "claim id": Mutant("repeated_claim", claim_id),
+    "sweep guard": Mutant("healthy", sweep_guard),
+    "one live attempt": Mutant(
+        "healthy", one_live_attempt, ("DROP INDEX uq_attempts_live", *_UNGUARDED)
+    ),
+    "counted once": Mutant("promise 3", counted_once, ("DROP INDEX uq_results_counted",)),
+    "amnesty": Mutant("restart", amnesty),
+    "idempotency key": Mutant("repeated_submission", idempotency_key),
+    "database guards": Mutant("guarded", statements=_UNGUARDED),
+    "self-fence": Mutant("fenced", self_fence),
+    "spool": Mutant("spooled", spool),
+}
+"""Those that one short trial in one process catches."""
+DISK_MUTANTS: dict[str, Mutant] = {
+    "synchronous": Mutant("answered and is gone", synchronous),
+    "spool fsync": Mutant("kept and is gone", spool_fsync),
+    "spool rename": Mutant("kept and is gone", spool_rename),
+}
+"""Those that only a power cut shows."""
+
+
+def apply(name: str, patch: Patch = setattr) -> None:
+    """Switch one protection off; an empty name leaves all on."""
+    if name:
+        (MUTANTS | DISK_MUTANTS)[name].patch(patch)

@@ -1,0 +1,32 @@
+"""The short form of the power cuts: a recorded service, a recorded spool, a few hundred cuts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from chaos import disk, power
+
+SEED = 20261120
+
+
+def test_no_answered_commit_is_lost_with_the_power(tmp_path: Path) -> None:
+    before, log = power.record(tmp_path, 12)
+    cuts = power.cut(before, log, 150, SEED, tmp_path)
+    assert cuts.violations == []
+    assert cuts.syncs > 40
+    assert min(cuts.answers.values()) > 8
+
+
+def test_a_database_that_does_not_wait_for_the_disk_is_caught(tmp_path: Path) -> None:
+    before, log = power.record(tmp_path, 4, "synchronous")
+    violations = power.cut(before, log, 60, SEED, tmp_path).violations
+    assert any("answered and is gone" in each or "damaged" in each for each in violations)
+
+
+@pytest.mark.parametrize("mutant", ["", "spool fsync", "spool rename"])
+def test_a_kept_result_survives_the_power_unless_its_protection_is_off(
+    tmp_path: Path, mutant: str
+) -> None:
+    violations = power.cut_spool(tmp_path, disk.built(tmp_path), 5, SEED, mutant)
+    assert bool(violations) == bool(mutant)

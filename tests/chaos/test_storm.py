@@ -1,0 +1,35 @@
+"""The short form of `make chaos`: a small storm on each database, real processes throughout."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from pathlib import Path
+
+from builders.postgres_server import PostgresServer
+from chaos.storm import Storm, run
+
+from service.database import migrate
+
+SMALL = Storm(20261120, jobs=40, worker_kills=4, freezes=4, lost=0, lease_s=1.0, limit_s=150.0)
+
+
+def test_nothing_is_lost_or_counted_twice_on_sqlite(sqlite_url: str, tmp_path: Path) -> None:
+    outcome = run(SMALL, sqlite_url, tmp_path)
+    assert outcome.violations == [], outcome
+
+
+def test_nothing_is_lost_or_counted_twice_by_two_replicas_on_postgresql(
+    fragile_postgres: PostgresServer, tmp_path: Path
+) -> None:
+    name = f"storm{uuid.uuid4().hex}"
+    fragile_postgres.run(f"CREATE DATABASE {name}")
+    url = fragile_postgres.url(name)
+    migrate(url)
+
+    def restart() -> None:
+        fragile_postgres.crash()
+        fragile_postgres.start()
+
+    outcome = run(replace(SMALL, replicas=2), url, tmp_path, restart)
+    assert outcome.violations == [], outcome

@@ -1,0 +1,145 @@
+"""A backup is whole though the service writes on, and comes back as it was."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import sqlite3
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from builders.postgres_server import PostgresServer, find_binaries
+from builders.service_hand import result_of
+
+from benchmarks.contracts import Case, Claim, Worker
+from service import queue, workers
+from service.backup import BackupRefused, backup, restore
+from service.database import Database, now_of
+from service.queue import Holder
+from service.submissions import SubmissionRequest, submit
+from service.verify import verify
+from tests.service.test_verify import TERMS
+
+
+def measure(database: Database) -> None:
+    """Take one job all the way."""
+    with database.writing() as session:
+        now = now_of(session)
+        workers.introduce(session, Worker(name="w1"), now)
+        submit(session, SubmissionRequest(case=Case(workload="unet"), revision="r"), now)
+        lease = queue.lease(session, Claim(worker="w1", claim_id=secrets.token_hex(16)), TERMS, now)
+        assert lease is not None
+        holder = Holder(lease.job_id, lease.attempt, lease.secret)
+        queue.complete(session, holder, result_of(lease), now)
+
+
+@pytest.fixture
+def busy(sqlite_url: str) -> Iterator[Database]:
+    """A database that a thread goes on to write into."""
+    database = Database(sqlite_url)
+    measure(database)
+    ended = threading.Event()
+
+    def write() -> None:
+        while not ended.is_set():
+            measure(database)
+
+    thread = threading.Thread(target=write)
+    thread.start()
+    yield database
+    ended.set()
+    thread.join()
+    database.close()
+
+
+def test_a_backup_under_load_is_whole_and_comes_back(
+    busy: Database, sqlite_url: str, tmp_path: Path
+) -> None:
+    for number in range(5):
+        backup(sqlite_url, tmp_path / f"copy{number}")
+        target = f"sqlite:///{tmp_path}/back/{number}.sqlite3"
+        restore(target, tmp_path / f"copy{number}")
+        back = Database(target)
+        report = verify(back)
+        assert report.kept
+        assert report.jobs == report.results > 0
+        measure(back)
+        back.close()
+    assert not list(tmp_path.glob(".*part*"))
+
+
+def test_postgresql_goes_there_and_back_by_its_own_tools(
+    postgres: PostgresServer, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(find_binaries() / "bin"), prepend=":")
+    database = Database(postgres_url)
+    measure(database)
+    backup(postgres_url, tmp_path / "copy")
+    with pytest.raises(BackupRefused, match="empty one"):
+        restore(postgres_url, tmp_path / "copy")
+    name = f"back{secrets.token_hex(4)}"
+    postgres.run(f"CREATE DATABASE {name}")
+    restore(postgres.url(name), tmp_path / "copy")
+    back = Database(postgres.url(name))
+    report = verify(back)
+    assert (report.kept, report.jobs, report.results) == (True, 1, 1)
+    assert report.warnings == []
+    measure(back)
+    for each in (back, database):
+        each.close()
+    postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def test_without_its_tools_postgresql_says_which(
+    postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(BackupRefused, match="pg_dump, which is not installed"):
+        backup(postgres_url, tmp_path / "copy")
+
+
+def test_nothing_is_overwritten(sqlite_url: str, tmp_path: Path) -> None:
+    (tmp_path / "there").write_text("precious")
+    with pytest.raises(BackupRefused, match="exists already"):
+        backup(sqlite_url, tmp_path / "there")
+    assert (tmp_path / "there").read_text() == "precious"
+    backup(sqlite_url, tmp_path / "copy")
+    with pytest.raises(BackupRefused, match="exists already"):
+        restore(sqlite_url, tmp_path / "copy")
+    (tmp_path / "new.sqlite3-wal").write_bytes(b"of another database")
+    with pytest.raises(BackupRefused, match="move it away"):
+        restore(f"sqlite:///{tmp_path}/new.sqlite3", tmp_path / "copy")
+
+
+def test_a_damaged_database_makes_no_backup(sqlite_url: str, tmp_path: Path) -> None:
+    path = Path(sqlite_url.removeprefix("sqlite:///"))
+    content = bytearray(path.read_bytes())
+    content[8 * 4096 : 9 * 4096] = b"\xaa" * 4096
+    path.write_bytes(content)
+    with pytest.raises(BackupRefused, match=r"damaged|cannot be copied"):
+        backup(sqlite_url, tmp_path / "copy")
+    assert not (tmp_path / "copy").exists()
+    shutil.copyfile(path, tmp_path / "torn")
+    with pytest.raises(BackupRefused):
+        restore(f"sqlite:///{tmp_path}/new.sqlite3", tmp_path / "torn")
+    assert not (tmp_path / "new.sqlite3").exists()
+
+
+def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(BackupRefused, match="no database"):
+        backup(f"sqlite:///{tmp_path}/none", tmp_path / "copy")
+    with pytest.raises(BackupRefused, match="no backup"):
+        restore(f"sqlite:///{tmp_path}/new", tmp_path / "none")
+    (tmp_path / "text").write_text("hello")
+    with pytest.raises(BackupRefused, match="no backup of a SQLite"):
+        restore(f"sqlite:///{tmp_path}/new", tmp_path / "text")
+
+
+def test_a_backup_is_one_file_that_needs_no_other(sqlite_url: str, tmp_path: Path) -> None:
+    backup(sqlite_url, tmp_path / "copy")
+    connection = sqlite3.connect(tmp_path / "copy")
+    assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    connection.close()
+    assert sorted(path.name for path in tmp_path.glob("copy*")) == ["copy"]

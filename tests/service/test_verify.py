@@ -1,0 +1,380 @@
+"""`verify` finds each broken promise in a database that was corrupted by hand, and no other."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import subprocess
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from builders.service_hand import result_of
+from sqlalchemy import text
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, Claim, Lease, Purpose, Status, Worker
+from service import queue, schedule, workers
+from service.database import Database, make_engine, now_of
+from service.queue import Holder, Terms
+from service.submissions import SubmissionRequest, submit
+from service.verify import Outcome, Report, check, verify
+from service.verify.steps import ATTEMPT_STEPS, JOB_STEPS
+from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
+
+TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
+HOUR = timedelta(hours=1)
+
+
+@pytest.fixture
+def healthy(database: Database) -> Database:
+    """Every kind of end, a late result, a running second attempt, a comparison, two slots."""
+    with database.writing() as session:
+        now = now_of(session)
+        workers.introduce(session, Worker(name="w1"), now)
+        for _ in range(3):
+            hold = held(session, now)
+            queue.start(session, hold.holder, TERMS, now)
+            hold.complete(now)
+        held(session, now).complete(now, status=Status.OOM)
+        held(session, now, purpose=Purpose.COMPARISON).complete(now)
+        late = held(session, now, rank=5)
+        queue.sweep(session, TERMS, now + HOUR)
+        assert not late.complete(now + HOUR).counted
+        held(session, now + 2 * HOUR, fresh=False).complete(now + 2 * HOUR)
+        queue.cancel(session, held(session, now).holder.job_id, now)
+        queue.sweep(session, TERMS, now + 3 * HOUR)
+        last = held(session, now, rank=9)
+        queue.release(session, last.holder, "Stopping.", now)
+        again = held(session, now + 5 * HOUR, fresh=False)
+        queue.start(session, again.holder, TERMS, now + 5 * HOUR)
+        hourly = schedule.ScheduleRequest(cron="0 * * * *", suite="smoke")
+        schedule.put(session, "hourly", hourly, now - 4 * HOUR)
+        for ago in (3, 2):
+            assert schedule.fire_due(session, now - ago * HOUR)
+    return database
+
+
+@dataclass
+class Held:
+    """A leased job and who may write to it."""
+
+    session: Session
+    lease: Lease
+    holder: Holder
+
+    def complete(self, now: datetime, **more: Any) -> queue.Completion:
+        return queue.complete(self.session, self.holder, result_of(self.lease, **more), now)
+
+
+def held(
+    session: Session, now: datetime, *, fresh: bool = True, rank: int = 0, **more: Any
+) -> Held:
+    """Lease the most urgent job; a fresh one, unless there is one already."""
+    if fresh:
+        asked = SubmissionRequest(case=Case(workload="unet"), revision="r1", priority=rank, **more)
+        submit(session, asked, now)
+    claim = Claim(worker="w1", claim_id=secrets.token_hex(16))
+    lease = queue.lease(session, claim, TERMS, now)
+    assert lease is not None
+    return Held(session, lease, Holder(lease.job_id, lease.attempt, lease.secret))
+
+
+@contextmanager
+def corrupted(database: Database, *statements: str) -> Iterator[Session]:
+    """Write as a hand would that asks no trigger, no foreign key and no index; then undo it."""
+    engine = make_engine(database.url, foreign_keys=False)
+    sqlite = database.kind == "sqlite"
+    with Session(engine) as session:
+        if sqlite:
+            found = session.scalars(text("SELECT name FROM sqlite_master WHERE type = 'trigger'"))
+            free = [f"DROP TRIGGER {name}" for name in found.all()]
+        else:
+            free = ["SET session_replication_role = replica"]
+        free += ["DROP INDEX uq_results_counted", "DROP INDEX uq_attempts_live"]
+        for statement in [*free, *statements]:
+            plain = statement.replace("::json", "") if sqlite else statement
+            session.connection().exec_driver_sql(plain)
+        yield session
+        session.rollback()
+    engine.dispose()
+
+
+def broken(report: Report) -> dict[int, str]:
+    return {f.number: f.sentence for f in report.findings if f.outcome is Outcome.BROKEN}
+
+
+def test_a_healthy_database_keeps_every_promise(healthy: Database) -> None:
+    report = verify(healthy)
+    assert report.kept
+    assert [finding.outcome for finding in report.findings[:9]] == [Outcome.HELD] * 9
+    assert report.findings[9].outcome is Outcome.NOT_APPLICABLE
+    assert report.jobs > 8
+    assert report.results > 6
+    assert report.warnings == []
+
+
+def test_an_empty_database_keeps_every_promise(database: Database) -> None:
+    assert verify(database).kept
+
+
+OK = (
+    "(SELECT job_id FROM results WHERE attempt = 1 AND id IN (SELECT result_id FROM points) "
+    "ORDER BY id LIMIT 1)"
+)
+LATE = "(SELECT job_id FROM results WHERE NOT counted ORDER BY id LIMIT 1)"
+COPY = (
+    "INSERT INTO job_events (job_id, attempt, from_state, to_state, at, worker, reason) "
+    "SELECT job_id, {attempt}, {before}, {after}, at, worker, '' FROM job_events "
+    "WHERE job_id = {job} ORDER BY id DESC LIMIT 1"
+)
+RERUN = COPY.format(attempt="NULL", before="'succeeded'", after="'queued'", job=OK)
+SECOND = COPY.format(attempt="{0}", before="{1}", after="{2}", job=OK)
+
+CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
+    "a job that went on after its end": (1, [RERUN]),
+    "a job that nobody can end": (
+        1,
+        [f"UPDATE jobs SET state = 'running', finished_at = NULL WHERE id = {OK}"],
+    ),
+    "an end without a time": (1, [f"UPDATE jobs SET finished_at = NULL WHERE id = {OK}"]),
+    "a job that ended under a live attempt": (
+        1,
+        [f"UPDATE attempts SET state = 'started' WHERE job_id = {OK}"],
+    ),
+    "a result that is gone": (
+        2,
+        [
+            f"DELETE FROM points WHERE result_id IN (SELECT id FROM results WHERE job_id = {OK})",
+            f"DELETE FROM results WHERE job_id = {OK}",
+        ],
+    ),
+    "a document that was exchanged": (
+        2,
+        [
+            "UPDATE results SET document = (SELECT document FROM results WHERE status = 'oom') "
+            f"WHERE job_id = {OK}"
+        ],
+    ),
+    "a document that is torn": (
+        2,
+        [f"UPDATE results SET document = substr(document, 1, 20) WHERE job_id = {OK}"],
+    ),
+    "a late result that counts": (3, [f"UPDATE results SET counted = true WHERE job_id = {LATE}"]),
+    "a counted result of another worker": (
+        3,
+        [
+            "INSERT INTO workers SELECT 'thief', labels, version, first_seen_at, last_seen_at "
+            "FROM workers LIMIT 1",
+            f"UPDATE results SET worker = 'thief' WHERE job_id = {OK}",
+        ],
+    ),
+    "a success that was none": (3, [f"UPDATE results SET status = 'oom' WHERE job_id = {OK}"]),
+    "a gap in the attempts": (4, [f"UPDATE jobs SET attempt = 7 WHERE id = {OK}"]),
+    "a grant out of turn": (
+        4,
+        [
+            COPY.format(attempt="5", before="NULL", after="'granted'", job=OK),
+            COPY.format(attempt="5", before="'granted'", after="'lost'", job=OK),
+        ],
+    ),
+    "two live attempts": (
+        5,
+        [
+            "UPDATE attempts SET state = 'started' WHERE job_id IN (SELECT job_id FROM attempts "
+            "WHERE state = 'started')"
+        ],
+    ),
+    "an attempt that began before the one before it ended": (
+        5,
+        [
+            COPY.format(attempt="2", before="NULL", after="'granted'", job=OK),
+            COPY.format(attempt="3", before="NULL", after="'granted'", job=OK),
+        ],
+    ),
+    "a point that is gone": (
+        6,
+        [
+            "DELETE FROM points WHERE result_id = "
+            f"(SELECT id FROM results WHERE job_id = {OK}) AND series_id = (SELECT min(series_id) "
+            f"FROM points WHERE result_id = (SELECT id FROM results WHERE job_id = {OK}))"
+        ],
+    ),
+    "points of a late result": (
+        6,
+        [
+            "INSERT INTO points SELECT series_id, revision_at, revision, measured_at, "
+            f"(SELECT id FROM results WHERE job_id = {LATE} AND NOT counted), value, low, high, "
+            '"interval", replicates, environment, worker FROM points LIMIT 1'
+        ],
+    ),
+    "points of nothing": (
+        6,
+        [
+            "UPDATE points SET result_id = 'none' "
+            "WHERE result_id = (SELECT max(result_id) FROM points)"
+        ],
+    ),
+    "points of a comparison": (
+        6,
+        [
+            "UPDATE jobs SET spec = REPLACE(CAST(spec AS TEXT), '\"history\"', '\"comparison\"')"
+            "::json"
+        ],
+    ),
+    "a point that stands where it arrived": (
+        7,
+        ["UPDATE points SET revision_at = '2020-01-01 00:00:00.000000'"],
+    ),
+    "a point with another value": (7, ["UPDATE points SET value = value * 1.01"]),
+    "a slot that fired twice": (
+        8,
+        ["UPDATE slots SET submission_id = (SELECT max(submission_id) FROM slots)"],
+    ),
+    "a slot that fired before its time": (
+        8,
+        ["UPDATE slots SET fired_at = '2020-01-01 00:00:00.000000'"],
+    ),
+    "a slot with somebody else's submission": (8, ["UPDATE submissions SET source = 'api'"]),
+    "a state that no step explains": (
+        9,
+        [f"UPDATE jobs SET state = 'quarantined' WHERE id = {OK}"],
+    ),
+    "a step that no diagram has": (
+        9,
+        [
+            f"UPDATE job_events SET to_state = 'expired' WHERE job_id = {OK} "
+            "AND attempt IS NULL AND to_state = 'succeeded'"
+        ],
+    ),
+    "an attempt that nobody asked for": (
+        9,
+        [f"DELETE FROM job_events WHERE job_id = {OK} AND attempt = 1"],
+    ),
+    "half of a submission": (
+        9,
+        [
+            "INSERT INTO submissions SELECT 'half', suite, revision, source, created_at "
+            "FROM submissions LIMIT 1"
+        ],
+    ),
+}
+
+
+def test_every_corruption_is_caught(healthy: Database) -> None:
+    missed = {}
+    for what, (number, statements) in CORRUPTIONS.items():
+        with corrupted(healthy, *statements) as session:
+            found = broken(check(session))
+        if number not in found:
+            missed[what] = found
+    assert missed == {}
+    assert verify(healthy).kept
+
+
+def test_two_attempts_on_one_gpu_are_caught(healthy: Database) -> None:
+    beside = (
+        """UPDATE workers SET labels = '{"gpu_uuid": "GPU-1"}'::json""",
+        "UPDATE attempts SET lease_expires_at = '2100-01-01 00:00:00.000000'",
+        f"UPDATE attempts SET state = 'started' WHERE job_id = {OK}",
+    )
+    with corrupted(healthy, *beside) as session:
+        assert "runs on GPU GPU-1 beside another attempt" in broken(check(session))[5]
+    with corrupted(healthy, *beside[1:]) as session:
+        assert 5 not in broken(check(session))
+
+
+def test_the_shortest_history_is_the_one_that_is_shown(healthy: Database) -> None:
+    with corrupted(healthy, RERUN, RERUN.replace(OK, LATE)) as session:
+        worst = check(session).findings[0]
+    assert worst.breaches == 2
+    assert worst.shortest is not None
+    assert [event.after for event in worst.shortest.history] == [
+        *("queued", "granted", "leased", "started", "running", "succeeded", "succeeded"),
+        "queued",
+    ]
+
+
+def test_guards_that_are_not_there_are_told(healthy: Database) -> None:
+    disabled = [
+        f"ALTER TABLE {table} DISABLE TRIGGER USER"
+        for table in ("jobs", "attempts", "results", "job_events")
+    ]
+    with corrupted(healthy, *(disabled if healthy.kind == "postgresql" else [])) as session:
+        report = check(session)
+    assert report.kept
+    assert len(report.warnings) == 4
+
+
+def test_the_steps_are_those_that_the_database_allows() -> None:
+    assert {step for step in JOB_STEPS if step[0]} == LEGAL_JOB
+    assert {step for step in ATTEMPT_STEPS if step[0]} == LEGAL_ATTEMPT
+
+
+def command(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "cli", "verify", *arguments],
+        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | settings,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_command_says_what_holds_and_what_does_not(
+    healthy: Database, database_url: str
+) -> None:
+    told = command("--database", database_url)
+    assert (told.returncode, told.stderr) == (0, "")
+    assert told.stdout.count("held") == 9
+    assert "not applicable" in told.stdout
+    with corrupted(healthy, RERUN) as session:
+        session.commit()
+    told = command(THROUGHLINE_DATABASE_URL=database_url)
+    assert told.returncode == 1
+    assert "It went on after its end." in told.stdout
+    assert "job: succeeded -> queued" in told.stdout
+    told = command("--database", database_url, "--format", "json")
+    report = json.loads(told.stdout)
+    assert not report["kept"]
+    assert report["findings"][0]["outcome"] == "broken"
+    assert report["findings"][0]["shortest"]["history"][-1]["after"] == "queued"
+
+
+def test_a_database_that_cannot_be_read_is_another_exit_code(tmp_path: Path) -> None:
+    told = command("--database", f"sqlite:///{tmp_path}/none.sqlite3")
+    assert told.returncode == 3
+    assert "throughline migrate" in told.stderr
+    assert not list(tmp_path.iterdir())
+    (tmp_path / "no.sqlite3").write_bytes(b"this is no database" * 100)
+    told = command("--database", f"sqlite:///{tmp_path}/no.sqlite3")
+    assert told.returncode == 3
+    assert "Traceback" not in told.stderr
+
+
+def test_memory_does_not_grow_with_the_database(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Six times the jobs and documents, about the same peak."""
+    monkeypatch.setattr("service.verify.reading.BATCH", 10)
+    peaks = []
+    for count in (20, 100):
+        with database.writing() as session:
+            now = now_of(session)
+            workers.introduce(session, Worker(name="w1"), now)
+            for _ in range(count):
+                held(session, now).complete(now, log_tail="x" * 30_000)
+        assert verify(database).kept
+        tracemalloc.start()
+        verify(database)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0], peaks
