@@ -112,7 +112,9 @@ def _update(
         return
     if link.ended == "gone":
         _comes_back(session, link, row, change, now)
-    if row.state in ACTIVE:
+    if row.state not in ACTIVE:
+        return
+    if row.certainty == Certainty.STANDING:  # side by side was better measured than this
         told = change.change
         link.effect, link.effect_low, link.effect_high = (
             told.effect,
@@ -120,8 +122,8 @@ def _update(
             told.effect_high,
         )
         link.before, link.after = told.before, told.after
-        if back is not None:
-            _recovered(link, back.first_bad_at)
+    if back is not None:
+        _recovered(link, back.first_bad_at)
 
 
 def _back_again(link: FindingSeries, tail: Tail, index: int) -> datetime | None:
