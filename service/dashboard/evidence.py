@@ -32,7 +32,7 @@ from service.models import (
 )
 from service.results import Series
 
-NODE_RESULTS = 30
+NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""
 
 

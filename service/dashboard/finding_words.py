@@ -8,6 +8,7 @@ from service import formats
 from service.attribution import Cause
 from service.attribution.values import Part, State
 from service.findings import ACTIONS, AffectedSeries, Certainty, FindingSummary, Kind
+from service.judgement import NoiseView
 from service.models import ConfirmationState, FindingState
 
 KINDS = {
@@ -88,6 +89,9 @@ OUTCOMES = {
 }
 ENDED = {"": "it stands", "recovered": "back at its level", "gone": "no change any more"}
 
+WORTH_TELLING = 0.001
+"""A worker's own offset from a tenth of a per cent on."""
+
 
 @dataclass(frozen=True, slots=True)
 class Offer:
@@ -131,3 +135,17 @@ def reach(effect: float, low: float, high: float) -> str:
 def reach_of(series: AffectedSeries) -> str:
     """Write the interval of how far a series moved."""
     return reach(series.effect, series.effect_low, series.effect_high)
+
+
+def taken_out(noise: NoiseView) -> str:
+    """What judging explains by other things than a change: ``worker d -3.1 %, a slope of ...``."""
+    said = [
+        f"worker {name} {formats.change(offset)}"
+        for name, offset in sorted(noise.machine_offsets.items())
+        if abs(offset) >= WORTH_TELLING
+    ]
+    if noise.drift_per_point:
+        said.append(f"a slope of {formats.change(noise.drift_per_point)} a point")
+    if noise.mode_distance:
+        said.append(f"a second mode {formats.size(noise.mode_distance)} away")
+    return ", ".join(said)

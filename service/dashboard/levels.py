@@ -43,12 +43,12 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     links = _links(session, series.id)
     judged = [point for point in series.points if not point.excluded]
     known = [(_index(judged, link), link.effect) for link, _ in links]
-    found: dict[int, FindingSummary] = {}
+    found: dict[int, tuple[FindingSeries, FindingSummary]] = {}
     changes: list[LevelChange] = []
     told = rules.assigned(standing.changes, known)
     for (link, finding), placed in zip(links, told, strict=True):
         if placed is not None:
-            found[placed.change.index] = finding
+            found[placed.change.index] = link, finding
         elif finding.id == chosen or (finding.state in ACTIVE and not link.ended):
             changes.append(_from_link(link, finding, chosen))
     changes += [
@@ -94,7 +94,10 @@ def _index(judged: Sequence[SeriesPoint], link: FindingSeries) -> int:
     return bisect_left(judged, link.first_bad_at, key=lambda point: point.revision_at)
 
 
-def _from_history(placed: PlacedChange, finding: FindingSummary | None, chosen: str) -> LevelChange:
+def _from_history(
+    placed: PlacedChange, about: tuple[FindingSeries, FindingSummary] | None, chosen: str
+) -> LevelChange:
+    link, finding = about or (None, None)
     told = placed.change
     return LevelChange(
         step=Step(
@@ -109,7 +112,7 @@ def _from_history(placed: PlacedChange, finding: FindingSummary | None, chosen: 
         effect=told.effect,
         low=told.effect_low,
         high=told.effect_high,
-        doubt=1.0 - told.confidence,
+        doubt=min(1.0 - told.confidence, link.doubt if link else 1.0),
         last_good=placed.last_good,
         first_bad=placed.first_bad,
         finding=finding,
