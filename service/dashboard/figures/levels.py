@@ -66,6 +66,8 @@ def drawn(
     points: Sequence[SeriesPoint], judged: Judged, place: Places, factor: float
 ) -> tuple[list[Figure], list[Figure]]:
     """The lines of levels and changes, and the labels of changes."""
+    if not points:
+        return [], []
     placed = [(place_of(points, step), step) for step in judged.steps]
     inside = [(at, step) for at, step in placed if 0 < at < len(points)]
     earlier = [step.after for at, step in placed if at <= 0]
