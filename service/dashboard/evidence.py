@@ -84,8 +84,7 @@ def with_end(judged: Judged, series: Series, affected: AffectedSeries) -> Judged
     end = Step(
         result_id="",
         at=affected.ended_at,
-        before=affected.after,
-        after=affected.before,
+        effect=affected.before / affected.after - 1.0 if affected.after else 0.0,
         improvement=not chosen.improvement,
     )
     at = place_of(series.points, end)

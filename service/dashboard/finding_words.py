@@ -23,7 +23,7 @@ CAUSES = {
     Cause.INPUT: "the input pipeline",
     Cause.CLOCKS: "clocks: heat or power",
     Cause.CODE: "the code",
-    Cause.UNKNOWN: "not known",
+    Cause.UNKNOWN: "the data carry no cause",
 }
 CERTAINTIES = {
     Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),

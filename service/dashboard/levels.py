@@ -23,7 +23,8 @@ class LevelChange:
     """A change of level as the history shows it, or as a finding knows it before that."""
 
     step: Step
-    effect: float
+    before: float
+    after: float
     low: float
     high: float
     doubt: float
@@ -103,13 +104,13 @@ def _from_history(
         step=Step(
             result_id=placed.first_bad_result,
             at=placed.first_bad_at,
-            before=told.before,
-            after=told.after,
+            effect=told.effect,
             improvement=told.improvement,
             finding=finding.id if finding and finding.id != chosen else "",
             chosen=finding is not None and finding.id == chosen,
         ),
-        effect=told.effect,
+        before=told.before,
+        after=told.after,
         low=told.effect_low,
         high=told.effect_high,
         doubt=min(1.0 - told.confidence, link.doubt if link else 1.0),
@@ -123,15 +124,15 @@ def _from_link(link: FindingSeries, finding: FindingSummary, chosen: str) -> Lev
     step = Step(
         result_id=link.first_bad_result,
         at=link.first_bad_at,
-        before=link.before,
-        after=link.after,
+        effect=link.effect,
         improvement=finding.kind is Kind.IMPROVEMENT,
         finding="" if finding.id == chosen else finding.id,
         chosen=finding.id == chosen,
     )
     return LevelChange(
         step=step,
-        effect=link.effect,
+        before=link.before,
+        after=link.after,
         low=link.effect_low,
         high=link.effect_high,
         doubt=link.doubt,

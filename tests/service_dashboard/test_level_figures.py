@@ -23,11 +23,11 @@ def read(figure: figures.Figure) -> Any:
     return orjson.loads(str(figures.embed(figure)))
 
 
-def step(number: int, before: float, after: float, **more: Any) -> Step:
-    """A change whose first point is ``r<number>``."""
+def step(number: int, effect: float, **more: Any) -> Step:
+    """A change whose first point is ``r<number>``, where higher is better."""
     at = point(number, 0.0)
-    fields = {"result_id": at.result_id, "at": at.revision_at, "improvement": after > before}
-    return Step(before=before, after=after, **(fields | more))
+    fields = {"result_id": at.result_id, "at": at.revision_at, "improvement": effect > 0}
+    return Step(effect=effect, **(fields | more))
 
 
 def levels_of(drawn: Any) -> list[tuple[float, float, float]]:
@@ -44,7 +44,7 @@ def marks_of(drawn: Any) -> list[Any]:
 
 LEVELS = [100.0] * 4 + [90.0] * 3 + [99.0] * 3
 HISTORY = series(*(point(number, value) for number, value in enumerate(LEVELS)))
-BOTH = (step(4, 100.0, 90.0), step(7, 90.0, 99.0, finding="f" * 32))
+BOTH = (step(4, -0.1), step(7, 0.1, finding="f" * 32))
 
 
 def test_levels_are_steps_that_meet_between_the_points() -> None:
@@ -62,7 +62,7 @@ def test_a_change_says_how_large_it_is_and_leads_to_its_finding() -> None:
 
 def test_labels_of_changes_stand_above_those_of_environments_and_below_the_toolbar() -> None:
     points = [point(n, 10.0, environment=("a" if n < 5 else "b") * 64) for n in range(10)]
-    layout = read(figures.history(series(*points), judged=Judged((step(5, 10.0, 9.0),))))["layout"]
+    layout = read(figures.history(series(*points), judged=Judged((step(5, -0.1),))))["layout"]
     environment, change = layout["annotations"]
     assert (environment["text"], environment["x"]) == ("env 1", change["x"])
     assert change["yshift"] >= 14
@@ -73,6 +73,19 @@ def test_a_level_that_began_before_what_is_shown_is_drawn_from_its_edge() -> Non
     late = series(*HISTORY.points[5:])
     drawn = read(figures.history(late, judged=Judged(BOTH)))
     assert levels_of(drawn) == [(0.0, 1.5, 90.0), (1.5, 4.0, 99.0)]
+
+
+def test_a_level_lies_in_the_middle_of_its_points_whatever_strays() -> None:
+    strays = {2: 10.0, 5: 900.0}
+    points = [point(n, strays.get(n, value)) for n, value in enumerate(LEVELS)]
+    drawn = read(figures.history(series(*points), judged=Judged(BOTH)))
+    assert [level for _, _, level in levels_of(drawn)] == [100.0, 90.0, 99.0]
+
+
+def test_a_stretch_of_excluded_points_has_no_level() -> None:
+    points = [point(n, value, excluded=4 <= n < 7) for n, value in enumerate(LEVELS)]
+    drawn = read(figures.history(series(*points), judged=Judged(BOTH)))
+    assert levels_of(drawn) == [(0.0, 3.5, 100.0), (6.5, 9.0, 99.0)]
 
 
 def test_by_date_a_change_stands_between_the_times_of_its_revisions() -> None:
@@ -113,7 +126,7 @@ def test_a_long_reason_is_cut_in_the_hover() -> None:
 def test_before_and_after_shows_thirty_points_before_the_change_and_all_since() -> None:
     values = [100.0] * 50 + [95.0] * 25
     long = series(*(point(number, value) for number, value in enumerate(values)))
-    chosen = step(50, 100.0, 95.0, chosen=True)
+    chosen = step(50, -0.05, chosen=True)
     drawn = read(figures.before_after(long, Judged((chosen,))))
     assert drawn["layout"]["xaxis"]["categoryarray"] == [f"r{n}" for n in range(50 - BEFORE, 75)]
     (mark,) = marks_of(drawn)
@@ -122,10 +135,10 @@ def test_before_and_after_shows_thirty_points_before_the_change_and_all_since() 
 
 
 def test_a_change_whose_first_point_is_gone_stands_where_it_was() -> None:
-    missing = step(4, 100.0, 90.0, result_id="gone", chosen=True)
+    missing = step(4, -0.1, result_id="gone", chosen=True)
     left = series(*(each for each in HISTORY.points if each.revision != "r4"))
-    drawn = read(figures.before_after(left, Judged((missing,))))
-    assert levels_of(drawn) == [(0.0, 3.5, 100.0), (3.5, 8.0, 90.0)]
+    drawn = read(figures.before_after(left, Judged((missing, BOTH[1]))))
+    assert levels_of(drawn) == [(0.0, 3.5, 100.0), (3.5, 5.5, 90.0), (5.5, 8.0, 99.0)]
 
 
 @given(
@@ -137,7 +150,7 @@ def test_levels_never_overlap_and_cover_all_points(
     count: int, places: list[int], x: figures.XAxis
 ) -> None:
     history = series(*(point(number, 100.0 + number) for number in range(count)))
-    steps = tuple(step(number, 100.0, 90.0) for number in places)
+    steps = tuple(step(number, -0.1) for number in places)
     drawn = read(figures.history(history, figures.View(x=x), Judged(steps, one_level=True)))
     told = levels_of(drawn)
     assert bool(told) == (count > 0)

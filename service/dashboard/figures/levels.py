@@ -31,8 +31,8 @@ class Step:
     """The first point of the new level."""
     at: datetime
     """Its place in the order of revisions, for when the point itself is not there."""
-    before: float
-    after: float
+    effect: float
+    """How much more the new level is, as a share of the old one."""
     improvement: bool
     finding: str = ""
     """The finding about it, if there is one and the label is to lead there."""
@@ -69,34 +69,31 @@ def drawn(
     if not points:
         return [], []
     placed = [(place_of(points, step), step) for step in judged.steps]
-    inside = [(at, step) for at, step in placed if 0 < at < len(points)]
-    earlier = [step.after for at, step in placed if at <= 0]
-    first = earlier[-1] if earlier else _first(points, judged, inside)
-    if first is None:
-        return [], []
-    ends = [
-        place.spot(points[0]),
-        *(place.between(points[at - 1], points[at]) for at, _ in inside),
-        place.spot(points[-1]),
-    ]
-    levels = [first, *(step.after for _, step in inside)]
-    shapes = [
-        _level(left, right, level * factor)
-        for (left, right), level in zip(pairwise(ends), levels, strict=True)
-    ]
-    shapes += [_mark(x, step) for x, (_, step) in zip(ends[1:], inside, strict=False)]
+    inside = {at: step for at, step in placed if 0 < at < len(points)}
+    borders = {at: place.between(points[at - 1], points[at]) for at in sorted(inside)}
+    shapes = _levels(points, borders, place, factor) if placed or judged.one_level else []
+    shapes += [_mark(x, inside[at]) for at, x in borders.items()]
     if len(inside) > MOST_LABELS:
         return shapes, []
-    return shapes, [_label(x, step) for x, (_, step) in zip(ends[1:], inside, strict=False)]
+    return shapes, [_label(x, inside[at]) for at, x in borders.items()]
 
 
-def _first(
-    points: Sequence[SeriesPoint], judged: Judged, inside: Sequence[tuple[int, Step]]
-) -> float | None:
-    if inside:
-        return inside[0][1].before
-    values = [point.value for point in points if not point.excluded]
-    return median(values) if judged.one_level and values else None
+def _levels(
+    points: Sequence[SeriesPoint], borders: Mapping[int, str | float], place: Places, factor: float
+) -> list[Figure]:
+    """A line for each stretch at the median of its points, which is where a reader sees it.
+
+    What judging calls a level is alike in machine, mode and drift, and may lie beside them.
+    """
+    spots = [place.spot(points[0]), *borders.values(), place.spot(points[-1])]
+    lines = []
+    for (begin, end), (left, right) in zip(
+        pairwise([0, *borders, len(points)]), pairwise(spots), strict=True
+    ):
+        values = [point.value for point in points[begin:end] if not point.excluded]
+        if values:
+            lines.append(_level(left, right, median(values) * factor))
+    return lines
 
 
 def _level(left: str | float, right: str | float, value: float) -> Figure:
@@ -115,11 +112,11 @@ def _level(left: str | float, right: str | float, value: float) -> Figure:
 def _mark(x: str | float, step: Step) -> Figure:
     stroke = {"color": _colour(step), "width": 2.5 if step.chosen else 1.5}
     spot: Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
-    return spot | {"type": "line", "line": stroke, "layer": "below"}
+    return spot | {"type": "line", "line": stroke, "layer": "between"}
 
 
 def _label(x: str | float, step: Step) -> Figure:
-    text = f"{'▲' if step.improvement else '▼'}{formats.NBSP}{_size(step)}".rstrip()
+    text = f"{'▲' if step.improvement else '▼'}{formats.NBSP}{formats.size(step.effect)}"
     if step.finding:
         text = f'<a href="/findings/{quote(step.finding, safe="")}" target="_self">{text}</a>'
     return {
@@ -133,10 +130,6 @@ def _label(x: str | float, step: Step) -> Figure:
         "text": f"<b>{text}</b>" if step.chosen else text,
         "font": {"color": _colour(step), "size": 12},
     }
-
-
-def _size(step: Step) -> str:
-    return formats.size(step.after / step.before - 1.0) if step.before else ""
 
 
 def _colour(step: Step) -> str:
