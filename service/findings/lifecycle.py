@@ -129,7 +129,9 @@ def plan(
     if not values:
         return
     _change(session, row, values)
-    said = "; ".join(f"{name}: {value}" for name, value in values.items())
+    said = "; ".join(
+        f"{name.removesuffix('_on')}: {value or 'none'}" for name, value in values.items()
+    )
     record(session, finding_id, actor, "plan", said, now)
 
 
