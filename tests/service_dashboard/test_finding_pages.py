@@ -8,20 +8,27 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 import pytest
 from builders import judged as builder
 from builders import long_series as long
 from builders.html_page import faults, links
 from builders.judged import Judged
 from fastapi.testclient import TestClient
-from sqlalchemy import delete
+from sqlalchemy import delete, select, update
 
 from service import findings
 from service.app import create_app
 from service.dashboard import finding_words, inbox
 from service.database import Database
 from service.findings import ACTIONS
-from service.models import FindingState, JudgementRow
+from service.models import (
+    ConfirmationRow,
+    ConfirmationState,
+    FindingSeries,
+    FindingState,
+    JudgementRow,
+)
 from service.settings import Settings
 
 
@@ -57,6 +64,12 @@ def client(path: Path) -> Iterator[TestClient]:
     settings = Settings(database_url=f"sqlite:///{path}", background=False)
     with TestClient(create_app(settings), raise_server_exceptions=False) as found:
         yield found
+
+
+def database_of(pages: TestClient) -> Database:
+    database = pages.app.state.database  # type: ignore[attr-defined]
+    assert isinstance(database, Database)
+    return database
 
 
 def read(pages: TestClient, path: str) -> str:
@@ -161,6 +174,52 @@ def test_a_finding_shows_cause_evidence_effect_and_history(pages: TestClient, id
     assert text.count("data-chart") == 1
 
 
+def labels_of(text: str) -> list[str]:
+    """What the chart of a page says of changes."""
+    drawn = re.search(r'<script type="application/json">(.*?)</script>', text)
+    assert drawn
+    return [each["text"] for each in orjson.loads(drawn[1])["layout"]["annotations"]]
+
+
+def test_a_change_that_the_history_does_not_show_is_drawn_as_its_finding_knows_it(
+    acting: TestClient, ids: Judged
+) -> None:
+    path = f"/findings/{ids.regression}"
+    before = labels_of(read(acting, path))
+    with database_of(acting).writing() as session:
+        session.execute(delete(JudgementRow).where(JudgementRow.series_id == long.SERIES))
+    assert labels_of(read(acting, path)) == before
+    assert len(before) == 1
+    assert f'href="/findings/{ids.regression}"' in read(acting, f"/series/{long.SERIES}")
+    with database_of(acting).writing() as session:
+        session.execute(
+            update(FindingSeries)
+            .where(FindingSeries.finding_id == ids.regression)
+            .values(ended="recovered", ended_at=long.placed_at(36))
+        )
+    text = read(acting, path)
+    down, up = labels_of(text)
+    assert down == before[0]
+    assert up.startswith("▲")
+    assert "back at its level" in text
+
+
+def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
+    acting: TestClient, ids: Judged
+) -> None:
+    with database_of(acting).writing() as session:
+        running = ConfirmationRow.state == ConfirmationState.RUNNING
+        known = session.scalars(select(ConfirmationRow).where(running)).one()
+        known.series_id, known.first_bad = long.SERIES, long.revision_of(30)
+        known.state, known.sentence = ConfirmationState.CONFIRMED, "They differ."
+        comparison = known.comparisons[0]
+    text = read(acting, f"/findings/{ids.regression}")
+    again = text[text.index('id="again"') :]
+    assert f'href="/comparisons/{comparison}"' in again
+    assert "They differ." in again
+    assert 'id="again"' not in read(acting, f"/findings/{ids.node}")
+
+
 def test_a_bad_node_shows_its_results_in_place_of_series(pages: TestClient, ids: Judged) -> None:
     text = read(pages, f"/findings/{ids.node}")
     assert "data-chart" not in text
@@ -182,8 +241,7 @@ def test_a_series_shows_its_changes_and_what_it_can_see(pages: TestClient, ids: 
 
 
 def test_a_young_series_says_that_it_was_not_judged(acting: TestClient) -> None:
-    database = acting.app.state.database  # type: ignore[attr-defined]
-    with database.writing() as session:
+    with database_of(acting).writing() as session:
         session.execute(delete(JudgementRow).where(JudgementRow.series_id == long.OTHER))
     assert "has not been judged yet" in read(acting, f"/series/{long.OTHER}")
 
@@ -207,8 +265,7 @@ def test_closed_findings_are_paged_and_marks_go_away(
     acting: TestClient, ids: Judged, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "PER_PAGE", 1)
-    database = acting.app.state.database  # type: ignore[attr-defined]
-    with database.writing() as session:
+    with database_of(acting).writing() as session:
         for each in (ids.regression, ids.node):
             findings.act(session, each, "resolve", "ada", datetime.now(UTC))
     first = read(acting, "/findings")
