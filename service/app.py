@@ -14,7 +14,8 @@ from service import errors
 from service.api.answers import DescribedApi
 from service.api.routes import router
 from service.background import Background
-from service.dashboard import comparison_pages, pages
+from service.dashboard import comparison_pages, finding_pages, pages, series_pages
+from service.dashboard.attention import COUNTED
 from service.database import Database
 from service.intake import Bounds, Gate
 from service.queue import Terms
@@ -45,8 +46,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Gate, bounds=bounds_of(settings))
     errors.install(app)
     app.include_router(router)
-    app.include_router(pages.router)
-    app.include_router(comparison_pages.router)
+    for shown in (pages, series_pages, finding_pages, comparison_pages):
+        app.include_router(shown.router, dependencies=[COUNTED])
     pages.mount(app)
     return app
 

@@ -106,6 +106,11 @@ def change(ratio: float) -> str:
     return f"{sign}{digits}{NBSP}%"
 
 
+def size(ratio: float) -> str:
+    """Write how large a relative change is, without its direction: ``3.1 %``."""
+    return change(abs(ratio)).removeprefix("+")
+
+
 def share(ratio: float) -> str:
     """Write a plain ratio as per cent without a sign: ``12.3 %``."""
     return f"{ratio * 100:.1f}{NBSP}%".replace("-", MINUS)

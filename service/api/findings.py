@@ -54,6 +54,7 @@ class PlanRequest(Contract):
     )
     note: Remark | None = None
     due_on: date | None = None
+    """Null, if it is sent, takes the due date away."""
     version: Annotated[int, Field(ge=1, le=2**31)] | None = None
 
 
@@ -136,6 +137,7 @@ def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: N
 @router.patch("/{finding_id}", responses=problems(404, 409))
 def plan(finding_id: Id, request: PlanRequest, session: DatabaseSession, now: Now) -> FindingView:
     """Say who looks after a finding, until when, and what there is to say."""
-    wanted = Plan(request.owner, request.note, request.due_on)
+    undated = "due_on" in request.model_fields_set and request.due_on is None
+    wanted = Plan(request.owner, request.note, request.due_on, undated)
     findings.plan(session, finding_id, wanted, request.actor, now, version=request.version)
     return findings.load_finding(session, finding_id)

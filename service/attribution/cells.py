@@ -79,7 +79,7 @@ def _extent(question: Question) -> str:
     same_way = [each for each in question.moved if each.effect * question.effect > 0]
     others = (each.effect for each in same_way if each.case != question.case)
     sizes = sorted((question.effect, *others), key=abs)
-    least, most = wording.size(sizes[0]), wording.size(sizes[-1])
+    least, most = formats.size(sizes[0]), formats.size(sizes[-1])
     return least if least == most else f"{least} to {most}"
 
 

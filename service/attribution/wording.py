@@ -99,8 +99,3 @@ def _written(value: float, found: Difference) -> str:
 def whole(share: float) -> str:
     """A share in whole per cent: ``92 %``."""
     return f"{share * 100:.0f}{formats.NBSP}%"
-
-
-def size(share: float) -> str:
-    """A relative change without its sign: ``3.1 %``."""
-    return formats.change(abs(share)).removeprefix("+")

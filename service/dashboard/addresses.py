@@ -76,6 +76,12 @@ class JobsAddress(Address):
     before: Annotated[str, Field(max_length=64)] = ""
 
 
+class InboxAddress(Address):
+    """Where the list of closed findings goes on."""
+
+    cursor: Annotated[str, Field(max_length=2_000)] = ""
+
+
 class CompareAddress(Address):
     """Which two revisions are compared."""
 

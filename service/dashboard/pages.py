@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, FastAPI, Query, Request
-from fastapi.responses import HTMLResponse, PlainTextResponse
+from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
+from service import levels
 from service.dashboard import (
     assets,
     environments,
     error_pages,
     figures,
+    inbox,
     overview,
     queries,
     runs,
@@ -28,7 +27,6 @@ from service.dashboard import (
 )
 from service.dashboard.addresses import (
     CompareAddress,
-    HistoryAddress,
     JobsAddress,
     OverviewAddress,
     RunAddress,
@@ -37,7 +35,7 @@ from service.dashboard.rendering import partial, render, render_error
 from service.database import get_now, get_session
 from service.errors import NotFound
 from service.report import cases_of, changes_between
-from service.results import Series, latest_of_each_series, load_result, load_series
+from service.results import latest_of_each_series, load_result
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -47,7 +45,6 @@ Reading = Annotated[Session, Depends(get_session, scope="function")]
 Now = Annotated[datetime, Depends(get_now, scope="function")]
 
 SPARK_POINTS = 30
-POINTS_PER_PAGE = 50
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
 
@@ -81,8 +78,9 @@ def show_overview(
         now=now,
         at=at,
         groups=overview.matching(chosen, at.text),
+        marks=inbox.marks(session),
         any_groups=bool(groups),
-        metrics=_in_order(queries.metrics(session)),
+        metrics=words.in_order(queries.metrics(session)),
         workloads=sorted({group.workload for group in groups}),
         hardwares=sorted({group.hardware for group in groups}),
         active=queries.active_jobs(session),
@@ -90,55 +88,6 @@ def show_overview(
         failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
         workers=queries.workers(session),
     )
-
-
-def _in_order(metrics: Iterable[str]) -> list[str]:
-    order = {name: place for place, name in enumerate(words.METRICS)}
-    return sorted(metrics, key=lambda name: (order.get(name, len(order)), name))
-
-
-@router.get("/series/{series_id}")
-def show_series(
-    request: Request,
-    session: Reading,
-    now: Now,
-    series_id: str,
-    at: Annotated[HistoryAddress, Query()],
-) -> HTMLResponse:
-    """Show one series' history: chart, environment changes, every point."""
-    whole = load_series(session, series_id)
-    series = _newest(whole, at.last)
-    known = queries.facts(session, {point.environment for point in series.points})
-    newest_first = series.points[::-1]
-    siblings = queries.siblings(session, whole)
-    return render(
-        request,
-        "series.html",
-        now=now,
-        at=at,
-        series=series,
-        latest=next(reversed(overview.by_revision(series).points), None),
-        total=len(whole.points),
-        figure=figures.history(series, at.view),
-        changes=environments.changes(series.points, known),
-        change=overview.change(series),
-        rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
-        pages=max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1),
-        siblings=[(name, siblings[name]) for name in _in_order(siblings)],
-    )
-
-
-@router.get("/series/{series_id}/points.csv")
-def download_points(session: Reading, series_id: str) -> PlainTextResponse:
-    """Give every point of a series as CSV, in base units."""
-    series = load_series(session, series_id)
-    name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
-    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return PlainTextResponse(tables.csv_of(series), media_type="text/csv", headers=headers)
-
-
-def _newest(series: Series, last: str) -> Series:
-    return series if last == "all" else replace(series, points=series.points[-int(last) :])
 
 
 @router.get("/runs/{result_id}")
@@ -173,6 +122,7 @@ def show_run(
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
         attempts=queries.attempts(session, stored.job_id),
+        exclusions=levels.exclusions_of(session, result_id),
     )
 
 
@@ -237,7 +187,7 @@ def show_comparison(
         tally=Counter(change.verdict.value for change in changes),
         revisions=known,
         unknown=[name for name in (at.baseline, at.contender) if name and name not in names],
-        metrics=_in_order(queries.metrics(session)),
+        metrics=words.in_order(queries.metrics(session)),
         suites=list(suites()),
     )
 

@@ -33,6 +33,7 @@ _templates.filters.update(
     quantity=formats.quantity,
     change=formats.change,
     share=formats.share,
+    size=formats.size,
     times=formats.times,
     duration=formats.duration,
     moment=formats.moment,
@@ -44,9 +45,17 @@ _templates.filters.update(
 def render(request: Request, template: str, status: int = 200, **values: object) -> HTMLResponse:
     """Answer with a page. Pages are never kept by a cache without asking again."""
     html = _templates.get_template(template).render(
-        path=request.url.path, now=values.pop("now", None) or datetime.now(UTC), **values
+        path=request.url.path,
+        attention=getattr(request.state, "attention", 0),
+        now=values.pop("now", None) or datetime.now(UTC),
+        **values,
     )
-    headers = {"Cache-Control": "no-cache", "Vary": "HX-Request"}
+    headers = {
+        "Cache-Control": "no-cache",
+        "Vary": "HX-Request",
+        # Pages can act: nobody may lay one, unseen, under a button of his own.
+        "Content-Security-Policy": "frame-ancestors 'none'",
+    }
     return HTMLResponse(html, status, headers)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -118,6 +118,12 @@ def plain(name: str) -> str:
 def metric(name: str) -> str:
     """Name a metric for a heading."""
     return METRICS.get(name) or plain(name).capitalize()
+
+
+def in_order(metrics: Iterable[str]) -> list[str]:
+    """Sort metrics as people think of them; what is not named here follows by name."""
+    order = {name: place for place, name in enumerate(METRICS)}
+    return sorted(metrics, key=lambda name: (order.get(name, len(order)), name))
 
 
 def status(found: Status) -> str:

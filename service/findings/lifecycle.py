@@ -61,6 +61,8 @@ class Plan:
     owner: str | None = None
     note: str | None = None
     due_on: date | None = None
+    undated: bool = False
+    """Whether the due date is taken away."""
 
 
 def open_finding(session: Session, row: FindingRow, now: datetime) -> None:
@@ -122,10 +124,14 @@ def plan(
         )
         if value is not None and value != getattr(row, name)
     }
+    if wanted.undated and row.due_on is not None:
+        values["due_on"] = None
     if not values:
         return
     _change(session, row, values)
-    said = "; ".join(f"{name}: {value}" for name, value in values.items())
+    said = "; ".join(
+        f"{name.removesuffix('_on')}: {value or 'none'}" for name, value in values.items()
+    )
     record(session, finding_id, actor, "plan", said, now)
 
 

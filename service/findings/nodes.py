@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service.attribution import Cause
 from service.findings import lifecycle
-from service.findings.slowdown import Measured, Slowdown, slowdown, well_again
+from service.findings.slowdown import Measured, Slowdown, contrasts, slowdown, well_again
 from service.findings.values import ACTIVE, Certainty, Kind
 from service.ids import new_id
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
@@ -58,6 +58,17 @@ def ill_nodes(session: Session) -> frozenset[str]:
     return frozenset(
         name for name in session.scalars(select(FindingRow.worker).where(*slow)) if name
     )
+
+
+def against_others(
+    session: Session, worker: str, comparability: dict[str, str]
+) -> dict[tuple[str, str], float]:
+    """How much slower than the others a node is, by series and revision, as a share.
+
+    Of the newest revisions, as far as others have measured the same.
+    """
+    told = next((each for facts, each in _measurements(session) if facts == comparability), [])
+    return {(each.series, each.revision): math.expm1(each.size) for each in contrasts(told, worker)}
 
 
 def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]]]:

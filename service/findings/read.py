@@ -109,7 +109,7 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
         select(FindingSeries, SeriesRow)
         .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
         .where(FindingSeries.finding_id == finding_id)
-        .order_by(FindingSeries.doubt, SeriesRow.case_key, SeriesRow.metric)
+        .order_by(FindingSeries.place)
     )
     return [
         AffectedSeries(
@@ -120,7 +120,10 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
             before=link.before,
             after=link.after,
             doubt=link.doubt,
+            first_bad_at=link.first_bad_at,
+            first_bad_result=link.first_bad_result,
             ended=link.ended,
+            ended_at=link.ended_at,
         )
         for link, series in session.execute(wanted)
     ]
@@ -158,4 +161,5 @@ def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
         version=row.version,
         series_count=len(effects),
         worst_effect=max(effects, key=abs, default=None),
+        share=row.share,
     )

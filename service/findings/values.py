@@ -105,8 +105,13 @@ class AffectedSeries:
     before: float
     after: float
     doubt: float
+    first_bad_at: datetime
+    """Place of the first point of the new level in the order of revisions."""
+    first_bad_result: str
     ended: str
     """Empty while the change stands; ``recovered`` or ``gone`` afterwards."""
+    ended_at: datetime | None
+    """Place in the order of revisions from which on it is recovered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +150,8 @@ class FindingSummary:
     series_count: int
     worst_effect: float | None
     """The largest effect among its series; None for a bad node."""
+    share: float | None
+    """How much slower than before a bad node is; None for anything else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,4 +161,5 @@ class FindingView:
     summary: FindingSummary
     attribution: Attribution | None
     series: tuple[AffectedSeries, ...]
+    """The one that it was opened for, which the attribution is about, first."""
     events: tuple[FindingEventView, ...]

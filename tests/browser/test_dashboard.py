@@ -28,6 +28,7 @@ def paths(seeded: Seeded) -> dict[str, str]:
         "unsupported run": f"/runs/{seeded.ids['unsupported']}",
         "noisy run": f"/runs/{seeded.ids['noisy']}",
         "hostile run": f"/runs/{seeded.ids['hostile']}",
+        "findings": "/findings",
         "jobs": "/jobs",
         "job": f"/jobs/{seeded.ids['running']}",
         "compare": f"/compare?baseline={before}&contender={newest}",
@@ -282,7 +283,9 @@ def test_no_page_scrolls_sideways_on_a_phone(new_page: NewPage, paths: dict[str,
     assert {name: width for name, width in wide.items() if width > 360} == {}
 
 
-@pytest.mark.parametrize("path", ["overview", "jobs", "compare", "workers", "schedules"])
+@pytest.mark.parametrize(
+    "path", ["overview", "findings", "jobs", "compare", "workers", "schedules"]
+)
 def test_every_page_is_named_in_full_on_a_phone(
     new_page: NewPage, paths: dict[str, str], path: str
 ) -> None:
@@ -290,7 +293,7 @@ def test_every_page_is_named_in_full_on_a_phone(
     page.goto(paths[path])
     links = page.get_by_role("navigation", name="Pages", exact=True).get_by_role("link").all()
     boxes = [box for link in links if (box := link.bounding_box())]
-    assert len(boxes) == 5
+    assert len(boxes) == 6
     assert all(box["x"] >= 0 and box["x"] + box["width"] <= 390 for box in boxes)
 
 

@@ -45,6 +45,7 @@ def test_a_finding_says_what_changed_and_why(client: TestClient, finding: dict[s
     assert "% slower since r00020" in finding["sentence"]
     (series,) = whole["series"]
     assert series["effect_low"] < series["effect"] < series["effect_high"] < 0
+    assert series["first_bad_result"] == long.result_of(20)
     assert [event["action"] for event in whole["events"]] == ["open", "announce"]
     assert whole["attribution"]["cause"] == finding["cause"]
 
@@ -71,6 +72,8 @@ def test_a_plan_changes_only_what_it_names(client: TestClient, finding: dict[str
     client.patch(path, json={"actor": "ada", "owner": "bob", "due_on": "2026-02-01"})
     told = client.patch(path, json={"actor": "ada", "note": "see the driver"}).json()["summary"]
     assert (told["owner"], told["due_on"], told["note"]) == ("bob", "2026-02-01", "see the driver")
+    told = client.patch(path, json={"actor": "ada", "due_on": None}).json()["summary"]
+    assert (told["owner"], told["due_on"], told["note"]) == ("bob", None, "see the driver")
 
 
 def test_the_report_counts_what_is_expected_to_be_false(

@@ -1,18 +1,25 @@
 """Plotly figures as plain values: a Series or a Result goes in, a figure comes out. Pure."""
 
+from service.dashboard.figures.before_after import before_after
 from service.dashboard.figures.frame import Figure, embed
-from service.dashboard.figures.history import View, XAxis, environment_changes, history
+from service.dashboard.figures.history import environment_changes, history
+from service.dashboard.figures.levels import Judged, Step, place_of
+from service.dashboard.figures.places import View, XAxis
 from service.dashboard.figures.steps import PassName, step_histogram, step_times
 from service.dashboard.figures.telemetry import telemetry
 
 __all__ = [
     "Figure",
+    "Judged",
     "PassName",
+    "Step",
     "View",
     "XAxis",
+    "before_after",
     "embed",
     "environment_changes",
     "history",
+    "place_of",
     "step_histogram",
     "step_times",
     "telemetry",

@@ -3,58 +3,55 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from datetime import UTC
-from typing import Literal
+from collections.abc import Sequence
 
 import numpy as np
 
 from service import formats
 from service.dashboard import words
-from service.dashboard.figures.frame import CONFIG, Figure, axis, decimate, frame, value_axis
+from service.dashboard.figures.frame import CONFIG, Figure, decimate, frame, value_axis
+from service.dashboard.figures.levels import MARGIN, Judged, drawn
+from service.dashboard.figures.places import Places, View
 from service.results import Series, SeriesPoint
 
-XAxis = Literal["order", "time"]
 MOST_BARS = 150
 """Up to so many points each gets its own error bar; beyond that a band reads better."""
 CALM_SPAN = 0.01
 """The value axis spans at least this share on either side, so that noise looks like noise."""
+MOST_REASON = 120
+"""Characters of a reason that a hover shows; the table has all of it."""
+ALL, UNJUDGED = View(), Judged()
 
 
-@dataclass(frozen=True, slots=True)
-class View:
-    """What the reader chose to see of a history; all of it stands in the URL."""
+def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figure:
+    """Draw a series over its revisions: intervals, levels, and marks where something changed.
 
-    x: XAxis = "order"
-    start: str = ""
-    """First revision shown, or first instant: what a zoom wrote."""
-    end: str = ""
-    low: float | None = None
-    """Ends of the value axis in base units, if the reader zoomed into it."""
-    high: float | None = None
-    zero: bool = False
-    """Whether the value axis begins at zero."""
-
-
-def history(series: Series, view: View = View()) -> Figure:
-    """Draw a series over its revisions, with intervals and marks where the environment changed."""
+    What changed is its level, as judging says, or its environment. Excluded points are hollow.
+    """
     points = series.points
     values = np.array([point.value for point in points], dtype=np.float64)
     factor, label = formats.scale(series.unit, float(np.median(values)) if len(values) else 0.0)
     kept = [points[index] for index in decimate(values)]
-    place = _Places.of(points, view.x)
-    marks, notes = _change_marks(points, place)
+    place = Places.of(points, view.x)
+    inside = [point for point in kept if not point.excluded]
+    outside = [point for point in kept if point.excluded]
+    marks, notes = _environment_marks(points, place)
+    levels, labels = drawn(points, judged, place, factor)
     title = f"{words.metric(series.metric)}, {label}"
     return {
-        "data": [*_interval_band(kept, place, factor), _history_line(series, kept, place, factor)],
+        "data": [
+            *_interval_band(inside, place, factor),
+            _history_line(series, inside, place, factor),
+            *_hollow(series, outside, place, factor, judged),
+        ],
         "layout": frame(
             place.axis(view),
             value_axis(title, **_value_range(points, factor, view)),
-            shapes=marks,
-            annotations=notes,
+            shapes=[*marks, *levels],
+            annotations=[*notes, *labels],
             showlegend=False,
-        ),
+        )
+        | ({"margin": MARGIN} if labels else {}),
         "config": CONFIG,
         "state": {
             "x": view.x,
@@ -74,65 +71,6 @@ def environment_changes(points: Sequence[SeriesPoint]) -> list[int]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class _Places:
-    """Where each point stands on the horizontal axis."""
-
-    x: XAxis
-    labels: dict[str, str]
-    """The tick of each revision, in the order of the history."""
-
-    @classmethod
-    def of(cls, points: Iterable[SeriesPoint], x: XAxis) -> _Places:
-        labels: dict[str, str] = {}
-        taken: set[str] = set()
-        for name in dict.fromkeys(point.revision for point in points):
-            short = formats.revision(name)
-            labels[name] = name if short in taken else short
-            taken.add(labels[name])
-        return cls(x, labels)
-
-    @property
-    def full_names(self) -> list[str]:
-        return list(self.labels)
-
-    def at(self, point: SeriesPoint) -> str:
-        if self.x == "time":
-            return point.revision_at.astimezone(UTC).isoformat()
-        return self.labels[point.revision]
-
-    def between(self, left: SeriesPoint, right: SeriesPoint) -> str | float:
-        if self.x == "time":
-            return (left.revision_at + (right.revision_at - left.revision_at) / 2).isoformat()
-        order = self.full_names
-        return (order.index(left.revision) + order.index(right.revision)) / 2
-
-    def axis(self, view: View) -> Figure:
-        zoom: dict[str, object] = {}
-        if self.x == "time":
-            if view.start and view.end:
-                zoom = {"range": [view.start, view.end]}
-            return axis("Date of the revision (UTC)", type="date", **zoom)
-        ticks = list(self.labels.values())
-        if span := self._span(view):
-            zoom = {"range": span}
-        return axis(
-            "Revision",
-            type="category",
-            categoryorder="array",
-            categoryarray=ticks,
-            nticks=14,
-            **zoom,
-        )
-
-    def _span(self, view: View) -> list[float]:
-        order = self.full_names
-        if view.start not in order or view.end not in order:
-            return []
-        first, last = sorted((order.index(view.start), order.index(view.end)))
-        return [first - 0.5, last + 0.5]
-
-
 def _value_range(points: Sequence[SeriesPoint], factor: float, view: View) -> Figure:
     if not points:
         return {}
@@ -147,7 +85,7 @@ def _value_range(points: Sequence[SeriesPoint], factor: float, view: View) -> Fi
     return {"autorangeoptions": {"include": [middle - calm, middle + calm]}}
 
 
-def _interval_band(kept: Sequence[SeriesPoint], place: _Places, factor: float) -> list[Figure]:
+def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) -> list[Figure]:
     if len(kept) <= MOST_BARS:
         return []
     known = [point for point in kept if point.low is not None and point.high is not None]
@@ -165,7 +103,7 @@ def _interval_band(kept: Sequence[SeriesPoint], place: _Places, factor: float) -
 
 
 def _history_line(
-    series: Series, kept: Sequence[SeriesPoint], place: _Places, factor: float
+    series: Series, kept: Sequence[SeriesPoint], place: Places, factor: float
 ) -> Figure:
     drawn = _parted(kept)
     line: Figure = {
@@ -192,6 +130,27 @@ def _history_line(
     return line
 
 
+def _hollow(
+    series: Series, points: Sequence[SeriesPoint], place: Places, factor: float, judged: Judged
+) -> list[Figure]:
+    """What somebody took out: in its place, and apart from the line."""
+    if not points:
+        return []
+    hovers = [_hover(series, point, judged.reasons.get(point.result_id, "")) for point in points]
+    return [
+        {
+            "type": "scatter",
+            "mode": "markers",
+            "name": "excluded",
+            "x": [place.at(point) for point in points],
+            "y": [point.value * factor for point in points],
+            "customdata": [[p.result_id, said] for p, said in zip(points, hovers, strict=True)],
+            "hovertemplate": "%{customdata[1]}<extra></extra>",
+            "marker": {"color": "var(--muted)", "size": 9, "symbol": "circle-open"},
+        }
+    ]
+
+
 def _parted(points: Sequence[SeriesPoint]) -> list[SeriesPoint | None]:
     """Put a gap between two measurements of one revision: a line up the same place says nothing."""
     parted: list[SeriesPoint | None] = []
@@ -206,7 +165,7 @@ def _reach(end: float | None, value: float, factor: float) -> float:
     return 0.0 if end is None else abs(end - value) * factor
 
 
-def _hover(series: Series, point: SeriesPoint) -> str:
+def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
     many = "process" if point.replicates == 1 else "processes"
     lines = (
         f"<b>{html.escape(point.revision)}</b>",
@@ -216,13 +175,18 @@ def _hover(series: Series, point: SeriesPoint) -> str:
         f"{point.replicates} {many} ({point.interval.replace('_', ' ')})",
         f"measured {formats.moment(point.measured_at)}",
         f"on {html.escape(point.worker)}, environment {point.environment[:8]}",
+        *([f"<b>excluded</b>: {html.escape(_cut(reason))}"] if point.excluded else []),
         "<i>click to open the run</i>",
     )
     return "<br>".join(lines)
 
 
-def _change_marks(
-    points: Sequence[SeriesPoint], place: _Places
+def _cut(reason: str) -> str:
+    return reason if len(reason) <= MOST_REASON else reason[:MOST_REASON] + "…"
+
+
+def _environment_marks(
+    points: Sequence[SeriesPoint], place: Places
 ) -> tuple[list[Figure], list[Figure]]:
     """Mark environment changes, unless they are so many that marks would say nothing."""
     changes = environment_changes(points)

@@ -1,4 +1,4 @@
-/* Throughline's dashboard: theme, charts, live refresh, filters, copying. No dependency is required
+/* Throughline's dashboard: theme, charts, live refresh, filters, copying, acting. No dependency is required
    for reading a page; htmx refreshes and plotly draws where they are loaded. */
 "use strict";
 
@@ -93,15 +93,16 @@
     window.Plotly.react(plot, figure.data, figure.layout, figure.config);
     if (chart.dataset.drawn) return;
     chart.dataset.drawn = "yes";
-    if (chart.dataset.chart === "history") followHistory(plot, source.state);
+    const kind = chart.dataset.chart;
+    if (kind === "history" || kind === "points") openRuns(plot);
+    if (kind === "history") plot.on("plotly_relayout", () => rememberZoom(plot, source.state));
   }
 
-  function followHistory(plot, state) {
+  function openRuns(plot) {
     plot.on("plotly_click", (event) => {
       const spot = event.points.find((point) => point.customdata);
       if (spot) location.assign(`/runs/${encodeURIComponent(spot.customdata[0])}`);
     });
-    plot.on("plotly_relayout", () => rememberZoom(plot, state));
   }
 
   function rememberZoom(plot, state) {
@@ -203,10 +204,95 @@
     }
   }
 
+  // -- acting: forms that call the JSON API ------------------------------------------------
+
+  // The API takes JSON only, which no form of another site can send: a script of this origin must.
+
+  const ACTOR = "throughline-actor";
+
+  function storedActor() {
+    try {
+      return localStorage.getItem(ACTOR) ?? "";
+    } catch {
+      return "";
+    }
+  }
+
+  function rememberActor(name) {
+    try {
+      localStorage.setItem(ACTOR, name);
+    } catch {
+      /* then it is asked for again */
+    }
+  }
+
+  function request(form) {
+    const [method, path] = form.dataset.send.split(" ");
+    const said = Object.fromEntries(new FormData(form));
+    rememberActor(said.actor);
+    if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method }];
+    if ("due_on" in said) said.due_on ||= null;
+    if (form.dataset.version) said.version = Number(form.dataset.version);
+    const headers = { "Content-Type": "application/json" };
+    return [path, { method, headers, body: JSON.stringify(said) }];
+  }
+
+  async function problem(response) {
+    try {
+      return (await response.json()).detail;
+    } catch {
+      return "The service could not answer; its log says why.";
+    }
+  }
+
+  async function send(form) {
+    const answer = form.querySelector("[data-answer]");
+    const fields = form.querySelector("[data-enabled]");
+    const [path, options] = request(form);
+    answer.replaceChildren();
+    fields.disabled = true;
+    try {
+      const response = await fetch(path, options);
+      if (response.ok) {
+        location.reload();
+        return; // and the fields stay as they are: nothing is sent twice
+      }
+      say(answer, await problem(response), response.status === 409);
+    } catch {
+      say(answer, "The service does not answer; nothing was changed.", false);
+    }
+    fields.disabled = false;
+  }
+
+  function say(answer, text, outdated) {
+    const note = document.createElement("p");
+    note.className = "note bad";
+    note.textContent = text;
+    if (outdated) {
+      const again = document.createElement("a");
+      again.href = location.pathname;
+      again.textContent = "Show it as it is now";
+      note.append(" ", again);
+    }
+    answer.replaceChildren(note);
+  }
+
+  function prepareActing() {
+    for (const form of document.querySelectorAll("form[data-send]")) {
+      form.querySelector("[data-enabled]").disabled = false;
+      for (const input of form.querySelectorAll("[data-actor]")) input.value ||= storedActor();
+      form.addEventListener("submit", (event) => {
+        event.preventDefault();
+        send(form);
+      });
+    }
+  }
+
   document.addEventListener("DOMContentLoaded", () => {
     prepareThemeButton();
     prepareFilters();
     prepareCopying();
+    prepareActing();
     watchConnection();
     drawCharts();
   });

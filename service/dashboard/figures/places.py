@@ -1,0 +1,99 @@
+"""Where points stand on the horizontal axis of a history, and what a reader chose to see of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC
+from typing import Literal, Self
+
+from service import formats
+from service.dashboard.figures.frame import Figure, axis
+from service.results import SeriesPoint
+
+XAxis = Literal["order", "time"]
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """What the reader chose to see of a history; all of it stands in the URL."""
+
+    x: XAxis = "order"
+    start: str = ""
+    """First revision shown, or first instant: what a zoom wrote."""
+    end: str = ""
+    low: float | None = None
+    """Ends of the value axis in base units, if the reader zoomed into it."""
+    high: float | None = None
+    zero: bool = False
+    """Whether the value axis begins at zero."""
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where each point stands on the horizontal axis."""
+
+    x: XAxis
+    labels: dict[str, str]
+    """The tick of each revision, in the order of the history."""
+
+    @classmethod
+    def of(cls, points: Iterable[SeriesPoint], x: XAxis) -> Self:
+        """Place these points, which are in the order of their history."""
+        labels: dict[str, str] = {}
+        taken: set[str] = set()
+        for name in dict.fromkeys(point.revision for point in points):
+            short = formats.revision(name)
+            labels[name] = name if short in taken else short
+            taken.add(labels[name])
+        return cls(x, labels)
+
+    @property
+    def full_names(self) -> list[str]:
+        """The revisions in the order of the history."""
+        return list(self.labels)
+
+    def at(self, point: SeriesPoint) -> str:
+        """Where a point stands, as a trace names it."""
+        if self.x == "time":
+            return point.revision_at.astimezone(UTC).isoformat()
+        return self.labels[point.revision]
+
+    def spot(self, point: SeriesPoint) -> str | float:
+        """Where a point stands, as a shape names it."""
+        if self.x == "time":
+            return self.at(point)
+        return float(self.full_names.index(point.revision))
+
+    def between(self, left: SeriesPoint, right: SeriesPoint) -> str | float:
+        """Midway between two points, as a shape names it."""
+        if self.x == "time":
+            return (left.revision_at + (right.revision_at - left.revision_at) / 2).isoformat()
+        order = self.full_names
+        return (order.index(left.revision) + order.index(right.revision)) / 2
+
+    def axis(self, view: View) -> Figure:
+        """The horizontal axis, zoomed as the reader chose."""
+        zoom: dict[str, object] = {}
+        if self.x == "time":
+            if view.start and view.end:
+                zoom = {"range": [view.start, view.end]}
+            return axis("Date of the revision (UTC)", type="date", **zoom)
+        ticks = list(self.labels.values())
+        if span := self._span(view):
+            zoom = {"range": span}
+        return axis(
+            "Revision",
+            type="category",
+            categoryorder="array",
+            categoryarray=ticks,
+            nticks=14,
+            **zoom,
+        )
+
+    def _span(self, view: View) -> list[float]:
+        order = self.full_names
+        if view.start not in order or view.end not in order:
+            return []
+        first, last = sorted((order.index(view.start), order.index(view.end)))
+        return [first - 0.5, last + 0.5]

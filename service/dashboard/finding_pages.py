@@ -1,0 +1,81 @@
+"""The pages of findings: what asks for attention, and one finding with all that belongs to it.
+
+They read; what a person does there goes to the JSON API, from a script of the same origin.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
+
+from service import findings
+from service.dashboard import evidence, figures, inbox, levels
+from service.dashboard import finding_words as told
+from service.dashboard.addresses import InboxAddress
+from service.dashboard.pages import Now, Reading
+from service.dashboard.rendering import partial, render
+from service.detection.judgement import LEAST_POINTS
+from service.detection.online import PATIENCE
+from service.findings import AffectedSeries
+from service.results import load_series
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+
+@router.get("/findings")
+def list_findings(
+    request: Request, session: Reading, now: Now, at: Annotated[InboxAddress, Query()]
+) -> HTMLResponse:
+    """Show what asks for attention, what is measured again, and what is over."""
+    return render(
+        request,
+        "_findings.html" if partial(request) else "findings.html",
+        now=now,
+        at=at,
+        told=told,
+        report=inbox.report(session, now),
+        active=inbox.active(session),
+        most=inbox.MOST_ACTIVE,
+        closed=inbox.closed(session, at.cursor or None),
+        running=inbox.running(session),
+        for_nothing=inbox.for_nothing(session, now),
+        longest=inbox.longest_history(session),
+        least_points=LEAST_POINTS,
+        patience=PATIENCE,
+        confirmations=request.app.state.settings.confirmations,
+    )
+
+
+@router.get("/findings/{finding_id}")
+def show_finding(request: Request, session: Reading, now: Now, finding_id: str) -> HTMLResponse:
+    """Show one finding: what changed, why, since when, and what was done about it."""
+    found = findings.load_finding(session, finding_id)
+    summary = found.summary
+    first = found.series[0] if found.series else None
+    return render(
+        request,
+        "finding.html",
+        now=now,
+        told=told,
+        found=found,
+        one=summary,
+        first=first,
+        figure=_figure(session, finding_id, first) if first else None,
+        evidence=evidence.grouped(found.attribution),
+        compare=evidence.compare_link(summary, first.series.metric if first else ""),
+        confirmations=evidence.confirmations_of(session, found),
+        node=evidence.node_of(session, summary),
+        offers=told.offers(summary.state),
+    )
+
+
+def _figure(session: Session, finding_id: str, affected: AffectedSeries) -> figures.Figure | None:
+    series = load_series(session, affected.series.id)
+    changes = levels.changes_of(session, series, chosen=finding_id)
+    judged = levels.judged(session, series, changes)
+    if not any(step.chosen for step in judged.steps):
+        return None
+    return figures.before_after(series, evidence.with_end(judged, series, affected))

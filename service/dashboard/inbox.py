@@ -1,0 +1,129 @@
+"""What the inbox shows, and what other pages show of it. Nothing here changes a row."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Direction
+from service import confirmation, findings
+from service.confirmation import ConfirmationView
+from service.findings import ACTIVE, FindingSummary, Kind, SeriesName
+from service.findings.read import name_of
+from service.models import (
+    ConfirmationRow,
+    ConfirmationState,
+    FindingRow,
+    FindingSeries,
+    FindingState,
+    JudgementRow,
+    SeriesRow,
+)
+from service.paging import Page
+
+LATELY = timedelta(hours=24)
+"""What counts as opened lately: a night and the day around it."""
+REMEMBERED = timedelta(days=7)
+"""For how long it is shown that something suspicious came to nothing."""
+MOST_ACTIVE = 200
+MOST_CONFIRMATIONS = 50
+PER_PAGE = 50
+FOR_NOTHING = (ConfirmationState.NOT_REPRODUCED, ConfirmationState.UNRESOLVED)
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """How many findings were opened lately, and how much of that is expected to be false."""
+
+    opened: int
+    expected_false: float
+
+
+@dataclass(frozen=True, slots=True)
+class Suspect:
+    """Something suspicious that is or was measured again, with its series."""
+
+    told: ConfirmationView
+    series: SeriesName
+
+    @property
+    def effect(self) -> float:
+        """As a share of what was expected, signed as measured."""
+        return self.told.measured / self.told.expected - 1.0
+
+    @property
+    def improvement(self) -> bool:
+        """Whether it looks better."""
+        return (self.effect > 0) == (self.series.direction is Direction.HIGHER)
+
+
+def report(session: Session, now: datetime) -> Report:
+    """What came up lately."""
+    since = now - LATELY
+    opened = select(func.count()).select_from(FindingRow).where(FindingRow.opened_at >= since)
+    expected = findings.expected_false_since(session, since)
+    return Report(session.execute(opened).scalar_one(), expected)
+
+
+def active(session: Session) -> list[FindingSummary]:
+    """What asks for attention: what nobody looks after first, each part newest first."""
+    found = findings.list_findings(session, FindingRow.state.in_(ACTIVE), limit=MOST_ACTIVE).items
+    return sorted(found, key=lambda each: each.state is not FindingState.OPEN)
+
+
+def closed(session: Session, cursor: str | None) -> Page[FindingSummary]:
+    """What is over, the newest first."""
+    over = FindingRow.state.not_in(ACTIVE)
+    return findings.list_findings(session, over, after=cursor, limit=PER_PAGE)
+
+
+def running(session: Session) -> list[Suspect]:
+    """What is being measured again."""
+    state = ConfirmationRow.state == ConfirmationState.RUNNING
+    page = confirmation.list_confirmations(session, state, limit=MOST_CONFIRMATIONS)
+    return _suspects(session, page.items)
+
+
+def for_nothing(session: Session, now: datetime) -> list[Suspect]:
+    """What was suspicious lately, was measured again, and came to nothing."""
+    page = confirmation.list_confirmations(
+        session,
+        ConfirmationRow.state.in_(FOR_NOTHING),
+        ConfirmationRow.decided_at >= now - REMEMBERED,
+        limit=MOST_CONFIRMATIONS,
+    )
+    return _suspects(session, page.items)
+
+
+def _suspects(session: Session, told: Iterable[ConfirmationView]) -> list[Suspect]:
+    return [Suspect(each, name_of(session.get_one(SeriesRow, each.series_id))) for each in told]
+
+
+def longest_history(session: Session) -> int:
+    """Points of the longest series that was judged: how far it is to the first finding."""
+    return session.scalar(select(func.max(JudgementRow.points))) or 0
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """A finding that asks for attention, as other pages point to it."""
+
+    finding: str
+    kind: Kind
+
+
+def marks(session: Session) -> dict[str, Mark]:
+    """For each series that an active finding is about, the newest one."""
+    wanted = (
+        select(FindingSeries.series_id, FindingRow.id, FindingRow.kind)
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(FindingRow.state.in_(ACTIVE), FindingSeries.ended == "")
+        .order_by(FindingRow.id)
+    )
+    return {
+        series_id: Mark(finding, Kind(kind)) for series_id, finding, kind in session.execute(wanted)
+    }

@@ -1,0 +1,74 @@
+"""The pages of series: their history, how it is judged, and every point of it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Annotated
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse
+
+from service.dashboard import environments, figures, levels, overview, queries, tables, words
+from service.dashboard import finding_words as told
+from service.dashboard.addresses import HistoryAddress
+from service.dashboard.pages import Now, Reading
+from service.dashboard.rendering import render
+from service.findings.rules import watched
+from service.judgement import judgement_of
+from service.results import Series, load_series
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+POINTS_PER_PAGE = 50
+
+
+@router.get("/series/{series_id}")
+def show_series(
+    request: Request,
+    session: Reading,
+    now: Now,
+    series_id: str,
+    at: Annotated[HistoryAddress, Query()],
+) -> HTMLResponse:
+    """Show one series' history: chart, environment changes, every point."""
+    whole = load_series(session, series_id)
+    series = _newest(whole, at.last)
+    known = queries.facts(session, {point.environment for point in series.points})
+    newest_first = series.points[::-1]
+    siblings = queries.siblings(session, whole)
+    found = levels.changes_of(session, whole)
+    judged = levels.judged(session, whole, found)
+    return render(
+        request,
+        "series.html",
+        now=now,
+        at=at,
+        series=series,
+        latest=next(reversed(overview.by_revision(series).points), None),
+        total=len(whole.points),
+        figure=figures.history(series, at.view, judged),
+        told=told,
+        levels=found[::-1],
+        judgement=judgement_of(session, whole),
+        watched=watched(whole.metric),
+        reasons=judged.reasons,
+        changes=environments.changes(series.points, known),
+        change=overview.change(series),
+        rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
+        pages=max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1),
+        siblings=[(name, siblings[name]) for name in words.in_order(siblings)],
+    )
+
+
+@router.get("/series/{series_id}/points.csv")
+def download_points(session: Reading, series_id: str) -> PlainTextResponse:
+    """Give every point of a series as CSV, in base units."""
+    series = load_series(session, series_id)
+    name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return PlainTextResponse(tables.csv_of(series), media_type="text/csv", headers=headers)
+
+
+def _newest(series: Series, last: str) -> Series:
+    return series if last == "all" else replace(series, points=series.points[-int(last) :])

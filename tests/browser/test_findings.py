@@ -1,0 +1,165 @@
+"""Findings in a real browser: people act on them, and are told when somebody was faster."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from builders import judged as builder
+from builders import long_series as long
+from builders.judged import Judged
+from builders.serving import serving
+from playwright.sync_api import Locator, Page, expect
+
+from service.database import Database
+
+pytestmark = pytest.mark.browser
+
+NewPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def database(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    path = tmp_path_factory.mktemp("findings") / "judged.sqlite3"
+    shutil.copyfile(sqlite_template, path)
+    found = Database(f"sqlite:///{path}")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def judged(database: Database) -> Judged:
+    return builder.judge(database)
+
+
+@pytest.fixture(scope="module")
+def address(database: Database, judged: Judged) -> Iterator[str]:
+    """A service on the judged history, in place of the one that other tests look at."""
+    yield from serving(database.url.render_as_string())
+
+
+@pytest.fixture
+def finding(database: Database, judged: Judged) -> str:
+    """The address of a finding that is open."""
+    builder.reopen(database, judged.regression)
+    return f"/findings/{judged.regression}"
+
+
+def middle(part: Locator) -> tuple[float, float]:
+    box = part.bounding_box()
+    assert box
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def test_a_finding_is_acknowledged_by_keyboard_and_the_name_is_remembered(
+    page: Page, finding: str
+) -> None:
+    page.goto(finding)
+    choice = page.get_by_role("radio", name=re.compile("^Acknowledge"))
+    choice.focus()
+    page.keyboard.press("Space")
+    page.keyboard.press("Tab")
+    page.keyboard.type("I look at it")
+    page.keyboard.press("Tab")
+    page.keyboard.type("ada lovelace")
+    page.keyboard.press("Enter")
+    expect(page.locator(".figures .state")).to_have_text(re.compile("acknowledged"))
+    expect(page.locator(".events li").first).to_contain_text("ada lovelace acknowledged it")
+    expect(page.locator(".events li").first).to_contain_text("I look at it")
+    expect(page.get_by_label("Your name").first).to_have_value("ada lovelace")
+    expect(page.get_by_role("radio", name=re.compile("^Acknowledge"))).to_have_count(0)
+
+
+def test_an_expected_change_leaves_the_inbox(page: Page, finding: str) -> None:
+    page.goto("/findings")
+    row = page.locator(f"#{finding.strip('/').replace('findings/', 'finding-')}")
+    expect(page.locator("section:has(#attention)").locator(row)).to_have_count(1)
+    row.get_by_role("link").first.click()
+    page.get_by_role("radio", name=re.compile("^Expected")).check()
+    page.get_by_role("textbox", name="Why").fill("a bigger model")
+    page.get_by_label("Your name").first.fill("ada")
+    page.get_by_role("button", name="Record").click()
+    expect(page.locator(".figures .state")).to_have_text(re.compile("expected"))
+    expect(page.get_by_role("radio")).to_have_count(1)
+    page.goto("/findings")
+    expect(page.locator("section:has(#attention)").locator(row)).to_have_count(0)
+    expect(page.locator("section:has(#closed)").locator(row)).to_have_count(1)
+
+
+def test_who_was_slower_is_told_and_changes_nothing(new_page: NewPage, finding: str) -> None:
+    slow = new_page(may_fail=True)  # the browser itself writes a 409 to the console
+    slow.goto(finding)
+    fast = new_page()
+    fast.goto(finding)
+    fast.get_by_role("radio", name=re.compile("^Acknowledge")).check()
+    fast.get_by_label("Your name").first.fill("bob")
+    fast.get_by_role("button", name="Record").click()
+    expect(fast.locator(".figures .state")).to_have_text(re.compile("acknowledged"))
+    slow.get_by_role("radio", name=re.compile("^Withdraw")).check()
+    slow.get_by_label("Your name").first.fill("ada")
+    slow.get_by_role("button", name="Record").click()
+    alert = slow.get_by_role("alert").first
+    expect(alert).to_contain_text("Somebody has changed this finding since")
+    expect(slow.get_by_role("radio", name=re.compile("^Withdraw"))).to_be_checked()
+    alert.get_by_role("link").click()
+    expect(slow.locator(".events li").first).to_contain_text("bob acknowledged it")
+    expect(slow.locator(".figures .state")).to_have_text(re.compile("acknowledged"))
+
+
+def test_what_people_write_is_kept_as_they_wrote_it(new_page: NewPage, finding: str) -> None:
+    page = new_page()
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    page.goto(finding)
+    words = 'two\nlines </textarea><script>alert("x")</script><img src=x onerror=alert(1)>'
+    page.get_by_label("Owner").fill("bob")
+    page.get_by_label("Due").fill("2026-01-02")
+    page.get_by_role("textbox", name="Note").fill(words)
+    page.get_by_label("Your name").nth(1).fill("ada")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".events li").first).to_contain_text("owner: bob; note: two")
+    expect(page.get_by_role("textbox", name="Note")).to_have_value(words)
+    expect(page.locator(".figures")).to_contain_text("overdue")
+    page.get_by_label("Due").fill("")
+    page.get_by_role("button", name="Save").click()
+    expect(page.locator(".figures")).to_contain_text("no due date")
+    expect(page.locator(".figures")).to_contain_text("bob")
+
+
+def test_a_result_is_excluded_with_a_reason_and_put_back(page: Page) -> None:
+    run = f"/runs/{long.result_of(33)}"
+    page.goto(run)
+    page.get_by_label("Reason").fill("the rack was open")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_role("button", name="Exclude from its histories").click()
+    expect(page.get_by_role("region", name="Exclusion")).to_contain_text("the rack was open")
+    page.get_by_role("button", name="Put back").click()
+    expect(page.get_by_role("button", name="Exclude from its histories")).to_be_visible()
+    expect(page.locator(".events li").first).to_contain_text("ada put it back")
+
+
+def test_charts_show_levels_and_lead_from_a_change_to_its_finding(page: Page, finding: str) -> None:
+    page.goto(finding)
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(1)
+    expect(page.locator(".plot .annotation")).to_have_count(1)
+    page.goto(f"/series/{long.SERIES}")
+    expect(page.locator("[data-chart][data-drawn]")).to_have_count(1)
+    expect(page.locator(".plot .shapelayer path")).to_have_count(3)
+    page.mouse.move(*middle(page.locator(".plot .scatterlayer .trace").last.locator(".point")))
+    expect(page.locator(".plot .hoverlayer")).to_contain_text("excluded: fan broken <script>")
+    page.mouse.click(*middle(page.locator(".plot .annotation-text")))
+    page.wait_for_url(f"**{finding}")
+
+
+def test_nothing_scrolls_sideways_on_a_phone_and_nothing_runs(
+    new_page: NewPage, judged: Judged, finding: str
+) -> None:
+    page = new_page(width=360, height=740, has_touch=True, is_mobile=True, color_scheme="dark")
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    pages = ("/findings", finding, f"/findings/{judged.node}", f"/runs/{builder.EXCLUDED}")
+    for path in (*pages, f"/series/{long.SERIES}", "/"):
+        page.goto(path)
+        page.wait_for_load_state("networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

@@ -1,0 +1,112 @@
+"""A judged history: a regression, a bad node, suspicions, and hostile words from strangers.
+
+Points are written straight into the tables; judging, findings and confirmations are the service's.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import numpy as np
+from builders import long_series as long
+from builders.history_plans import HOSTILE
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from service import findings, judging, levels
+from service.confirmation.begin import DAY
+from service.database import Database
+from service.findings import Certainty, Plan
+from service.findings.nodes import NodeChange, open_bad_node
+from service.models import ConfirmationRow, ConfirmationState, FindingState, WorkerRow
+
+STEADY, DROPPED = 30, 12
+EXCLUDED = long.result_of(5)
+"""The result that somebody took out."""
+SUSPICIOUS = STEADY + DROPPED
+
+
+@dataclass(frozen=True)
+class Judged:
+    """The findings that are in the database."""
+
+    regression: str
+    node: str
+
+
+def judge(database: Database) -> Judged:
+    """Fill a migrated database; everything in it was opened just now."""
+    with database.writing() as session:
+        _measure(session)
+        levels.exclude(session, EXCLUDED, f"fan broken {HOSTILE}", HOSTILE, long.START)
+    assert judging.look(database, lambda _: None, daily=0).opened
+    with database.writing() as session:
+        now = datetime.now(UTC)
+        (found,) = findings.list_findings(session).items
+        plan = Plan(HOSTILE, f"look at the driver\n{HOSTILE}", (now - timedelta(days=3)).date())
+        findings.plan(session, found.id, plan, "ada", now)
+        (node,) = open_bad_node(session, _slow("x"), found.comparability, now)
+        _suspect(session, now)
+    assert judging.look(database, lambda _: None).begun
+    return Judged(found.id, node)
+
+
+def _measure(session: Session) -> None:
+    long.prepare(session, ("w", "x"))
+    noise = np.exp(np.random.default_rng(2).normal(0, 0.003, SUSPICIOUS))
+    level = np.array([100.0] * STEADY + [95.0] * DROPPED) * noise
+    level[5] = 60.0
+    long.add(session, {number: float(value) for number, value in enumerate(level)})
+    other = np.random.default_rng(3).normal(200.0, 0.4, SUSPICIOUS)
+    values = {number: float(value) for number, value in enumerate(other)}
+    long.add(session, values, worker="x", series_id=long.OTHER, place=1)
+
+
+def _slow(worker: str) -> NodeChange:
+    return NodeChange(
+        worker=worker,
+        last_good=long.revision_of(STEADY),
+        first_bad=long.revision_of(STEADY + 1),
+        share=0.08,
+        sentence=f"Worker {worker} is 8.0 % slower than the others {HOSTILE}",
+        certainty=Certainty.CONFIRMED,
+    )
+
+
+def _suspect(session: Session, now: datetime) -> None:
+    """A point out of line with workers there to measure it again, and one that was a fluke."""
+    session.execute(update(WorkerRow).values(last_seen_at=now))
+    long.add(session, {SUSPICIOUS: 188.0}, worker="w", series_id=long.OTHER, place=1)
+    session.add(
+        ConfirmationRow(
+            id="f" * 32,
+            series_id=long.SERIES,
+            case_key="elsewhere",
+            last_good=long.revision_of(10),
+            first_bad=long.revision_of(11),
+            first_bad_at=long.placed_at(11),
+            first_bad_result=long.result_of(11),
+            worker="w",
+            before=100.0,
+            after=97.0,
+            state=ConfirmationState.NOT_REPRODUCED,
+            comparisons=[],
+            reading=None,
+            sentence=f"Measured again, both are at the old level. {HOSTILE}",
+            created_at=now - DAY,
+            decided_at=now - DAY,
+        )
+    )
+    session.flush()
+
+
+def reopen(database: Database, finding: str) -> None:
+    """Bring a finding back to where it was opened, whatever was done with it."""
+    with database.writing() as session:
+        now = datetime.now(UTC)
+        state = findings.load_finding(session, finding).summary.state
+        if state is FindingState.ACKNOWLEDGED:
+            findings.act(session, finding, "resolve", "ada", now)
+        if state is not FindingState.OPEN:
+            findings.act(session, finding, "reopen", "ada", now)

@@ -1,0 +1,308 @@
+"""The inbox, a finding, and what other pages show of the judgement."""
+
+from __future__ import annotations
+
+import re
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+import pytest
+from builders import judged as builder
+from builders import long_series as long
+from builders.html_page import faults, links
+from builders.judged import Judged
+from fastapi.testclient import TestClient
+from sqlalchemy import delete, select, update
+
+from service import findings
+from service.app import create_app
+from service.dashboard import finding_words, inbox
+from service.database import Database
+from service.findings import ACTIONS
+from service.models import (
+    ConfirmationRow,
+    ConfirmationState,
+    FindingSeries,
+    FindingState,
+    JudgementRow,
+)
+from service.settings import Settings
+
+
+@pytest.fixture(scope="module")
+def filled(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Judged]:
+    path = tmp_path_factory.mktemp("judged") / "judged.sqlite3"
+    shutil.copyfile(sqlite_template, path)
+    database = Database(f"sqlite:///{path}")
+    told = builder.judge(database)
+    database.close()
+    return path, told
+
+
+@pytest.fixture(scope="module")
+def ids(filled: tuple[Path, Judged]) -> Judged:
+    return filled[1]
+
+
+@pytest.fixture(scope="module")
+def pages(filled: tuple[Path, Judged]) -> Iterator[TestClient]:
+    """Pages that are only read."""
+    yield from client(filled[0])
+
+
+@pytest.fixture
+def acting(filled: tuple[Path, Judged], tmp_path: Path) -> Iterator[TestClient]:
+    """Pages of a history of its own, with which something is done."""
+    shutil.copyfile(filled[0], tmp_path / "own.sqlite3")
+    yield from client(tmp_path / "own.sqlite3")
+
+
+def client(path: Path) -> Iterator[TestClient]:
+    settings = Settings(database_url=f"sqlite:///{path}", background=False)
+    with TestClient(create_app(settings), raise_server_exceptions=False) as found:
+        yield found
+
+
+def database_of(pages: TestClient) -> Database:
+    database = pages.app.state.database  # type: ignore[attr-defined]
+    assert isinstance(database, Database)
+    return database
+
+
+def read(pages: TestClient, path: str) -> str:
+    answer = pages.get(path)
+    assert answer.status_code == 200, answer.text[:500]
+    return answer.text.replace("\u00a0", " ")
+
+
+def addresses(ids: Judged) -> list[str]:
+    return [
+        "/findings",
+        f"/findings/{ids.regression}",
+        f"/findings/{ids.node}",
+        f"/series/{long.SERIES}",
+        f"/series/{long.OTHER}?x=time",
+        f"/runs/{builder.EXCLUDED}",
+        f"/runs/{long.result_of(40)}",
+        "/",
+    ]
+
+
+def test_pages_are_well_made_and_lead_somewhere(pages: TestClient, ids: Judged) -> None:
+    seen: set[str] = set()
+    for path in addresses(ids):
+        text = read(pages, path)
+        assert faults(text) == [], path
+        seen |= set(links(text)[:40])
+    for link in sorted(seen):
+        assert pages.get(link).status_code == 200, link
+
+
+def test_the_words_of_strangers_are_shown_and_never_obeyed(pages: TestClient, ids: Judged) -> None:
+    for path in addresses(ids)[:6]:
+        text = read(pages, path)
+        assert "<script>alert" not in text, path
+        assert "<img src=x" not in text, path
+    for path in addresses(ids)[:3]:
+        assert "&lt;script&gt;alert" in read(pages, path)
+
+
+def test_the_inbox_says_what_came_up_and_how_much_of_it_may_be_false(
+    pages: TestClient, ids: Judged
+) -> None:
+    text = read(pages, "/findings")
+    assert re.search(r"<b>2</b> opened in the last 24 h; <b>0\.\d\d</b> of them are expected", text)
+    attention = text[text.index("Asks for attention") : text.index("Being measured again now")]
+    assert f'href="/findings/{ids.regression}"' in attention
+    assert f'href="/findings/{ids.node}"' in attention
+    assert "4.9 % slower since r00030" in attention
+    assert "8.0 % slower" in attention
+    assert "overdue" in attention
+    assert "stands in the history" in attention
+    assert "measured again" in attention
+
+
+def test_the_inbox_tells_suspicions_that_run_from_those_that_came_to_nothing(
+    pages: TestClient,
+) -> None:
+    text = read(pages, "/findings")
+    running = text[text.index("Being measured again now") : text.index("Suspicious, and not")]
+    assert re.search(r'href="/comparisons/[0-9a-f]{32}"', running)
+    assert re.search(r"6\.\d % worse", running)
+    nothing = text[text.index("Suspicious, and not") :]
+    assert "Not reproduced" in nothing
+    assert "3.0 % worse" in nothing
+
+
+def test_an_empty_inbox_says_what_will_appear_and_when(empty_pages: TestClient) -> None:
+    text = read(empty_pages, "/findings")
+    assert "Nothing has been found yet" in text
+    assert "A series is judged from 10 points on; none has any yet." in text
+    assert faults(text) == []
+    assert 'class="count"' not in text
+
+
+def test_every_page_says_how_many_ask_for_attention(pages: TestClient, ids: Judged) -> None:
+    for path in (*addresses(ids), "/jobs", "/comparisons", "/workers"):
+        assert 'title="2 ask for attention">2<' in read(pages, path), path
+    part = pages.get("/findings", headers={"HX-Request": "true"}).text
+    assert part.lstrip().startswith('<div id="live"')
+    assert "ask for attention</" not in part
+
+
+def test_a_finding_shows_cause_evidence_effect_and_history(pages: TestClient, ids: Judged) -> None:
+    text = read(pages, f"/findings/{ids.regression}")
+    for said in (
+        "4.9 % slower since r00030",
+        "the revision changed",
+        "Not excluded",
+        "The environment is not known on both sides.",
+        "100.0 img/s",
+        "95.",
+        f'href="/series/{long.SERIES}"',
+        f'href="/runs/{long.result_of(30)}"',
+        "baseline=r00029&amp;contender=r00030",
+        "<b>throughline</b> found it",
+        "<b>ada</b> planned",
+        "Expected: new baseline",
+        "fan broken",
+    ):
+        assert said in text, said
+    assert text.count("data-chart") == 1
+
+
+def labels_of(text: str) -> list[str]:
+    """What the chart of a page says of changes."""
+    drawn = re.search(r'<script type="application/json">(.*?)</script>', text)
+    assert drawn
+    return [each["text"] for each in orjson.loads(drawn[1])["layout"]["annotations"]]
+
+
+def test_a_change_that_the_history_does_not_show_is_drawn_as_its_finding_knows_it(
+    acting: TestClient, ids: Judged
+) -> None:
+    path = f"/findings/{ids.regression}"
+    before = labels_of(read(acting, path))
+    with database_of(acting).writing() as session:
+        session.execute(delete(JudgementRow).where(JudgementRow.series_id == long.SERIES))
+    assert labels_of(read(acting, path)) == before
+    assert len(before) == 1
+    assert f'href="/findings/{ids.regression}"' in read(acting, f"/series/{long.SERIES}")
+    with database_of(acting).writing() as session:
+        session.execute(
+            update(FindingSeries)
+            .where(FindingSeries.finding_id == ids.regression)
+            .values(ended="recovered", ended_at=long.placed_at(36))
+        )
+    text = read(acting, path)
+    down, up = labels_of(text)
+    assert down == before[0]
+    assert up.startswith("▲")
+    assert "back at its level" in text
+
+
+def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
+    acting: TestClient, ids: Judged
+) -> None:
+    with database_of(acting).writing() as session:
+        running = ConfirmationRow.state == ConfirmationState.RUNNING
+        known = session.scalars(select(ConfirmationRow).where(running)).one()
+        known.series_id, known.first_bad = long.SERIES, long.revision_of(30)
+        known.state, known.sentence = ConfirmationState.CONFIRMED, "They differ."
+        comparison = known.comparisons[0]
+    text = read(acting, f"/findings/{ids.regression}")
+    again = text[text.index('id="again"') :]
+    assert f'href="/comparisons/{comparison}"' in again
+    assert "They differ." in again
+    assert 'id="again"' not in read(acting, f"/findings/{ids.node}")
+
+
+def test_a_bad_node_shows_its_results_in_place_of_series(pages: TestClient, ids: Judged) -> None:
+    text = read(pages, f"/findings/{ids.node}")
+    assert "data-chart" not in text
+    assert "Worker x" in text
+    assert "8.0 % slower" in text
+    assert text.count('<a href="/runs/') == 20
+
+
+def test_a_series_shows_its_changes_and_what_it_can_see(pages: TestClient, ids: Judged) -> None:
+    text = read(pages, f"/series/{long.SERIES}")
+    assert re.search(r"Changes from <b>\d\.\d+ %</b> on are found within ten points", text)
+    assert f'href="/findings/{ids.regression}">regression<' in text
+    assert "judged over 41 points" in text
+    assert "Hollow points are excluded" in text
+    table = text[text.index('id="points"') :]
+    assert table.count(">excluded<") == 1
+    assert "fan broken" in table
+    assert f"/findings/{ids.node}" not in text
+
+
+def test_a_young_series_says_that_it_was_not_judged(acting: TestClient) -> None:
+    with database_of(acting).writing() as session:
+        session.execute(delete(JudgementRow).where(JudgementRow.series_id == long.OTHER))
+    assert "has not been judged yet" in read(acting, f"/series/{long.OTHER}")
+
+
+def test_a_run_can_be_excluded_or_put_back(pages: TestClient) -> None:
+    out = read(pages, f"/runs/{builder.EXCLUDED}")
+    assert f'data-send="DELETE /api/v1/results/{builder.EXCLUDED}/exclusion"' in out
+    assert "It is shown, and judged and compared no more." in out
+    assert "fan broken" in out
+    kept = read(pages, f"/runs/{long.result_of(40)}")
+    assert f'data-send="PUT /api/v1/results/{long.result_of(40)}/exclusion"' in kept
+
+
+def test_the_overview_marks_series_that_a_finding_is_about(pages: TestClient, ids: Judged) -> None:
+    text = read(pages, "/")
+    assert text.count('class="found"') == 1
+    assert f'class="found" href="/findings/{ids.regression}"' in text
+
+
+def test_closed_findings_are_paged_and_marks_go_away(
+    acting: TestClient, ids: Judged, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(inbox, "PER_PAGE", 1)
+    with database_of(acting).writing() as session:
+        for each in (ids.regression, ids.node):
+            findings.act(session, each, "resolve", "ada", datetime.now(UTC))
+    first = read(acting, "/findings")
+    assert "Nothing does: every finding is closed." in first
+    assert f'id="finding-{ids.node}"' in first
+    assert f'id="finding-{ids.regression}"' not in first
+    older = re.search(r'href="(/findings\?cursor=[^"]+)">Older', first)
+    assert older
+    second = read(acting, older[1])
+    assert f'id="finding-{ids.regression}"' in second
+    assert "overdue" not in second
+    assert "Asks for attention" not in second
+    assert 'class="found"' not in read(acting, "/")
+    assert 'class="count"' not in second
+
+
+def test_what_may_be_done_depends_on_the_state() -> None:
+    assert finding_words.ACTION_NAMES.keys() == ACTIONS.keys()
+    named = {state: [each.name for each in finding_words.offers(state)] for state in FindingState}
+    assert named[FindingState.OPEN] == list(finding_words.ACTION_NAMES)[:-1]
+    assert named[FindingState.ACKNOWLEDGED] == named[FindingState.OPEN][1:]
+    assert all(named[state] == ["reopen"] for state in FindingState if state not in findings.ACTIVE)
+
+
+@pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", None])
+def test_a_form_of_another_site_cannot_act(
+    acting: TestClient, ids: Judged, kind: str | None
+) -> None:
+    body = b'{"actor": "mallory", "action": "withdraw"}'
+    headers = {"Content-Type": kind} if kind else {}
+    path = f"/api/v1/findings/{ids.regression}"
+    assert acting.post(f"{path}/actions", content=body, headers=headers).status_code == 422
+    assert acting.get(path).json()["summary"]["state"] == "open"
+
+
+def test_a_finding_that_does_not_exist_is_a_page_that_says_so(pages: TestClient) -> None:
+    answer = pages.get("/findings/none")
+    assert answer.status_code == 404
+    assert "There is no such finding" in answer.text
+    assert pages.get("/findings?cursor=nonsense").status_code == 422
