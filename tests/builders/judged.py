@@ -46,9 +46,10 @@ def judge(database: Database) -> Judged:
         (found,) = findings.list_findings(session).items
         plan = Plan(HOSTILE, f"look at the driver\n{HOSTILE}", (now - timedelta(days=3)).date())
         findings.plan(session, found.id, plan, "ada", now)
-        (node,) = open_bad_node(session, _slow("x"), found.comparability, now)
         _suspect(session, now)
     assert judging.look(database, lambda _: None).begun
+    with database.writing() as session:
+        (node,) = open_bad_node(session, _slow("x"), found.comparability, now)
     return Judged(found.id, node)
 
 
@@ -59,8 +60,9 @@ def _measure(session: Session) -> None:
     level[5] = 60.0
     long.add(session, {number: float(value) for number, value in enumerate(level)})
     other = np.random.default_rng(3).normal(200.0, 0.4, SUSPICIOUS)
-    values = {number: float(value) for number, value in enumerate(other)}
-    long.add(session, values, worker="x", series_id=long.OTHER, place=1)
+    for worker, rest in (("w", 0), ("x", 1)):
+        values = {n: float(value) for n, value in enumerate(other) if n % 2 == rest}
+        long.add(session, values, worker=worker, series_id=long.OTHER, place=1)
 
 
 def _slow(worker: str) -> NodeChange:

@@ -297,7 +297,7 @@ def test_a_form_of_another_site_cannot_act(
     body = b'{"actor": "mallory", "action": "withdraw"}'
     headers = {"Content-Type": kind} if kind else {}
     path = f"/api/v1/findings/{ids.regression}"
-    assert acting.post(f"{path}/actions", content=body, headers=headers).status_code == 422
+    assert acting.post(f"{path}/actions", content=body, headers=headers).status_code == 415
     assert acting.get(path).json()["summary"]["state"] == "open"
 
 
