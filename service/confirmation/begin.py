@@ -24,8 +24,8 @@ log = logging.getLogger(__name__)
 DAY = timedelta(days=1)
 BUDGET_S = 3_600.0
 """For one comparison, waiting for the worker included; an idle one needs some minutes."""
-MOST_PAIRS = 8
-DOUBT = 0.01
+MOST_PAIRS = 10
+DOUBT = 0.005
 """Probability that two equal revisions are called different, over all looks."""
 SHARE_OF_EFFECT = 0.75
 """Revisions that surely differ by less than this part of what was suspected do not differ as it

@@ -66,6 +66,7 @@ class Judgement:
     """Change points of the windows that no appended point touches; pass them on to ``extend``."""
     newest: tuple[ChangePoint, ...] = ()
     """Those of the newest window, which more points may move."""
+    points: int = 0
 
 
 def detect(history: History, threshold: float = THRESHOLD) -> Judgement:
@@ -76,28 +77,41 @@ def detect(history: History, threshold: float = THRESHOLD) -> Judgement:
 def extend(before: Judgement, history: History, threshold: float = THRESHOLD) -> Judgement:
     """Judge a history that ``before`` judged up to some point, after points were appended.
 
-    Equals ``detect`` of the whole; costs one or two windows however long the past is. What changes
-    the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
+    Equals ``detect`` of the whole; one more point costs one window however long the past is. What
+    changes the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
     """
-    return resume(before.settled, history, 0, threshold)
+    return resume(before.settled, history, 0, threshold, complete(before))
+
+
+def complete(before: Judgement) -> Changes | None:
+    """The newest window's changes, if it had all the points that it will ever rest on."""
+    return before.newest if before.points == end_needed(len(before.settled)) else None
 
 
 def resume(
-    settled: Sequence[Changes], tail: History, first: int, threshold: float = THRESHOLD
+    settled: Sequence[Changes],
+    tail: History,
+    first: int,
+    threshold: float = THRESHOLD,
+    known: Changes | None = None,
 ) -> Judgement:
     """Judge a history of whose beginning only the settled windows' changes are at hand.
 
     ``tail`` begins with point ``first`` of the history, which is at most
-    ``first_needed(len(settled))``.
+    ``first_needed(len(settled))``. ``known`` are the changes of the next window to settle, if it
+    was the newest one when it was `complete`.
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
         return Judgement((), None, (f"{count} points: changes are told from {LEAST_POINTS} on.",))
     windows = list(settled)
-    while (len(windows) + 1) * STRIDE + CONTEXT <= count:
-        windows.append(_window_changes(tail, first, len(windows), threshold)[0])
+    while end_needed(len(windows)) < count:
+        number = len(windows)
+        found = _window_changes(tail, first, number, threshold)[0] if known is None else known
+        windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SEAM))
+        known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
-    return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest)
+    return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
 
 
 def first_needed(window: int) -> int:
@@ -115,7 +129,7 @@ Found = tuple[Changes, Noise, tuple[str, ...]]
 
 
 def _window_changes(history: History, first: int, number: int, threshold: float) -> Found:
-    """The changes that one window is answerable for, a seam's width beyond its own points."""
+    """The changes that one window knows of, from a seam's width before its own points on."""
     own = number * STRIDE
     start = first_needed(number)
     end = min(first + len(history.values), end_needed(number))
@@ -123,11 +137,10 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     groups = None if history.groups is None else history.groups[start - first : end - first]
     window = judge(y, groups, len(history.group_names), threshold)
     found = _described(window, scale, history.direction)
-    last = end if end - own < STRIDE + CONTEXT else own + STRIDE + SEAM
     mine = tuple(
         replace(each, index=each.index + start)
         for each in found
-        if own - SEAM <= each.index + start < last
+        if each.index + start >= own - SEAM
     )
     present = None if groups is None else frozenset(groups.tolist())
     return mine, _noise(window, history.group_names, present, threshold), _warnings(scale)

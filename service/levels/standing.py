@@ -74,7 +74,7 @@ def judge(session: Session, series_id: str, since: datetime, now: datetime) -> S
     _unsettle(session, series_id, since)
     settled = _settled(session, series_id)
     tail = _load(session, series_id, settled)
-    told = _judgement(settled, tail)
+    told = _judgement(settled, tail, _complete(row, settled, tail, since))
     _settle(session, tail, settled, told)
     row.points = tail.first + len(tail.points)
     row.newest = [place(tail, change).document() for change in told.newest]
@@ -164,13 +164,26 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
     return Tail(series_id, Direction(direction), first_needed(len(settled)), points)
 
 
-def _judgement(settled: Sequence[SettledWindow], tail: Tail) -> Judgement:
+def _complete(
+    row: JudgementRow, settled: Sequence[SettledWindow], tail: Tail, since: datetime
+) -> tuple[ChangePoint, ...] | None:
+    """The changes of the window that settles next, if it had all its points and has them still."""
+    last = end_needed(len(settled)) - 1 - tail.first
+    as_it_was = last < len(tail.points) and tail.points[last].revision_at < since
+    if row.points != end_needed(len(settled)) or not as_it_was:
+        return None
+    return tuple(PlacedChange.of(each).change for each in row.newest)
+
+
+def _judgement(
+    settled: Sequence[SettledWindow], tail: Tail, known: tuple[ChangePoint, ...] | None
+) -> Judgement:
     try:
         told = tail.history
     except history.Refused as refused:
         return Judgement((), None, (str(refused),))
     changes = [tuple(PlacedChange.of(each).change for each in window.changes) for window in settled]
-    return judgement.resume(changes, told, tail.first)
+    return judgement.resume(changes, told, tail.first, known=known)
 
 
 def _settle(session: Session, tail: Tail, before: Sequence[SettledWindow], told: Judgement) -> None:

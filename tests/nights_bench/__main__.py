@@ -57,7 +57,7 @@ class Row:
     series_nights: int
     measured: int
     """Jobs, those that measured again included."""
-    false: int
+    false: tuple[str, ...]
     """Findings about something that never happened."""
     waited: tuple[int | None, ...] = ()
     """For each series that became slower: nights until a finding named it; null if none did."""
@@ -107,7 +107,7 @@ def simulate(kind: str, seed: int) -> Row:
             seed=seed,
             series_nights=NIGHTS * len(CASES),
             measured=team.measured,
-            false=len(list(_false(database, kind))),
+            false=tuple(_false(database, kind)),
             waited=tuple(_waited(named)) if kind == "planted" else (),
         )
         database.close()
@@ -156,7 +156,7 @@ def table(rows: Iterable[Row]) -> list[str]:
         "| --- | --- |",
         f"| series-nights | {nights:,} |",
         f"| false findings per 1,000 series-nights | "
-        f"{1_000 * sum(row.false for row in known) / nights:.2f} |",
+        f"{1_000 * sum(len(row.false) for row in known) / nights:.2f} |",
         f"| nights until a series that became 1 % slower is named, median | "
         f"{median(found) if found else '-'} |",
         f"| the same, share within two nights | "
