@@ -75,12 +75,8 @@ def list_jobs(
     session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
 ) -> Page[JobView]:
     """Jobs that meet ``conditions``, the newest first."""
-    wanted = select(Job).where(*conditions).order_by(Job.id.desc()).limit(limit + 1)
-    if after is not None:
-        wanted = wanted.where(Job.id < paging.keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
-    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(tuple(views(session, rows[:limit])), next_cursor)
+    page = paging.newest_first(session, Job, Job.id, conditions, after, limit)
+    return page.shown(views(session, page.items))
 
 
 def jobs_of(session: Session, submission_id: str) -> list[JobView]:

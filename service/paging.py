@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import base64
 import binascii
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Generic, TypeVar
 
 import orjson
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.errors import Invalid
 
 T = TypeVar("T")
+V = TypeVar("V")
 
 _FOREIGN = "The cursor is not one of this list's; start again without it."
 
@@ -23,6 +27,33 @@ class Page(Generic[T]):
 
     items: tuple[T, ...]
     next_cursor: str | None
+
+    def shown(self, items: Iterable[V]) -> Page[V]:
+        """The same page with its items as somebody wants to see them."""
+        return Page(tuple(items), self.next_cursor)
+
+
+def newest_first(
+    session: Session,
+    model: type[T],
+    order: InstrumentedAttribute[str],
+    conditions: Sequence[ColumnElement[bool]],
+    after: str | None,
+    limit: int,
+) -> Page[T]:
+    """Rows of ``model`` that meet ``conditions``; ``after`` is the previous page's cursor.
+
+    ``order`` is their id, which orders them by time (`service.ids`).
+
+    Raises:
+        Invalid: the cursor is not one of this list.
+    """
+    wanted = select(model).where(*conditions).order_by(order.desc()).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(order < keys(after, 1)[0])
+    rows = session.scalars(wanted).all()
+    more = cursor(getattr(rows[limit - 1], order.key)) if len(rows) > limit else None
+    return Page(tuple(rows[:limit]), more)
 
 
 def cursor(*keys: str) -> str:

@@ -196,13 +196,10 @@ def list_submissions(
     session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
 ) -> Page[SubmissionSummary]:
     """Submissions that meet ``conditions``, the newest first."""
-    order = models.Submission.id
-    wanted = select(models.Submission).where(*conditions).order_by(order.desc()).limit(limit + 1)
-    if after is not None:
-        wanted = wanted.where(order < paging.keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
-    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(tuple(_summaries(session, rows[:limit])), next_cursor)
+    page = paging.newest_first(
+        session, models.Submission, models.Submission.id, conditions, after, limit
+    )
+    return page.shown(_summaries(session, page.items))
 
 
 def _digest(request: SubmissionRequest) -> str:

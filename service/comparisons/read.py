@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from service import gate, paging
@@ -91,13 +91,8 @@ def list_comparisons(
     session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
 ) -> Page[ComparisonSummary]:
     """Comparisons that meet ``conditions``, the newest first."""
-    order = ComparisonRow.id
-    wanted = select(ComparisonRow).where(*conditions).order_by(order.desc()).limit(limit + 1)
-    if after is not None:
-        wanted = wanted.where(order < paging.keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
-    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(tuple(_summary(row) for row in rows[:limit]), next_cursor)
+    page = paging.newest_first(session, ComparisonRow, ComparisonRow.id, conditions, after, limit)
+    return page.shown(map(_summary, page.items))
 
 
 def _summary(row: ComparisonRow) -> ComparisonSummary:

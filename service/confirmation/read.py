@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from service import paging
@@ -37,13 +37,10 @@ def list_confirmations(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
 ) -> Page[ConfirmationView]:
     """Suspicions that meet ``conditions``, the newest first."""
-    order = ConfirmationRow.id
-    wanted = select(ConfirmationRow).where(*conditions).order_by(order.desc()).limit(limit + 1)
-    if after is not None:
-        wanted = wanted.where(order < paging.keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
-    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(tuple(_view(row) for row in rows[:limit]), next_cursor)
+    page = paging.newest_first(
+        session, ConfirmationRow, ConfirmationRow.id, conditions, after, limit
+    )
+    return page.shown(map(_view, page.items))
 
 
 def _view(row: ConfirmationRow) -> ConfirmationView:

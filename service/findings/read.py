@@ -56,12 +56,8 @@ def list_findings(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
 ) -> Page[FindingSummary]:
     """Findings that meet ``conditions``, the newest first."""
-    wanted = select(FindingRow).where(*conditions).order_by(FindingRow.id.desc()).limit(limit + 1)
-    if after is not None:
-        wanted = wanted.where(FindingRow.id < paging.keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
-    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(tuple(_summaries(session, rows[:limit])), next_cursor)
+    page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
+    return page.shown(_summaries(session, page.items))
 
 
 def of_series(session: Session, series_id: str) -> tuple[FindingSummary, ...]:

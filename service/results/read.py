@@ -138,12 +138,8 @@ def list_results(
     session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
 ) -> Page[ResultSummary]:
     """Results that meet ``conditions``, the last to arrive first."""
-    wanted = select(ResultRow).where(*conditions).order_by(ResultRow.id.desc()).limit(limit + 1)
-    if after is not None:
-        wanted = wanted.where(ResultRow.id < paging.keys(after, 1)[0])
-    rows = session.scalars(wanted).all()
-    next_cursor = paging.cursor(rows[limit - 1].id) if len(rows) > limit else None
-    return Page(tuple(_summary(row) for row in rows[:limit]), next_cursor)
+    page = paging.newest_first(session, ResultRow, ResultRow.id, conditions, after, limit)
+    return page.shown(map(_summary, page.items))
 
 
 def load_environment(session: Session, digest: str) -> dict[str, str]:
