@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service.attribution import Cause
 from service.findings import lifecycle
+from service.findings.rules import NEAR
 from service.findings.slowdown import Measured, Slowdown, contrasts, slowdown, well_again
 from service.findings.values import ACTIVE, Certainty, Kind
 from service.ids import new_id
@@ -102,6 +103,27 @@ def _active(session: Session, worker: str) -> FindingRow | None:
     ).first()
 
 
+def _was_closed(session: Session, told: NodeChange) -> bool:
+    """Whether a person has closed a finding about this very slowdown: it is not opened again.
+
+    One that was resolved has to stay so: a node that is slow all the same is news.
+    """
+    closed = session.scalars(
+        select(FindingRow)
+        .where(FindingRow.kind == Kind.BAD_NODE, FindingRow.worker == told.worker)
+        .where(FindingRow.closed_at.is_not(None), FindingRow.state != FindingState.RESOLVED)
+    )
+    place = session.get_one(Revision, told.first_bad).ordered_at
+    return any(_apart(session, row.first_bad_at, place) <= NEAR for row in closed)
+
+
+def _apart(session: Session, one: datetime, other: datetime) -> int:
+    """How many revisions lie between two places in their order."""
+    first, last = sorted((one, other))
+    between = Revision.ordered_at > first, Revision.ordered_at <= last
+    return session.execute(select(func.count()).select_from(Revision).where(*between)).scalar_one()
+
+
 def _close_if_well(
     session: Session, row: FindingRow, measured: Sequence[Measured], now: datetime
 ) -> None:
@@ -125,7 +147,7 @@ def open_bad_node(
     session: Session, told: NodeChange, comparability: dict[str, str], now: datetime
 ) -> list[str]:
     """Open a finding about a node, unless one is open; its id, if so."""
-    if _active(session, told.worker) is not None:
+    if _active(session, told.worker) is not None or _was_closed(session, told):
         return []
     row = FindingRow(
         id=new_id(now),

@@ -110,3 +110,15 @@ def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:
             assert finding.state is FindingState.OPEN
     (finding,) = findings.list_findings(session).items
     assert finding.state is FindingState.RESOLVED
+
+
+def test_what_a_person_closed_is_not_opened_again(session: Session) -> None:
+    random = np.random.default_rng(4)
+    for number in range(50):
+        night(session, number, random, 0.06 if number >= 30 else 0.0)
+        told = findings.list_findings(session).items
+        if number == 40:
+            (finding,) = told
+            findings.act(session, finding.id, "expect", "ada", long.START, detail="old fans")
+    (finding,) = told
+    assert finding.state is FindingState.EXPECTED
