@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 BUDGET_S = 3_600.0
 """For one comparison, waiting for the worker included; an idle one needs some minutes."""
 MOST_PAIRS = 10
-DOUBT = 0.005
+DOUBT = 0.003
 """Probability that two equal revisions are called different, over all looks."""
 SHARE_OF_EFFECT = 0.75
 """Revisions that surely differ by less than this part of what was suspected do not differ as it

@@ -19,6 +19,9 @@ CLEARLY = 0.35
 """A value lies at a level if it is within this share of the way to the other one."""
 
 
+LEAST_SHARE = 0.5
+"""Of what was suspected: a surprise looks larger than it is, and what is left of a fluke when it
+happens to be confirmed is small."""
 LEAST_NODE_EFFECT = 0.01
 """Nodes of one kind differ by less than this for ever; nobody is sent to look at one for it."""
 
@@ -117,6 +120,12 @@ def _without_comparison(told: Suspected, reading: Reading) -> Verdict:
 
 
 def _different(told: Suspected, reading: Reading) -> Verdict:
+    found = abs(reading.contender / reading.baseline - 1.0)
+    if told.same_way(reading) and found < LEAST_SHARE * told.size:
+        return Verdict(
+            State.UNRESOLVED,
+            f"The revisions differ on {reading.worker}, by less than half of what was suspected.",
+        )
     if not told.same_way(reading):
         return Verdict(
             State.UNRESOLVED,

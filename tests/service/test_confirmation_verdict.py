@@ -31,6 +31,7 @@ def reading(
         (reading(Answer.DIFFERENT, OLD, NEW), State.CONFIRMED),
         (reading(Answer.DIFFERENT, OLD, NEW, worker="b"), State.CONFIRMED),
         (reading(Answer.DIFFERENT, NEW, OLD), State.UNRESOLVED),
+        (reading(Answer.DIFFERENT, OLD, 98.0), State.UNRESOLVED),
         (reading(Answer.SAME, NEW, NEW), State.ENVIRONMENT),
         (reading(Answer.SAME, NEW, NEW, worker="b"), State.ENVIRONMENT),
         (reading(Answer.SAME, OLD, OLD, worker="b"), State.NOT_REPRODUCED),
