@@ -20,8 +20,8 @@ from service.detection.window import judge
 LEAST_POINTS = 5
 """On a level before anything is expected of the next point."""
 COVERAGE = 0.995
-"""One re-run in two hundred quiet results is a price that a night can pay; offsets of nodes that are
-not known well yet make it three."""
+"""One re-run in two hundred quiet results is a price that a night can pay; offsets of nodes that
+are not known well yet make it more."""
 
 
 @dataclass(frozen=True, slots=True)
