@@ -6,22 +6,27 @@ after its restart, and two that look at once do the same work twice and open not
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service import confirmation, levels
 from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
+from service.errors import Conflict
 from service.findings import Candidate
 from service.findings.follow import follow
 from service.findings.nodes import ill_nodes, watch_nodes
 from service.findings.opening import candidates, open_findings
 from service.findings.read import name_of
 from service.models import SeriesRow
+
+log = logging.getLogger(__name__)
 
 SHARE = 0.25
 """Of one core, at most: judging waits, requests do not."""
@@ -49,14 +54,29 @@ def look(
         due = levels.due(session)
     for series_id, since in sorted(due.since.items()):
         begun = time.perf_counter()
-        with database.writing() as session:
-            levels.judge(session, series_id, since, now_of(session))
+        _judge(database, series_id, since)
         rest((time.perf_counter() - begun) * (1 / SHARE - 1))
     if not due.notes:
         return Looked(0)
+    begun = time.perf_counter()
     with database.writing() as session:
         alone(session, "findings")
-        return conclude(session, due, now_of(session), daily)
+        looked = conclude(session, due, now_of(session), daily)
+    rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+    return looked
+
+
+def _judge(database: Database, series_id: str, since: datetime) -> None:
+    """Judge one series; whatever is wrong with it holds no other up."""
+    try:
+        with database.writing() as session:
+            levels.judge(session, series_id, since, now_of(session))
+    except DBAPIError:
+        raise  # the database, not the series
+    except Exception:
+        log.exception("series %s cannot be judged", series_id)
+        with database.writing() as session:
+            levels.forget(session, series_id)
 
 
 def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAILY) -> Looked:
@@ -65,13 +85,16 @@ def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAIL
     found: list[Candidate] = []
     suspicious: list[Suspicion] = []
     for series_id, since in sorted(due.since.items()):
-        series = name_of(session.get_one(SeriesRow, series_id))
-        standing = levels.standing_of(session, series_id)
-        tail = levels.load_tail(session, series_id)
-        covered = follow(session, standing, tail, now)
-        if daily:
-            suspicious += confirmation.suspicions(series, standing, tail, since, covered, ill)
-        found += candidates(session, standing, tail, covered, ill)
+        try:
+            with session.begin_nested():
+                told, doubtful = _of_series(session, series_id, since, ill, now)
+        except (DBAPIError, Conflict):
+            raise  # somebody was faster, or the database is away: the next look does it all
+        except Exception:
+            log.exception("nothing can be concluded from series %s", series_id)
+            continue
+        found += told
+        suspicious += doubtful if daily else []
     nodes = watch_nodes(session, now)
     begun = confirmation.begin(session, suspicious, now, daily)
     opened = open_findings(
@@ -79,3 +102,15 @@ def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAIL
     )
     levels.judged(session, due.notes)
     return Looked(len(due.notes), (*nodes, *opened), tuple(begun))
+
+
+def _of_series(
+    session: Session, series_id: str, since: datetime, ill: frozenset[str], now: datetime
+) -> tuple[list[Candidate], list[Suspicion]]:
+    """Bring a series' findings up to date; what is believable, and what is suspicious in it."""
+    series = name_of(session.get_one(SeriesRow, series_id))
+    standing = levels.standing_of(session, series_id)
+    tail = levels.load_tail(session, series_id)
+    covered = follow(session, standing, tail, now)
+    doubtful = confirmation.suspicions(series, standing, tail, since, covered, ill)
+    return candidates(session, standing, tail, covered, ill), doubtful

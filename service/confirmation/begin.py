@@ -58,7 +58,7 @@ def begin(
 def awaited(session: Session, candidate: Candidate) -> bool:
     """Whether a change is being measured again: then the outcome speaks, not the history alone."""
     place = candidate.placed.first_bad_at
-    return _being_confirmed(session, candidate.series, place)
+    return _near(session, candidate.series, place, (ConfirmationState.RUNNING,))
 
 
 def ask(
@@ -127,16 +127,21 @@ def _known(session: Session, told: Suspicion) -> bool:
     )
     if session.execute(same.limit(1)).first() is not None:
         return True
-    return _being_confirmed(session, told.series, told.first_bad_at)
+    looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
+    return _near(session, told.series, told.first_bad_at, looked_at)
 
 
-def _being_confirmed(session: Session, series: SeriesName, place: datetime) -> bool:
-    """Whether a place of a case, give or take a few points, is being measured again."""
-    running = select(ConfirmationRow.first_bad_at).where(
-        ConfirmationRow.state == ConfirmationState.RUNNING,
-        ConfirmationRow.case_key == series.case.key,
+def _near(
+    session: Session,
+    series: SeriesName,
+    place: datetime,
+    states: Sequence[ConfirmationState],
+) -> bool:
+    """Whether a place of a case, give or take a few points, has a confirmation in these states."""
+    known = select(ConfirmationRow.first_bad_at).where(
+        ConfirmationRow.state.in_(states), ConfirmationRow.case_key == series.case.key
     )
-    return any(_between(session, series.id, place, each) for each in session.scalars(running))
+    return any(_between(session, series.id, place, each) for each in session.scalars(known))
 
 
 def _between(session: Session, series_id: str, one: datetime, other: datetime) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
@@ -34,6 +34,9 @@ from service.queue.swap import rows
 
 log = logging.getLogger(__name__)
 
+PATIENT = timedelta(hours=12)
+"""Longer than two comparisons with their budgets."""
+
 
 def follow_all(database: Database) -> list[str]:
     """Take note of every comparison that was decided; the ids of findings that this opened."""
@@ -49,7 +52,17 @@ def follow_all(database: Database) -> list[str]:
         except Exception:
             # One that cannot be followed must not hold the others up.
             log.exception("confirmation %s failed; trying again", confirmation_id)
+            with database.writing() as session:
+                _give_up(session, confirmation_id, now_of(session))
     return opened
+
+
+def _give_up(session: Session, confirmation_id: str, now: datetime) -> None:
+    """End a confirmation that cannot be followed: while it runs it holds findings back."""
+    row = session.get_one(ConfirmationRow, confirmation_id, populate_existing=True)
+    if row.state == ConfirmationState.RUNNING and row.created_at < now - PATIENT:
+        said = "What was measured again could not be read; the service's log says why."
+        _end(session, row, Verdict(ConfirmationState.UNRESOLVED, said), now)
 
 
 def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
@@ -157,6 +170,7 @@ def _findings(
             share=abs(row.after / row.before - 1.0),
             sentence=f"Worker {row.worker} is at fault: {told.sentence}",
             certainty=Certainty.CONFIRMED,
+            series=(row.series_id,),
         )
         return open_bad_node(session, node, series.comparability, now)
     if reading is None or told.state not in _REAL:

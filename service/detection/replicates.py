@@ -68,7 +68,7 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
             None,
             "No number of processes would do: its points differ more than their processes do.",
         )
-    count = math.ceil(now.deviation**2 / (allowed - shared))
+    count = max(now.replicates + 1, math.ceil(now.deviation**2 / (allowed - shared)))
     if count > MOST:
         return Need(target, None, f"It would take about {count} processes for each point.")
     return Need(target, count, f"About {count} processes for each point would show {seen}.")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from service.detection.online import PATIENCE
 from service.findings import lifecycle, rules
-from service.findings.values import ACTIVE, Candidate, Certainty, Covered, Shift
+from service.findings.values import ACTIVE, Candidate, Certainty, Covered, Kind, Shift
 from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
@@ -23,7 +23,7 @@ def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> C
     placed = [
         (link, row, index)
         for link, row in _links(session, standing.series_id)
-        if (index := tail.index_of(link.first_bad_at)) is not None
+        if (index := tail.place_of(link.first_bad_result, link.first_bad_at)) is not None
     ]
     known = [(index, link.effect) for link, _, index in placed]
     told = rules.assigned(standing.changes, known)
@@ -31,14 +31,17 @@ def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> C
     shifts: list[Shift] = []
     for (link, row, index), change in zip(placed, told, strict=True):
         back = rules.recovery(standing, change) if change else None
-        covered |= {each.change.index for each in (change, back) if each is not None}
+        told_of = (change, back if _news_only_once(row) else None)
+        covered |= {each.change.index for each in told_of if each is not None}
+        ended = link.ended
         if change is None and not link.ended and (since := _back_again(link, tail, index)):
             _recovered(link, since)
         else:
             _update(session, link, row, change, back, now)
         session.flush()
         shifts += _shifts(link, row, tail, index, change, back)
-        _settle(session, row, _since(link, tail), now)
+        if link.ended != ended:  # once: what a person has opened again stays so
+            _settle(session, row, _since(link, tail), now)
     return Covered(frozenset(covered), tuple(shifts))
 
 
@@ -48,13 +51,20 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
     for link, row in _links(session, candidate.series.id):
         earlier = link.first_bad_at < candidate.placed.first_bad_at
         level = candidate.placed.change.after
-        if link.ended or not earlier or not rules.taken_back(link.before, link.after, level):
+        opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
+        back = earlier and opposite and rules.taken_back(link.before, link.after, level)
+        if link.ended or not back:
             continue
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
         _settle(session, row, candidate.placed.first_bad, now)
-        ended = True
+        ended = ended or _news_only_once(row)
     return ended
+
+
+def _news_only_once(row: FindingRow) -> bool:
+    """Whether what takes a finding back is no news: a lost improvement is a regression."""
+    return row.kind != Kind.IMPROVEMENT or row.state in _REFUTED
 
 
 def _shifts(
@@ -68,6 +78,8 @@ def _shifts(
     """What is known of a series before its judgement shows it."""
     if row.state in _REFUTED or link.ended == "gone":
         return
+    if min(link.before, link.after) <= 0:
+        return  # such a series has no ratios that could be undone
     if change is None:
         yield Shift(index, link.before, link.after)
     since = None if link.ended_at is None else tail.index_of(link.ended_at)
@@ -144,7 +156,9 @@ def _comes_back(
     if 1.0 - change.change.confidence > rules.FALSE_SHARE:
         return
     link.ended = ""
-    last = select(FindingEvent.actor).where(FindingEvent.finding_id == row.id)
+    last = select(FindingEvent.actor).where(
+        FindingEvent.finding_id == row.id, FindingEvent.action == "withdraw"
+    )
     actor = session.scalars(last.order_by(FindingEvent.id.desc())).first()
     if row.state == FindingState.WITHDRAWN and actor == lifecycle.OURSELVES:
         said = "newer points show the change again"

@@ -21,8 +21,8 @@ from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
-REVISIONS = 40
-"""Newest revisions that are looked at."""
+REVISIONS, MOST = 40, 20_000
+"""Newest revisions, and results, that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,21 +35,25 @@ class NodeChange:
     share: float
     sentence: str
     certainty: Certainty = Certainty.STANDING
+    series: tuple[str, ...] = ()
+    """In which it was found slow; empty means in everything."""
 
 
 def watch_nodes(session: Session, now: datetime) -> list[str]:
     """Open a finding for each node that became slow, and close those of nodes that recovered."""
     opened = []
     for comparability, measured in _measurements(session):
-        for worker in sorted({each.worker for each in measured}):
+        told = contrasts(measured)
+        for worker in sorted(told):
             known = _active(session, worker)
             if known is not None:
-                _close_if_well(session, known, measured, now)
-            elif (found := slowdown(measured, worker)) is not None:
-                told = NodeChange(
+                if known.comparability == comparability:
+                    _close_if_well(session, known, measured, now)
+            elif (found := slowdown(told, worker)) is not None:
+                news = NodeChange(
                     found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
                 )
-                opened += open_bad_node(session, told, comparability, now)
+                opened += open_bad_node(session, news, comparability, now)
     return opened
 
 
@@ -69,7 +73,10 @@ def against_others(
     Of the newest revisions, as far as others have measured the same.
     """
     told = next((each for facts, each in _measurements(session) if facts == comparability), [])
-    return {(each.series, each.revision): math.expm1(each.size) for each in contrasts(told, worker)}
+    return {
+        (each.series, each.revision): math.expm1(each.size)
+        for each in contrasts(told).get(worker, ())
+    }
 
 
 def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]]]:
@@ -83,10 +90,12 @@ def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]
         .join(Point, Point.series_id == SeriesRow.id)
         .where(SeriesRow.metric == METRIC, Point.revision_at >= cut)
         .where(Point.excluded.is_(False), Point.value > 0)
-        .order_by(Point.revision_at, Point.revision, Point.measured_at)
+        .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
+        .limit(MOST)
     )
+    rows = session.execute(wanted).all()
     grouped: dict[tuple[tuple[str, str], ...], list[Measured]] = {}
-    for row, revision, worker, value in session.execute(wanted):
+    for row, revision, worker, value in reversed(rows):
         sign = -1.0 if row.direction == Direction.HIGHER else 1.0
         told = Measured(row.id, revision, worker, sign * math.log(value))
         grouped.setdefault(tuple(sorted(row.comparability.items())), []).append(told)
@@ -127,10 +136,16 @@ def _apart(session: Session, one: datetime, other: datetime) -> int:
 def _close_if_well(
     session: Session, row: FindingRow, measured: Sequence[Measured], now: datetime
 ) -> None:
+    """Close a finding when the node is well in what it was found slow in."""
     assert row.worker is not None
     assert row.last_good is not None
     assert row.share is not None
-    if well_again(measured, row.worker, row.last_good, row.share):
+    only = frozenset(row.measured.get("series", ()))
+    told = [
+        each for each in contrasts(measured).get(row.worker, ()) if not only or each.series in only
+    ]
+    order = list(dict.fromkeys(each.revision for each in measured))
+    if well_again(told, order, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.OURSELVES, now, detail=said)
 
@@ -157,7 +172,7 @@ def open_bad_node(
         certainty=told.certainty,
         sentence=told.sentence,
         attribution=None,
-        measured={},
+        measured={"series": list(told.series)},
         share=told.share,
         last_good=told.last_good,
         first_bad=told.first_bad,

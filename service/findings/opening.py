@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.attribution import Attribution, Cause
 from service.detection.judgement import ChangePoint
+from service.errors import Conflict
 from service.findings import lifecycle, read, rules
 from service.findings.follow import takes_back
 from service.findings.question import explain
@@ -25,7 +28,17 @@ from service.findings.values import (
 )
 from service.ids import new_id
 from service.levels import PlacedChange, Standing, Tail
-from service.models import FindingRow, FindingSeries, FindingState, Revision, SeriesRow
+from service.models import (
+    ConfirmationRow,
+    ConfirmationState,
+    FindingRow,
+    FindingSeries,
+    FindingState,
+    Revision,
+    SeriesRow,
+)
+
+log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
 _REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
@@ -61,14 +74,28 @@ def open_findings(
     """
     news = [each for each in found if not takes_back(session, each, now)]
     accepted = rules.accepted(news, read.doubts_since(session, now - DAY))
-    opened = []
+    opened: list[str] = []
     for group in rules.groups(accepted):
-        home = _home(session, group[0])
-        if home is None:
-            opened.append(_open(session, group, measured, now))
-        else:
-            _join(session, home, group, now)
-    return [finding for finding in opened if finding is not None]
+        try:
+            with session.begin_nested():
+                opened += _tell(session, group, measured, now)
+        except (DBAPIError, Conflict):
+            raise  # the next look does it all again
+        except Exception:
+            log.exception("no finding could be made of a change at %s", group[0].placed.first_bad)
+    return opened
+
+
+def _tell(
+    session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
+) -> list[str]:
+    """Add the changes to the finding about their cause, or open one; its id, if so."""
+    home = _home(session, group[0])
+    if home is None:
+        opened = _open(session, group, measured, now)
+        return [] if opened is None else [opened]
+    _join(session, home, group, now)
+    return []
 
 
 def _candidate(session: Session, row: SeriesRow, placed: PlacedChange) -> Candidate:
@@ -95,7 +122,18 @@ def _home(session: Session, candidate: Candidate) -> FindingRow | None:
         .order_by(FindingRow.id.desc())
         .limit(200)
     )
-    return next((row for row in rows if _footprint(session, row).one_cause(here)), None)
+    return next((row for row in rows if _takes_in(session, row, candidate, here)), None)
+
+
+def _takes_in(
+    session: Session, row: FindingRow, candidate: Candidate, here: rules.Footprint
+) -> bool:
+    """Whether a finding is about this cause; a closed one takes in only its very revision."""
+    there = _footprint(session, row)
+    again = session.get(FindingSeries, (row.id, candidate.series.id)) is not None
+    open_ = row.state in ACTIVE
+    late = there.rank != here.rank or row.state == FindingState.RESOLVED
+    return there.one_cause(here) and not again and (open_ or not late)
 
 
 def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
@@ -113,12 +151,35 @@ def _open(
     session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
 ) -> str | None:
     told = explain(session, group, measured)
+    if group[0].certainty is Certainty.STANDING and _not_reproduced(session, group[0]):
+        told = _without_cause(told)
     if told.cause is Cause.NODE and group[0].kind is Kind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
     row = _row(group[0], told, measured, now)
     lifecycle.open_finding(session, row, now)
     _link(session, row, group, first=0)
     return row.id
+
+
+def _not_reproduced(session: Session, candidate: Candidate) -> bool:
+    """Whether this change was measured again, and was not there."""
+    places = session.scalars(
+        select(ConfirmationRow.first_bad_at).where(
+            ConfirmationRow.case_key == candidate.series.case.key,
+            ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
+        )
+    )
+    return any(abs(rank_of(session, at) - candidate.rank) <= rules.NEAR for at in places)
+
+
+def _without_cause(told: Attribution) -> Attribution:
+    """The history says so, and measuring again does not: then the revision is not to blame."""
+    head = told.sentence.partition("): ")[0]
+    sentence = (
+        f"{head}): measured again beside each other, both revisions were at the old level, so the "
+        "code does not explain it; what differs in the regular runs is not known."
+    )
+    return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
 
 
 def _row(first: Candidate, told: Attribution, measured: Sides, now: datetime) -> FindingRow:

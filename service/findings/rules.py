@@ -145,7 +145,9 @@ def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
     later = (
         each
         for each in standing.changes
-        if each.change.index > change.change.index and stands(standing, each)
+        if each.change.index > change.change.index
+        and (each.change.effect > 0) != (change.change.effect > 0)
+        and stands(standing, each)
     )
     told = change.change
     return next((e for e in later if taken_back(told.before, told.after, e.change.after)), None)

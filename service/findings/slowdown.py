@@ -8,7 +8,7 @@ against its own past: machines of one kind differ by a per cent or so for ever, 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -63,14 +63,17 @@ class Slowdown:
     revisions: int
 
 
-def slowdown(measured: Sequence[Measured], worker: str) -> Slowdown | None:
-    """Say whether ``worker`` has become slow in everything; None if it has not, or nobody knows."""
-    told = contrasts(measured, worker)
-    names = list(dict.fromkeys(each.revision for each in told))
-    limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise(measured, worker))
+def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | None:
+    """Say whether ``worker`` has become slow in everything; None if it has not, or nobody knows.
+
+    ``told`` is what `contrasts` says of all workers.
+    """
+    own = told.get(worker, ())
+    names = list(dict.fromkeys(each.revision for each in own))
+    limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise(told, worker))
     for begin in range(PAST, len(names) - PERSISTENCE + 1):
-        usual = _middle(told, names[:begin])
-        newer = [each for each in told if each.revision in names[begin:]]
+        usual = _middle(own, names[:begin])
+        newer = [each for each in own if each.revision in names[begin:]]
         if _all_apart(newer, usual, limit):
             return Slowdown(
                 worker=worker,
@@ -83,14 +86,17 @@ def slowdown(measured: Sequence[Measured], worker: str) -> Slowdown | None:
     return None
 
 
-def well_again(measured: Sequence[Measured], worker: str, last_good: str, share: float) -> bool:
-    """Whether a slow node is near what it was up to ``last_good``, at its newest revisions."""
-    order = list(dict.fromkeys(each.revision for each in measured))
-    told = contrasts(measured, worker)
-    names = list(dict.fromkeys(each.revision for each in told))
+def well_again(
+    told: Sequence[Contrast], order: Sequence[str], last_good: str, share: float
+) -> bool:
+    """Whether a slow node is near what it was up to ``last_good``, at its newest revisions.
+
+    ``told`` is what `contrasts` says of it, and ``order`` names the revisions in their order.
+    """
     if last_good not in order:
-        return True  # so long ago that nobody remembers how it was before
+        return False  # so long ago that nobody remembers how it was before: a person says
     past = set(order[: order.index(last_good) + 1])
+    names = list(dict.fromkeys(each.revision for each in told))
     before, after = [n for n in names if n in past], [n for n in names if n not in past]
     if not before or len(after) < PERSISTENCE:
         return False
@@ -99,32 +105,47 @@ def well_again(measured: Sequence[Measured], worker: str, last_good: str, share:
     return max(newest) <= LEFT * math.log1p(share)
 
 
-def contrasts(measured: Sequence[Measured], worker: str) -> list[Contrast]:
-    """How ``worker`` compares in each of its results that can be held against others' results.
+def contrasts(measured: Sequence[Measured]) -> dict[str, list[Contrast]]:
+    """How each worker compares in each of its results that can be held against others' results.
 
     At one revision, against the others there. Otherwise against the others before and after, of
     which the nearer value counts: what both sides do not explain is the node's. A result after
     which nobody else has measured its series says nothing yet.
     """
-    by_series: dict[str, list[Measured]] = {}
-    for each in measured:
-        by_series.setdefault(each.series, []).append(each)
-    found = {
-        id(each): Contrast(each.series, each.revision, size)
-        for history in by_series.values()
-        for at, each in enumerate(history)
-        if each.worker == worker and (size := _contrast(history, at)) is not None
-    }
-    return [found[id(each)] for each in measured if id(each) in found]
+    by_series: dict[str, list[int]] = {}
+    for place, each in enumerate(measured):
+        by_series.setdefault(each.series, []).append(place)
+    sizes: dict[int, float] = {}
+    for places in by_series.values():
+        sizes |= _of_series(measured, places)
+    found: dict[str, list[Contrast]] = {}
+    for place in sorted(sizes):
+        each = measured[place]
+        contrast = Contrast(each.series, each.revision, sizes[place])
+        found.setdefault(each.worker, []).append(contrast)
+    return found
 
 
-def _contrast(history: Sequence[Measured], at: int) -> float | None:
+def _of_series(measured: Sequence[Measured], places: Sequence[int]) -> dict[int, float]:
+    history = [measured[place] for place in places]
+    at_revision: dict[str, list[Measured]] = {}
+    for each in history:
+        at_revision.setdefault(each.revision, []).append(each)
+    found = {}
+    for at, own in enumerate(history):
+        beside = [each.cost for each in at_revision[own.revision] if _other(each, own)]
+        size = own.cost - median(beside) if beside else _between(history, at)
+        if size is not None:
+            found[places[at]] = size
+    return found
+
+
+def _between(history: Sequence[Measured], at: int) -> float | None:
+    """Against the nearest other worker's results before and after."""
     own = history[at]
-    beside = [each.cost for each in history if _other(each, own) and each.revision == own.revision]
-    if beside:
-        return own.cost - median(beside)
-    before = next((each for each in reversed(history[:at]) if _other(each, own)), None)
-    after = next((each for each in history[at + 1 :] if _other(each, own)), None)
+    back, forth = range(at - 1, -1, -1), range(at + 1, len(history))
+    before = next((history[place] for place in back if _other(history[place], own)), None)
+    after = next((history[place] for place in forth if _other(history[place], own)), None)
     if before is None or after is None:
         return None
     sizes = own.cost - before.cost, own.cost - after.cost
@@ -137,12 +158,9 @@ def _other(one: Measured, own: Measured) -> bool:
     return one.worker != own.worker
 
 
-def _noise(measured: Sequence[Measured], worker: str) -> float:
-    """How far the others usually stand apart from each other in a single result."""
-    rest = [each for each in measured if each.worker != worker]
-    sizes = [
-        abs(each.size) for other in {e.worker for e in rest} for each in contrasts(rest, other)
-    ]
+def _noise(told: Mapping[str, Sequence[Contrast]], worker: str) -> float:
+    """How far the others usually stand apart in a single result."""
+    sizes = [abs(each.size) for other, theirs in told.items() if other != worker for each in theirs]
     return median(sizes) if sizes else 0.0
 
 

@@ -9,7 +9,7 @@ exclusions.py takes results out of their histories, and puts them back
 """
 
 from service.levels.exclusions import ExclusionView, exclude, exclusions_of, include
-from service.levels.standing import JudgedPoint, Tail, judge, load_tail, place, standing_of
+from service.levels.standing import JudgedPoint, Tail, forget, judge, load_tail, place, standing_of
 from service.levels.unjudged import Due, due, judged, note
 from service.levels.values import PlacedChange, Standing
 
@@ -23,6 +23,7 @@ __all__ = [
     "due",
     "exclude",
     "exclusions_of",
+    "forget",
     "include",
     "judge",
     "judged",

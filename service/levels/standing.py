@@ -48,9 +48,15 @@ class Tail:
 
     def index_of(self, at: datetime) -> int | None:
         """Number of the first point at or after a place in the order; None if it lies before."""
-        if not self.points or at < self.points[0].revision_at:
+        if self.first and (not self.points or at < self.points[0].revision_at):
             return None
         return self.first + bisect_left(self.points, at, key=lambda point: point.revision_at)
+
+    def place_of(self, result_id: str, at: datetime) -> int | None:
+        """Number of a point; if it is excluded, or lies before, of the first one at its place."""
+        known = enumerate(self.points, self.first)
+        found = (number for number, point in known if point.result_id == result_id)
+        return next(found, self.index_of(at))
 
     @property
     def history(self) -> history.History:
@@ -83,6 +89,15 @@ def judge(session: Session, series_id: str, since: datetime, now: datetime) -> S
     row.judged_at = now
     session.flush()
     return standing_of(session, series_id)
+
+
+def forget(session: Session, series_id: str) -> None:
+    """Say that a series could not be judged; with its next point it is judged from the start."""
+    session.execute(delete(SettledWindow).where(SettledWindow.series_id == series_id))
+    row = session.get(JudgementRow, series_id)
+    if row is not None:
+        row.points, row.newest, row.noise = 0, [], None
+        row.warnings = ["Judging this series failed; the service's log says why."]
 
 
 def standing_of(session: Session, series_id: str) -> Standing:

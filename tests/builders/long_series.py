@@ -123,10 +123,11 @@ def add(
     worker: str = "w",
     series_id: str = SERIES,
     place: int = 0,
+    minutes: int = 0,
 ) -> None:
     """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged.
 
-    ``place`` tells apart what is measured at one revision.
+    ``place`` tells apart what is measured at one revision, and ``minutes`` orders it.
     """
     revisions, results, points = [], [], []
     job_id = session.scalars(select(Job.id)).one()
@@ -141,7 +142,8 @@ def add(
                 "verdict": None, "document": document_of(value, at, series_id),
             }
         )  # fmt: skip
-        points.append(_point(number, value, worker, series_id, place))
+        point = _point(number, value, worker, series_id, place)
+        points.append(point | {"measured_at": at + timedelta(minutes=minutes)})
     for row in revisions:
         insert_if_absent(session, Revision.__table__, row)  # type: ignore[arg-type]
     session.execute(insert(ResultRow), results)

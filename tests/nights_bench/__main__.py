@@ -111,6 +111,8 @@ def simulate(kind: str, seed: int) -> Row:
             waited=tuple(_waited(named)) if kind == "planted" else (),
         )
         database.close()
+    if row.measured < row.series_nights:
+        raise RuntimeError(f"only {row.measured} of {row.series_nights} results came in")
     return row
 
 

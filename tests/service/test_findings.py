@@ -10,7 +10,7 @@ from builders import long_series as long
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service import findings, levels
+from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
 from service.findings import FindingSummary, Kind, lifecycle
@@ -186,3 +186,92 @@ def test_the_expected_number_of_false_findings_is_reported(session: Session) -> 
     assert 0 < expected <= 0.2
     later: Any = findings.expected_false_since(session, long.START + timedelta(days=1))
     assert later == 0
+
+
+def test_an_improvement_that_is_lost_again_is_a_regression(session: Session) -> None:
+    arrive(session, noisy(STEADY + [110.0] * 40))
+    findings.act(session, only(session).id, "expect", "ada", long.START)
+    arrive(session, noisy([100.0] * 12, seed=5), start=60)
+    gained, lost = sorted(findings.list_findings(session).items, key=lambda each: each.kind)
+    assert (gained.kind, gained.state) == (Kind.IMPROVEMENT, FindingState.EXPECTED)
+    assert (lost.kind, lost.state) == (Kind.REGRESSION, FindingState.OPEN)
+
+
+def test_a_lost_improvement_that_nobody_had_closed_is_closed_and_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + [110.0] * 40 + [100.0] * 12))
+    gained, lost = sorted(findings.list_findings(session).items, key=lambda each: each.kind)
+    assert gained.state is FindingState.RESOLVED
+    assert (lost.kind, lost.state) == (Kind.REGRESSION, FindingState.OPEN)
+
+
+def test_many_points_of_one_revision_are_one_finding(session: Session) -> None:
+    """A schedule that measures the same revision every night, and its node becomes slower."""
+    for night, value in enumerate(noisy([100.0] * 40 + [95.0] * 30)):
+        long.add(session, {0: value}, place=night, minutes=night)
+        look(session)
+    finding = only(session)
+    assert finding.state is FindingState.OPEN
+    assert actions_of(session, finding.id) == ["open", "announce"]
+
+
+def test_what_a_person_has_opened_again_stays_open(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED + [100.0] * 12))
+    finding = only(session)
+    findings.act(session, finding.id, "reopen", "ada", long.START)
+    arrive(session, noisy([100.0] * 5, seed=8), start=44)
+    assert only(session).state is FindingState.OPEN
+
+
+def test_a_note_does_not_keep_a_withdrawn_finding_from_coming_back(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    finding = only(session)
+    for number in range(20, 32):
+        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
+    look(session)
+    findings.plan(session, finding.id, findings.Plan(note="odd"), "ada", long.START)
+    for number in range(20, 32):
+        levels.include(session, long.result_of(number), "ada", long.START)
+    look(session)
+    assert only(session).state is FindingState.OPEN
+
+
+def test_a_change_after_a_closed_finding_is_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    first = only(session)
+    findings.act(session, first.id, "resolve", "ada", long.START)
+    for number, value in enumerate(noisy([100.0] * 23 + [80.0] * 12, seed=6)):
+        long.add(session, {number: value}, series_id=long.OTHER, place=1)
+        look(session)
+    other = next(each for each in findings.list_findings(session).items if each.id != first.id)
+    assert (other.kind, other.state) == (Kind.REGRESSION, FindingState.OPEN)
+
+
+def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
+    zeros = [0.0] * 30 + [8.0] * 5 + [0.0] * 6
+    falls = noisy([100.0] * 40 + [80.0] * 12)
+    for number, value in enumerate(falls):
+        long.add(session, {number: value})
+        if number < len(zeros):
+            long.add(session, {number: zeros[number]}, series_id=long.OTHER, place=1)
+        look(session)
+    found = [each for each in findings.list_findings(session).items if each.worst_effect]
+    assert any(each.first_bad == long.revision_of(40) for each in found)
+
+
+def test_a_series_that_cannot_be_judged_holds_no_other_up(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    good = judging.candidates
+
+    def broken(session: Session, standing: levels.Standing, *rest: Any) -> list[Any]:
+        if standing.series_id == long.OTHER:
+            raise ZeroDivisionError
+        return good(session, standing, *rest)
+
+    monkeypatch.setattr(judging, "candidates", broken)
+    for number, value in enumerate(noisy(STEADY + DROPPED)):
+        long.add(session, {number: value})
+        long.add(session, {number: value}, series_id=long.OTHER, place=1)
+        look(session)
+    assert levels.due(session).notes == ()
+    assert session.scalar(select(func.count()).select_from(FindingRow)) == 1

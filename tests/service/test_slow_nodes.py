@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from service import findings, levels
 from service.database import Database
 from service.findings import Kind
-from service.findings.slowdown import Measured, slowdown, well_again
+from service.findings.slowdown import Measured, contrasts, slowdown, well_again
 from service.judging import conclude
 from service.models import FindingState
 
@@ -49,36 +49,39 @@ def fleet(
 @pytest.mark.parametrize("seed", range(5))
 def test_a_node_that_becomes_slow_is_named_with_what_it_lost(seed: int) -> None:
     told = fleet(40, slow_from=20, seed=seed)
-    found = slowdown(told, "b")
+    found = slowdown(contrasts(told), "b")
     assert found is not None
     assert found.share == pytest.approx(0.05, abs=0.015)
     assert "r019" < found.first_bad <= "r024"
-    assert all(slowdown(told, other) is None for other in "acd")
+    assert all(slowdown(contrasts(told), other) is None for other in "acd")
 
 
 @hypothesis.settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.05, -0.05]))
 def test_code_that_becomes_slow_is_no_nodes_fault(seed: int, code: float) -> None:
     told = fleet(40, code=code, seed=seed)
-    assert [node for node in NODES if slowdown(told, node)] == []
+    assert [node for node in NODES if slowdown(contrasts(told), node)] == []
 
 
 def test_one_bad_night_is_not_a_bad_node() -> None:
     told = fleet(40, slow_from=20, slow_until=21)
-    assert slowdown(told, "b") is None
+    assert slowdown(contrasts(told), "b") is None
 
 
 def test_a_node_alone_is_never_named() -> None:
     told = [each for each in fleet(40, slow_from=20) if each.worker == "b"]
-    assert slowdown(told, "b") is None
+    assert slowdown(contrasts(told), "b") is None
 
 
 def test_a_node_that_was_mended_is_well_again() -> None:
     ill, mended = fleet(30, slow_from=20), fleet(40, slow_from=20, slow_until=30)
-    found = slowdown(ill, "b")
+    found = slowdown(contrasts(ill), "b")
     assert found is not None
-    assert not well_again(ill, "b", found.last_good, found.share)
-    assert well_again(mended, "b", found.last_good, found.share)
+    order = [f"r{number:03d}" for number in range(40)]
+    for told, well in ((ill, False), (mended, True)):
+        own = contrasts(told)["b"]
+        assert well_again(own, order, found.last_good, found.share) is well
+        assert not well_again(own, order[30:], found.last_good, found.share)
 
 
 @pytest.fixture
