@@ -11,7 +11,7 @@ from service.detection.history import Refused
 from service.detection.judgement import resume
 from service.detection.watch import expectation
 from service.findings import Covered, SeriesName, rules
-from service.levels import Standing, Tail
+from service.levels import EDGE, Standing, Tail
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
@@ -114,6 +114,11 @@ def _suspicion(
         return None
     before = median(point.value for point in earlier)
     after = median(point.value for point in later)
+    for _ in range(EDGE):  # a point just before may have changed as well and been no surprise
+        value = earlier[-1].value
+        if len(earlier) == 1 or abs(value - before) <= abs(value - after):
+            break
+        later.insert(0, earlier.pop())
     if min(before, after) <= 0 or abs(after / before - 1.0) < LEAST_EFFECT:
         return None
     return Suspicion(

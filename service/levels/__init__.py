@@ -9,11 +9,21 @@ exclusions.py takes results out of their histories, and puts them back
 """
 
 from service.levels.exclusions import ExclusionView, exclude, exclusions_of, include
-from service.levels.standing import JudgedPoint, Tail, forget, judge, load_tail, place, standing_of
+from service.levels.standing import (
+    EDGE,
+    JudgedPoint,
+    Tail,
+    forget,
+    judge,
+    load_tail,
+    place,
+    standing_of,
+)
 from service.levels.unjudged import Due, due, judged, note
 from service.levels.values import PlacedChange, Standing
 
 __all__ = [
+    "EDGE",
     "Due",
     "ExclusionView",
     "JudgedPoint",

@@ -23,6 +23,8 @@ from service.levels.values import PlacedChange, Standing, noise_document, noise_
 from service.models import JudgementRow, Point, SeriesRow, SettledWindow
 
 _JUDGEMENTS = cast(Table, JudgementRow.__table__)
+EDGE = 3
+"""Points by which the detector may place a change beside its edge."""
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
@@ -126,7 +128,7 @@ def load_tail(session: Session, series_id: str) -> Tail:
 
 def place(tail: Tail, change: ChangePoint) -> PlacedChange:
     """Name the revisions on both sides of a change."""
-    at = change.index - tail.first
+    at = _edge(tail, change)
     first_bad = tail.points[at]
     return PlacedChange(
         change=change,
@@ -135,6 +137,26 @@ def place(tail: Tail, change: ChangePoint) -> PlacedChange:
         first_bad_at=first_bad.revision_at,
         first_bad_result=first_bad.result_id,
     )
+
+
+def _edge(tail: Tail, change: ChangePoint) -> int:
+    """Place in ``tail.points`` of the first point that lies nearer to the new level.
+
+    With few points after it, a large step is pulled back like an outlier until they are enough,
+    which may place it a point or two beside the one that anybody would name.
+    """
+    at = change.index - tail.first
+
+    def new(place: int) -> bool:
+        value = tail.points[place].value
+        return abs(value - change.after) < abs(value - change.before)
+
+    low, high = max(1, at - EDGE), min(len(tail.points) - 1, at + EDGE)
+    while at > low and new(at - 1):
+        at -= 1
+    while at < high and not new(at):
+        at += 1
+    return at
 
 
 def _locked(session: Session, series_id: str, now: datetime) -> JudgementRow:

@@ -70,8 +70,9 @@ def test_points_that_come_one_by_one_are_judged_as_the_whole(database: Database)
         assert len(stepwise.changes) >= 2
         assert judged_whole(session) == stepwise
         for each in stepwise.changes:
-            assert each.first_bad == long.revision_of(each.change.index)
-            assert each.last_good == long.revision_of(each.change.index - 1)
+            first_bad, last_good = int(each.first_bad[1:]), int(each.last_good[1:])
+            assert first_bad == last_good + 1
+            assert abs(first_bad - each.change.index) <= 3
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -154,3 +155,18 @@ def test_values_that_cannot_be_judged_are_said_to_be_so(database: Database) -> N
         assert told.changes == ()
         assert "cannot be judged" in told.warnings[0]
         assert session.scalar(select(func.count()).select_from(Unjudged)) == 0
+
+
+def test_a_large_step_is_placed_at_its_edge_from_the_start(database: Database) -> None:
+    noise = np.exp(np.random.default_rng(1).normal(0, 0.003, 60))
+    with database.writing() as session:
+        long.prepare(session)
+        for number in range(60):
+            level = 80.0 if number >= 40 else 100.0
+            long.add(session, {number: float(level * noise[number])})
+            for each in judge_all(session).changes:
+                assert (each.last_good, each.first_bad) == (
+                    long.revision_of(39),
+                    long.revision_of(40),
+                )
+        assert len(judge_all(session).changes) == 1
