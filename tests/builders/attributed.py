@@ -136,7 +136,6 @@ def question(
         "metric": "throughput",
         "unit": "img/s",
         "direction": Direction.HIGHER,
-        "effect": _effect(before, after),
         "effect_low": None,
         "effect_high": None,
         "last_good": before[-1].revision if before else "r11",
@@ -144,6 +143,8 @@ def question(
         "before": tuple(before),
         "after": tuple(after),
     }
+    if "effect" not in changes:
+        told["effect"] = _effect(before, after)
     return Question(**(told | changes))
 
 

@@ -36,6 +36,7 @@ from benchmarks.contracts import (
 from worker import loop
 from worker.client import ServiceClient, Ticket
 from worker.launch import PR_SET_PDEATHSIG
+from worker.occupancy import Occupancy
 from worker.processes import Process
 from worker.runner import Interrupted, Watch
 from worker.settings import Settings
@@ -52,6 +53,7 @@ class ScriptedRunner:
     def __init__(self, settings: Settings, *_: object) -> None:
         self._random = random.Random(f"{settings.worker_name}{time.monotonic_ns()}")
         self.survivors: tuple[Process, ...] = ()
+        self.occupancy = Occupancy(None)
 
     def run(self, spec: JobSpec, watch: Watch) -> Result:
         shortest, longest = json.loads(os.environ["CHAOS_JOB_S"])

@@ -210,7 +210,9 @@ CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
     "points of a late result": (
         6,
         [
-            "INSERT INTO points SELECT series_id, revision_at, revision, measured_at, "
+            "INSERT INTO points (series_id, revision_at, revision, measured_at, result_id, value, "
+            'low, high, "interval", replicates, environment, worker) '
+            "SELECT series_id, revision_at, revision, measured_at, "
             f"(SELECT id FROM results WHERE job_id = {LATE} AND NOT counted), value, low, high, "
             '"interval", replicates, environment, worker FROM points LIMIT 1'
         ],
