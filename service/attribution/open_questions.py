@@ -57,7 +57,7 @@ def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
         yield f"Also true: {each.says}."
     if any(each.state is State.UNCHANGED for each in seen.node):
         yield f"Only {worker} shows the new level: a fault of it that touches only this remains."
-    elif not apart:
+    elif not any(worker in each.says for each in apart):  # a shared device names no node
         yield f"Only {worker} shows the new level: a run on another would tell if it is the node."
 
 
