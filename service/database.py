@@ -12,12 +12,23 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import partial
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 from fastapi import Depends
-from sqlalchemy import Connection, Engine, Table, create_engine, event, func, select, text
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    Engine,
+    Table,
+    Update,
+    create_engine,
+    event,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
@@ -254,6 +265,12 @@ def alone(session: Session, what: str) -> None:
     """
     if session.get_bind().dialect.name == "postgresql":
         session.execute(select(func.pg_advisory_xact_lock(func.hashtext(what))))
+
+
+def rows(session: Session, statement: Update) -> int:
+    """Run an update and count the rows that it changed; objects in the session stay as they are."""
+    silent = statement.execution_options(synchronize_session=False)
+    return cast("CursorResult[object]", session.execute(silent)).rowcount
 
 
 def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:

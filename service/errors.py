@@ -190,6 +190,7 @@ class NotMigrated(DatabaseUnavailable):
     headers: ClassVar[Mapping[str, str]] = {"Retry-After": "60"}
 
 
+REUSED = "This Idempotency-Key came with another request; take a fresh key."
 BUSY = "The database is busy; try again in a moment."
 _HTTP = {
     400: ("bad-request", "Bad request"),

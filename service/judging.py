@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from sqlalchemy.exc import DBAPIError
@@ -87,14 +87,14 @@ def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAIL
     for series_id, since in sorted(due.since.items()):
         try:
             with session.begin_nested():
-                told, doubtful = _of_series(session, series_id, since, ill, now)
+                told, doubtful = _of_series(session, series_id, since, ill, now, daily)
         except (DBAPIError, Conflict):
             raise  # somebody was faster, or the database is away: the next look does it all
         except Exception:
             log.exception("nothing can be concluded from series %s", series_id)
             continue
         found += told
-        suspicious += doubtful if daily else []
+        suspicious += doubtful
     nodes = watch_nodes(session, now)
     begun = confirmation.begin(session, suspicious, now, daily)
     opened = open_findings(
@@ -105,12 +105,22 @@ def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAIL
 
 
 def _of_series(
-    session: Session, series_id: str, since: datetime, ill: frozenset[str], now: datetime
+    session: Session,
+    series_id: str,
+    since: datetime,
+    ill: frozenset[str],
+    now: datetime,
+    daily: int,
 ) -> tuple[list[Candidate], list[Suspicion]]:
     """Bring a series' findings up to date; what is believable, and what is suspicious in it."""
     series = name_of(session.get_one(SeriesRow, series_id))
     standing = levels.standing_of(session, series_id)
     tail = levels.load_tail(session, series_id)
     covered = follow(session, standing, tail, now)
-    doubtful = confirmation.suspicions(series, standing, tail, since, covered, ill)
-    return candidates(session, standing, tail, covered, ill), doubtful
+    believable = [
+        replace(each, not_reproduced=confirmation.not_reproduced(session, each))
+        for each in candidates(session, standing, tail, covered, ill)
+    ]
+    if not daily:
+        return believable, []
+    return believable, confirmation.suspicions(series, standing, tail, since, covered, ill)

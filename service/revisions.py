@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import CursorResult, Table, exists, or_, select, update
+from sqlalchemy import CursorResult, Table, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import insert_if_absent
@@ -71,6 +71,12 @@ def find(session: Session, name: str) -> str:
     raise UnknownChoice(
         f"Nothing was ever submitted at a revision {name!r}: check its name, or submit it.{several}"
     )
+
+
+def rank(session: Session, at: datetime) -> int:
+    """How many revisions come before a place in their order."""
+    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at)
+    return session.execute(earlier).scalar_one()
 
 
 def latest(session: Session) -> str | None:

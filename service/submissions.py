@@ -29,7 +29,7 @@ from benchmarks.contracts import (
 )
 from service import models, paging, queue, revisions
 from service.database import insert_if_absent
-from service.errors import Impossible, Invalid, KeyReused, NotFound, UnknownChoice
+from service.errors import REUSED, Impossible, Invalid, KeyReused, NotFound, UnknownChoice
 from service.ids import new_id
 from service.jobs import JobView, jobs_of
 from service.models import IdempotencyKey, Job
@@ -113,7 +113,7 @@ def submit(
     specs = expand(request)
     if key is None:
         return Accepted(_store(session, request, specs, now), replayed=False)
-    digest = _digest(request)
+    digest = digest_of(request)
     before = _answered(session, key, digest)
     if before is not None:
         return before
@@ -202,7 +202,7 @@ def list_submissions(
     return page.shown(_summaries(session, page.items))
 
 
-def _digest(request: SubmissionRequest) -> str:
+def digest_of(request: Contract) -> str:
     """Names a request by what it says; the order of the names in it says nothing."""
     said = request.model_dump(mode="json", exclude_unset=True)
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
@@ -243,7 +243,7 @@ def _answered(session: Session, key: str, digest: str) -> Accepted | None:
     if row is None:
         return None
     if row.digest != digest:
-        raise KeyReused("This Idempotency-Key came with another request; take a fresh key.")
+        raise KeyReused(REUSED)
     return Accepted(row.submission_id, replayed=True)
 
 

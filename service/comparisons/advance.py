@@ -12,11 +12,10 @@ from benchmarks.contracts import FINAL_STATES
 from service import gate, queue
 from service.comparisons import pin, tries
 from service.comparisons.request import ComparisonRequest
-from service.database import Database, now_of
+from service.database import Database, now_of, rows
 from service.errors import NotFound
 from service.gate import Decision
 from service.models import ComparisonRow, ComparisonState, Job, TryRow
-from service.queue.swap import rows
 
 log = logging.getLogger(__name__)
 

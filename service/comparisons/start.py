@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,9 +13,10 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobSpec
 from service import models, revisions
 from service.comparisons.request import ComparisonRequest
-from service.errors import Invalid, KeyReused
+from service.errors import REUSED, Invalid, KeyReused
 from service.ids import new_id
 from service.models import ComparisonRow, ComparisonState
+from service.submissions import digest_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +83,7 @@ def _store(
         ends_at=now + timedelta(seconds=request.budget_s),
         reason="",
         key=key,
-        key_digest=None if key is None else _digest(request),
+        key_digest=None if key is None else digest_of(request),
     )
     session.add(row)
     session.flush()
@@ -114,12 +113,6 @@ def _answered(session: Session, request: ComparisonRequest, key: str | None) -> 
     row = session.scalars(select(ComparisonRow).where(ComparisonRow.key == key)).first()
     if row is None:
         return None
-    if row.key_digest != _digest(request):
-        raise KeyReused("This Idempotency-Key came with another request; take a fresh key.")
+    if row.key_digest != digest_of(request):
+        raise KeyReused(REUSED)
     return Accepted(row.id, replayed=True)
-
-
-def _digest(request: ComparisonRequest) -> str:
-    """Names a request by what it says; the order of the names in it says nothing."""
-    said = request.model_dump(mode="json", exclude_unset=True)
-    return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()

@@ -7,7 +7,7 @@ follow.py     decided comparisons become outcomes, and outcomes findings
 read.py       what the API shows
 """
 
-from service.confirmation.begin import awaited, begin
+from service.confirmation.begin import awaited, begin, not_reproduced
 from service.confirmation.follow import follow_all
 from service.confirmation.read import ConfirmationView, list_confirmations
 from service.confirmation.suspicion import Suspicion, suspicions
@@ -19,5 +19,6 @@ __all__ = [
     "begin",
     "follow_all",
     "list_confirmations",
+    "not_reproduced",
     "suspicions",
 ]

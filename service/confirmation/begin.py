@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service import comparisons
+from service import comparisons, revisions
 from service.comparisons import ComparisonRequest
 from service.comparisons.pin import LATELY
 from service.confirmation.suspicion import Suspicion
@@ -59,6 +59,17 @@ def awaited(session: Session, candidate: Candidate) -> bool:
     """Whether a change is being measured again: then the outcome speaks, not the history alone."""
     place = candidate.placed.first_bad_at
     return _near(session, candidate.series, place, (ConfirmationState.RUNNING,))
+
+
+def not_reproduced(session: Session, candidate: Candidate) -> bool:
+    """Whether a change was measured again, and was not there."""
+    places = session.scalars(
+        select(ConfirmationRow.first_bad_at).where(
+            ConfirmationRow.case_key == candidate.series.case.key,
+            ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
+        )
+    )
+    return any(abs(revisions.rank(session, at) - candidate.rank) <= rules.NEAR for at in places)
 
 
 def ask(

@@ -9,16 +9,16 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import levels
+from service import levels, revisions
 from service.comparisons import ComparisonView, load_comparison
 from service.confirmation.begin import DOUBT, ask
 from service.confirmation.verdict import Reading, Suspected, Verdict, Where, verdict
-from service.database import Database, alone, now_of
+from service.database import Database, alone, now_of, rows
 from service.detection.judgement import ChangePoint
 from service.errors import ServiceError
 from service.findings import Candidate, Certainty, SeriesName, Sides, rules
 from service.findings.nodes import NodeChange, open_bad_node
-from service.findings.opening import open_findings, rank_of
+from service.findings.opening import open_findings
 from service.findings.question import A_SIDE
 from service.findings.read import name_of
 from service.gate import Answer, Side
@@ -30,7 +30,6 @@ from service.models import (
     SeriesRow,
     TryRow,
 )
-from service.queue.swap import rows
 
 log = logging.getLogger(__name__)
 
@@ -189,7 +188,7 @@ def _candidate(
     return Candidate(
         series=series,
         placed=_placed(session, row, series, reading),
-        rank=rank_of(session, row.first_bad_at),
+        rank=revisions.rank(session, row.first_bad_at),
         doubt=DOUBT,
         certainty=Certainty.CONFIRMED,
     )

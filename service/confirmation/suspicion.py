@@ -8,7 +8,7 @@ from datetime import datetime
 from statistics import median
 
 from service.detection.history import Refused
-from service.detection.judgement import resume
+from service.detection.judgement import detect
 from service.detection.watch import expectation
 from service.findings import Covered, SeriesName, rules
 from service.levels import EDGE, Standing, Tail
@@ -91,7 +91,7 @@ def _surprised(tail: Tail, at: int, covered: Covered) -> bool:
         return False
     names = before.group_names
     group = names.index(point.worker) if point.worker in names else None
-    expected = expectation(before, resume((), before, 0), group)
+    expected = expectation(before, detect(before), group)
     undone = point.value
     for shift in covered.shifts:
         if shift.index <= tail.first + at:

@@ -11,11 +11,9 @@ from sqlalchemy.orm import Session
 
 from service.detection.online import PATIENCE
 from service.findings import lifecycle, rules
-from service.findings.values import ACTIVE, Candidate, Certainty, Covered, Kind, Shift
+from service.findings.values import ACTIVE, REFUTED, Candidate, Certainty, Covered, Kind, Shift
 from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
-
-_REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
 
 
 def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> Covered:
@@ -64,7 +62,7 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
 
 def _news_only_once(row: FindingRow) -> bool:
     """Whether what takes a finding back is no news: a lost improvement is a regression."""
-    return row.kind != Kind.IMPROVEMENT or row.state in _REFUTED
+    return row.kind != Kind.IMPROVEMENT or row.state in REFUTED
 
 
 def _shifts(
@@ -76,7 +74,7 @@ def _shifts(
     back: PlacedChange | None,
 ) -> Iterator[Shift]:
     """What is known of a series before its judgement shows it."""
-    if row.state in _REFUTED or link.ended == "gone":
+    if row.state in REFUTED or link.ended == "gone":
         return
     if min(link.before, link.after) <= 0:
         return  # such a series has no ratios that could be undone

@@ -5,13 +5,15 @@ from __future__ import annotations
 import logging
 from dataclasses import dataclass
 from datetime import date, datetime
-from typing import Any, cast
+from typing import Any
 
-from sqlalchemy import CursorResult, update
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from service.database import rows
 from service.errors import Conflict, NotFound
 from service.findings.values import ACTIVE
+from service.ids import new_id
 from service.models import FindingEvent, FindingRow, FindingState
 
 log = logging.getLogger(__name__)
@@ -65,13 +67,27 @@ class Plan:
     """Whether the due date is taken away."""
 
 
-def open_finding(session: Session, row: FindingRow, now: datetime) -> None:
-    """Store a new finding and tell of it, once."""
+def open_finding(session: Session, now: datetime, **known: Any) -> str:
+    """Store a new finding, of which ``known`` gives what it is, and tell of it once; its id."""
+    row = FindingRow(
+        id=new_id(now),
+        state=FindingState.OPEN,
+        owner="",
+        note="",
+        due_on=None,
+        opened_at=now,
+        announced_at=None,
+        closed_at=None,
+        version=1,
+        **known,
+    )
     session.add(row)
     session.flush()
     record(session, row.id, OURSELVES, "open", row.sentence, now)
     announce(session, row.id, now)
+    session.refresh(row)
     log.warning("finding %s: %s", row.id, row.sentence)
+    return row.id
 
 
 def act(
@@ -146,7 +162,7 @@ def announce(session: Session, finding_id: str, now: datetime) -> bool:
     """Mark a finding as announced; False if it has been before: nobody is told twice."""
     first = FindingRow.id == finding_id, FindingRow.announced_at.is_(None)
     told = update(FindingRow).where(*first).values(announced_at=now)
-    if not cast("CursorResult[object]", session.execute(told)).rowcount:
+    if not rows(session, told):
         return False
     record(session, finding_id, OURSELVES, "announce", "", now)
     return True
@@ -180,7 +196,6 @@ def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:
 def _change(session: Session, row: FindingRow, values: dict[str, Any]) -> None:
     seen = FindingRow.id == row.id, FindingRow.version == row.version
     change = update(FindingRow).where(*seen).values(values | {"version": row.version + 1})
-    changed = session.execute(change.execution_options(synchronize_session=False))
-    if not cast("CursorResult[object]", changed).rowcount:
+    if not rows(session, change):
         raise Conflict("Somebody has changed this finding just now; read it again.")
     session.refresh(row)

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
+from service import revisions
 from service.attribution import Cause
 from service.findings import lifecycle
 from service.findings.rules import NEAR
-from service.findings.slowdown import Measured, Slowdown, contrasts, slowdown, well_again
+from service.findings.slowdown import Contrast, Measured, Slowdown, contrasts, slowdown, well_again
 from service.findings.values import ACTIVE, Certainty, Kind
-from service.ids import new_id
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 
 METRIC = "throughput"
@@ -48,7 +48,8 @@ def watch_nodes(session: Session, now: datetime) -> list[str]:
             known = _active(session, worker)
             if known is not None:
                 if known.comparability == comparability:
-                    _close_if_well(session, known, measured, now)
+                    order = list(dict.fromkeys(each.revision for each in measured))
+                    _close_if_well(session, known, told[worker], order, now)
             elif (found := slowdown(told, worker)) is not None:
                 news = NodeChange(
                     found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
@@ -122,29 +123,22 @@ def _was_closed(session: Session, told: NodeChange) -> bool:
         .where(FindingRow.kind == Kind.BAD_NODE, FindingRow.worker == told.worker)
         .where(FindingRow.closed_at.is_not(None), FindingRow.state != FindingState.RESOLVED)
     )
-    place = session.get_one(Revision, told.first_bad).ordered_at
-    return any(_apart(session, row.first_bad_at, place) <= NEAR for row in closed)
-
-
-def _apart(session: Session, one: datetime, other: datetime) -> int:
-    """How many revisions lie between two places in their order."""
-    first, last = sorted((one, other))
-    between = Revision.ordered_at > first, Revision.ordered_at <= last
-    return session.execute(select(func.count()).select_from(Revision).where(*between)).scalar_one()
+    rank = revisions.rank(session, session.get_one(Revision, told.first_bad).ordered_at)
+    return any(abs(revisions.rank(session, row.first_bad_at) - rank) <= NEAR for row in closed)
 
 
 def _close_if_well(
-    session: Session, row: FindingRow, measured: Sequence[Measured], now: datetime
+    session: Session,
+    row: FindingRow,
+    own: Sequence[Contrast],
+    order: Sequence[str],
+    now: datetime,
 ) -> None:
     """Close a finding when the node is well in what it was found slow in."""
-    assert row.worker is not None
     assert row.last_good is not None
     assert row.share is not None
     only = frozenset(row.measured.get("series", ()))
-    told = [
-        each for each in contrasts(measured).get(row.worker, ()) if not only or each.series in only
-    ]
-    order = list(dict.fromkeys(each.revision for each in measured))
+    told = [each for each in own if not only or each.series in only]
     if well_again(told, order, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.OURSELVES, now, detail=said)
@@ -164,10 +158,10 @@ def open_bad_node(
     """Open a finding about a node, unless one is open; its id, if so."""
     if _active(session, told.worker) is not None or _was_closed(session, told):
         return []
-    row = FindingRow(
-        id=new_id(now),
+    finding_id = lifecycle.open_finding(
+        session,
+        now,
         kind=Kind.BAD_NODE,
-        state=FindingState.OPEN,
         cause=Cause.NODE,
         certainty=told.certainty,
         sentence=told.sentence,
@@ -179,13 +173,5 @@ def open_bad_node(
         first_bad_at=session.get_one(Revision, told.first_bad).ordered_at,
         comparability=comparability,
         worker=told.worker,
-        owner="",
-        note="",
-        due_on=None,
-        opened_at=now,
-        announced_at=None,
-        closed_at=None,
-        version=1,
     )
-    lifecycle.open_finding(session, row, now)
-    return [row.id]
+    return [finding_id]

@@ -7,10 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
-from sqlalchemy import func, select
+from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from service import revisions
 from service.attribution import Attribution, Cause
 from service.detection.judgement import ChangePoint
 from service.errors import Conflict
@@ -20,28 +21,24 @@ from service.findings.question import explain
 from service.findings.values import (
     ACTIVE,
     NOTHING,
+    REFUTED,
     Candidate,
     Certainty,
     Covered,
     Kind,
     Sides,
 )
-from service.ids import new_id
 from service.levels import PlacedChange, Standing, Tail
 from service.models import (
-    ConfirmationRow,
-    ConfirmationState,
     FindingRow,
     FindingSeries,
     FindingState,
-    Revision,
     SeriesRow,
 )
 
 log = logging.getLogger(__name__)
 
 DAY = timedelta(days=1)
-_REFUTED = (FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED)
 
 
 def candidates(
@@ -102,15 +99,9 @@ def _candidate(session: Session, row: SeriesRow, placed: PlacedChange) -> Candid
     return Candidate(
         series=read.name_of(row),
         placed=placed,
-        rank=rank_of(session, placed.first_bad_at),
+        rank=revisions.rank(session, placed.first_bad_at),
         doubt=1.0 - placed.change.confidence,
     )
-
-
-def rank_of(session: Session, at: datetime) -> int:
-    """How many revisions come before a place in their order."""
-    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at)
-    return session.execute(earlier).scalar_one()
 
 
 def _home(session: Session, candidate: Candidate) -> FindingRow | None:
@@ -118,7 +109,7 @@ def _home(session: Session, candidate: Candidate) -> FindingRow | None:
     here = rules.footprint(candidate)
     rows = session.scalars(
         select(FindingRow)
-        .where(FindingRow.kind == candidate.kind, FindingRow.state.not_in(_REFUTED))
+        .where(FindingRow.kind == candidate.kind, FindingRow.state.not_in(REFUTED))
         .order_by(FindingRow.id.desc())
         .limit(200)
     )
@@ -143,7 +134,7 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
         .where(FindingSeries.finding_id == row.id)
     )
     workloads = frozenset(key.partition(":")[0] for key in session.scalars(cases))
-    rank = rank_of(session, row.first_bad_at)
+    rank = revisions.rank(session, row.first_bad_at)
     return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads)
 
 
@@ -151,25 +142,29 @@ def _open(
     session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
 ) -> str | None:
     told = explain(session, group, measured)
-    if group[0].certainty is Certainty.STANDING and _not_reproduced(session, group[0]):
+    first = group[0]
+    if first.not_reproduced:
         told = _without_cause(told)
-    if told.cause is Cause.NODE and group[0].kind is Kind.REGRESSION:
+    if told.cause is Cause.NODE and first.kind is Kind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
-    row = _row(group[0], told, measured, now)
-    lifecycle.open_finding(session, row, now)
-    _link(session, row, group, first=0)
-    return row.id
-
-
-def _not_reproduced(session: Session, candidate: Candidate) -> bool:
-    """Whether this change was measured again, and was not there."""
-    places = session.scalars(
-        select(ConfirmationRow.first_bad_at).where(
-            ConfirmationRow.case_key == candidate.series.case.key,
-            ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
-        )
+    finding_id = lifecycle.open_finding(
+        session,
+        now,
+        kind=first.kind,
+        cause=told.cause,
+        certainty=first.certainty,
+        sentence=told.sentence,
+        attribution=read.ATTRIBUTION.dump_python(told, mode="json"),
+        measured=asdict(measured),
+        share=None,
+        last_good=first.placed.last_good,
+        first_bad=first.placed.first_bad,
+        first_bad_at=first.placed.first_bad_at,
+        comparability=first.series.comparability,
+        worker=None,
     )
-    return any(abs(rank_of(session, at) - candidate.rank) <= rules.NEAR for at in places)
+    _link(session, finding_id, group, first=0)
+    return finding_id
 
 
 def _without_cause(told: Attribution) -> Attribution:
@@ -182,36 +177,10 @@ def _without_cause(told: Attribution) -> Attribution:
     return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
 
 
-def _row(first: Candidate, told: Attribution, measured: Sides, now: datetime) -> FindingRow:
-    return FindingRow(
-        id=new_id(now),
-        kind=first.kind,
-        state=FindingState.OPEN,
-        cause=told.cause,
-        certainty=first.certainty,
-        sentence=told.sentence,
-        attribution=read.ATTRIBUTION.dump_python(told, mode="json"),
-        measured=asdict(measured),
-        last_good=first.placed.last_good,
-        first_bad=first.placed.first_bad,
-        first_bad_at=first.placed.first_bad_at,
-        comparability=first.series.comparability,
-        worker=None,
-        share=None,
-        owner="",
-        note="",
-        due_on=None,
-        opened_at=now,
-        announced_at=None,
-        closed_at=None,
-        version=1,
-    )
-
-
 def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
     """Add series to a finding, and say again what it is, now that more is known."""
     known = members(session, row)
-    _link(session, row, group, first=len(known))
+    _link(session, row.id, group, first=len(known))
     names = ", ".join(f"{each.series.case.key} {each.series.metric}" for each in group)
     lifecycle.record(session, row.id, lifecycle.OURSELVES, "join", names, now)
     if row.state in ACTIVE:
@@ -253,15 +222,15 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
         first_bad_at=link.first_bad_at,
         first_bad_result=link.first_bad_result,
     )
-    rank = rank_of(session, link.first_bad_at)
+    rank = revisions.rank(session, link.first_bad_at)
     return Candidate(read.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))
 
 
-def _link(session: Session, row: FindingRow, group: Sequence[Candidate], first: int) -> None:
+def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: int) -> None:
     for place, each in enumerate(group, first):
         told = each.placed.change
         link = FindingSeries(
-            finding_id=row.id,
+            finding_id=finding_id,
             series_id=each.series.id,
             first_bad_result=each.placed.first_bad_result,
             first_bad_at=each.placed.first_bad_at,

@@ -31,6 +31,8 @@ class Certainty(StrEnum):
 
 ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
 """States that ask for somebody's attention."""
+REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
+"""States of what was never there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,8 @@ class Candidate:
     doubt: float
     """Probability that there is no such change."""
     certainty: Certainty = Certainty.STANDING
+    not_reproduced: bool = False
+    """Whether it was measured again, and was not there."""
 
     @property
     def kind(self) -> Kind:

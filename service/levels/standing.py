@@ -72,7 +72,7 @@ class Tail:
         return history.History.of(values, self.direction, workers)
 
 
-def judge(session: Session, series_id: str, since: datetime, now: datetime) -> Standing:
+def judge(session: Session, series_id: str, since: datetime, now: datetime) -> None:
     """Judge a series whose points changed from ``since`` on, and store what is said of it.
 
     Locks the judgement first: two services that judge one series do so one after the other, and
@@ -90,7 +90,6 @@ def judge(session: Session, series_id: str, since: datetime, now: datetime) -> S
     row.warnings = list(told.warnings)
     row.judged_at = now
     session.flush()
-    return standing_of(session, series_id)
 
 
 def forget(session: Session, series_id: str) -> None:

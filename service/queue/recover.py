@@ -8,6 +8,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
+from service.database import rows
 from service.errors import NotFound
 from service.models import Attempt, Job
 from service.queue.swap import (
@@ -20,7 +21,6 @@ from service.queue.swap import (
     lock_job,
     must,
     requeue,
-    rows,
 )
 from service.queue.values import Holder, Swept, Terms
 

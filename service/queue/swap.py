@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import cast
 
-from sqlalchemy import ColumnElement, CursorResult, Update, select, update
+from sqlalchemy import ColumnElement, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
+from service.database import rows
 from service.models import Attempt, Base, Job
 from service.queue.values import Holder
 
@@ -48,12 +48,6 @@ def lock_job(session: Session, job_id: str) -> bool:
     """Keep a job from others until this transaction ends; say whether there is one."""
     wanted = select(Job.id).where(Job.id == job_id).with_for_update()
     return session.execute(wanted).first() is not None
-
-
-def rows(session: Session, statement: Update) -> int:
-    """Run an update and count the rows that it changed."""
-    silent = statement.execution_options(synchronize_session=False)
-    return cast("CursorResult[object]", session.execute(silent)).rowcount
 
 
 def must(done: bool) -> None:
