@@ -110,8 +110,12 @@ def job() -> Callable[..., JobSpec]:
     return make
 
 
-Noted = tuple[int, int]
-"""A process id, and the PID namespace in which it means something."""
+Noted = tuple[int, int, int]
+"""A process id, the PID namespace in which it means something, and the start in ticks since boot.
+
+The kernel gives a namespace's number away again as soon as the namespace is gone, and tests that
+run beside this one make namespaces too: without its start another process would be taken for it.
+"""
 
 
 def running() -> set[Noted]:
@@ -124,7 +128,9 @@ def running() -> set[Noted]:
             folder = Path(f"/proc/{process.pid}")
             told = (folder / "status").read_text()
             own = next(line for line in told.splitlines() if line.startswith("NSpid:"))
-            found.add((int(own.split()[-1]), (folder / "ns/pid").stat().st_ino))
+            stat = (folder / "stat").read_text()
+            started = int(stat[stat.rindex(")") + 2 :].split()[19])
+            found.add((int(own.split()[-1]), (folder / "ns/pid").stat().st_ino, started))
     return found
 
 
@@ -133,8 +139,8 @@ def pids(notes: Path) -> Callable[[], list[Noted]]:
     """The processes that children noted."""
 
     def read(path: Path) -> Noted:
-        _, pid, namespace = path.name.split("-")
-        return int(pid), int(namespace)
+        pid, namespace, started = map(int, path.name.split("-")[1:])
+        return pid, namespace, started
 
     return lambda: [read(path) for path in notes.glob("pid-*")]
 

@@ -94,7 +94,9 @@ def note(asked, *pids):
     """Tell the test which processes there are, in the folder that it gave as --data-root."""
     namespace = Path("/proc/self/ns/pid").stat().st_ino
     for pid in pids:
-        (asked["folder"] / f"pid-{pid}-{namespace}").touch()
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        started = stat[stat.rindex(")") + 2 :].split()[19]
+        (asked["folder"] / f"pid-{pid}-{namespace}-{started}").touch()
 
 
 def grandchild(new_session):
