@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from benchmarks.contracts import Contract
+from service.findings.slowdown import LEAST_CONTRAST
 from service.gate.sequential import Answer
 from service.models.confirmations import ConfirmationState as State
 
@@ -22,8 +23,6 @@ CLEARLY = 0.35
 LEAST_SHARE = 0.5
 """Of what was suspected: a surprise looks larger than it is, and what is left of a fluke when it
 happens to be confirmed is small."""
-LEAST_NODE_EFFECT = 0.01
-"""Nodes of one kind differ by less than this for ever; nobody is sent to look at one for it."""
 
 
 class Where(StrEnum):
@@ -152,7 +151,7 @@ def _alike(told: Suspected, reading: Reading, where: Where, elsewhere: Reading |
         return Verdict(
             State.NOT_REPRODUCED, f"Measured again, {revisions} are both at the old level."
         )
-    if elsewhere is not None and not (told.worse and told.size >= LEAST_NODE_EFFECT):
+    if elsewhere is not None and not (told.worse and told.size >= LEAST_CONTRAST):
         return Verdict(
             State.NOT_REPRODUCED,
             f"{revisions} are alike on {told.worker} and on {elsewhere.worker}, which differ as "

@@ -2,7 +2,10 @@
 
 A node is held against the others in the same series, at the same revision or between the nearest
 ones, so that a change of the code, which moves every node, is never put down to one. And it is held
-against its own past: machines of one kind differ by a per cent or so for ever, which is no news.
+against its own past: machines of one kind differ by up to a per cent for ever, which is no news.
+
+Which others a node is held against is chance: whoever happened to measure that series. So what a
+node lost must exceed whatever chance could make of lasting differences and of noise.
 """
 
 from __future__ import annotations
@@ -12,16 +15,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-LEAST_CONTRAST = 0.005
-"""In logs: below half a per cent nobody goes and looks at a machine."""
+LEAST_CONTRAST = 0.01
+"""In logs. Nodes of one kind differ by less than this for ever, and beside another node each looks
+otherwise; nobody is sent to look at one for it."""
 NOISE_MULTIPLE = 3.0
-"""A node must stand this many times further apart than the others usually do."""
+"""A node must lose this many times as much as single results, its own and others', usually stray.
+A bracket must be as many times as wide as usual before it is taken for a change within."""
 PAST = 3
 """Revisions of its own that a node needs before anyone can say that it has changed."""
 PERSISTENCE = 2
 """Revisions in a row: one bad night is not a bad node."""
 LEAST_RESULTS, LEAST_SERIES = 4, 2
-"""In fewer, chance leans one way too often among many nodes and nights."""
+"""In fewer, chance leans one way too often among many nodes and nights. Results that are held
+against the same results of others count once: if those were flukes, all of these are apart."""
 EVERYTHING = 0.75
 """Share of the results that must lean the same way: a noisy one may stray."""
 LEFT = 0.5
@@ -46,6 +52,11 @@ class Contrast:
     series: str
     revision: str
     size: float
+    """At least: what the others before or after explain is not counted."""
+    apart: float
+    """From the middle of the others, whatever explains it: how it varies is noise."""
+    against: tuple[int, ...]
+    """Places of the others' results among all that were measured."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +81,12 @@ def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | 
     """
     own = told.get(worker, ())
     names = list(dict.fromkeys(each.revision for each in own))
-    limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise(told, worker))
+    elsewhere = _noise(each for name, each in told.items() if name != worker)
     for begin in range(PAST, len(names) - PERSISTENCE + 1):
-        usual = _middle(own, names[:begin])
+        past = [each for each in own if each.revision in names[:begin]]
         newer = [each for each in own if each.revision in names[begin:]]
+        usual = median(each.size for each in past)
+        limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * max(elsewhere, _noise([past])))
         if _all_apart(newer, usual, limit):
             return Slowdown(
                 worker=worker,
@@ -109,59 +122,91 @@ def contrasts(measured: Sequence[Measured]) -> dict[str, list[Contrast]]:
     """How each worker compares in each of its results that can be held against others' results.
 
     At one revision, against the others there. Otherwise against the others before and after, of
-    which the nearer value counts: what both sides do not explain is the node's. A result after
-    which nobody else has measured its series says nothing yet.
+    which the nearer value counts: what both sides do not explain is the node's. Others before and
+    after that differ among themselves have a change between them, of the code or around it: nobody
+    knows on which side of it the result lies, so it says nothing. Nor does one after which nobody
+    else has measured its series yet.
     """
     by_series: dict[str, list[int]] = {}
     for place, each in enumerate(measured):
         by_series.setdefault(each.series, []).append(place)
-    sizes: dict[int, float] = {}
+    brackets: dict[int, _Bracket] = {}
     for places in by_series.values():
-        sizes |= _of_series(measured, places)
+        brackets |= _of_series(measured, places)
+    widest = _widest(brackets.values())
     found: dict[str, list[Contrast]] = {}
-    for place in sorted(sizes):
-        each = measured[place]
-        contrast = Contrast(each.series, each.revision, sizes[place])
-        found.setdefault(each.worker, []).append(contrast)
+    for place in sorted(brackets):
+        each, bracket = measured[place], brackets[place]
+        if bracket.width <= widest:
+            found.setdefault(each.worker, []).append(bracket.contrast(each))
     return found
 
 
-def _of_series(measured: Sequence[Measured], places: Sequence[int]) -> dict[int, float]:
-    history = [measured[place] for place in places]
-    at_revision: dict[str, list[Measured]] = {}
-    for each in history:
-        at_revision.setdefault(each.revision, []).append(each)
+@dataclass(frozen=True, slots=True)
+class _Bracket:
+    """Others' costs on both sides of a result; at its own revision they are one."""
+
+    before: float
+    after: float
+    against: tuple[int, ...]
+    across: bool
+    """Whether it spans other revisions, between which something may have changed."""
+
+    @property
+    def width(self) -> float:
+        return abs(self.after - self.before)
+
+    def contrast(self, own: Measured) -> Contrast:
+        sizes = own.cost - self.before, own.cost - self.after
+        size = min(sizes, key=abs) if sizes[0] * sizes[1] > 0 else 0.0
+        return Contrast(own.series, own.revision, size, sum(sizes) / 2, self.against)
+
+
+def _of_series(measured: Sequence[Measured], places: Sequence[int]) -> dict[int, _Bracket]:
+    at_revision: dict[str, list[int]] = {}
+    for place in places:
+        at_revision.setdefault(measured[place].revision, []).append(place)
     found = {}
-    for at, own in enumerate(history):
-        beside = [each.cost for each in at_revision[own.revision] if _other(each, own)]
-        size = own.cost - median(beside) if beside else _between(history, at)
-        if size is not None:
-            found[places[at]] = size
+    for at, place in enumerate(places):
+        own = measured[place]
+        beside = [each for each in at_revision[own.revision] if _other(measured[each], own)]
+        if beside:
+            middle = median(measured[each].cost for each in beside)
+            found[place] = _Bracket(middle, middle, tuple(beside), across=False)
+        elif (bracket := _between(measured, places, at)) is not None:
+            found[place] = bracket
     return found
 
 
-def _between(history: Sequence[Measured], at: int) -> float | None:
-    """Against the nearest other worker's results before and after."""
-    own = history[at]
-    back, forth = range(at - 1, -1, -1), range(at + 1, len(history))
-    before = next((history[place] for place in back if _other(history[place], own)), None)
-    after = next((history[place] for place in forth if _other(history[place], own)), None)
+def _between(measured: Sequence[Measured], places: Sequence[int], at: int) -> _Bracket | None:
+    """The nearest other worker's results before and after."""
+    own = measured[places[at]]
+    back, forth = reversed(places[:at]), places[at + 1 :]
+    before = next((each for each in back if _other(measured[each], own)), None)
+    after = next((each for each in forth if _other(measured[each], own)), None)
     if before is None or after is None:
         return None
-    sizes = own.cost - before.cost, own.cost - after.cost
-    if sizes[0] * sizes[1] <= 0:
-        return 0.0
-    return min(sizes, key=abs)
+    costs = measured[before].cost, measured[after].cost
+    return _Bracket(*costs, against=(before, after), across=True)
+
+
+def _widest(brackets: Iterable[_Bracket]) -> float:
+    """How far others before and after may differ if nothing has changed between them."""
+    widths = [each.width for each in brackets if each.across]
+    return max(LEAST_CONTRAST, NOISE_MULTIPLE * median(widths)) if widths else 0.0
 
 
 def _other(one: Measured, own: Measured) -> bool:
     return one.worker != own.worker
 
 
-def _noise(told: Mapping[str, Sequence[Contrast]], worker: str) -> float:
-    """How far the others usually stand apart in a single result."""
-    sizes = [abs(each.size) for other, theirs in told.items() if other != worker for each in theirs]
-    return median(sizes) if sizes else 0.0
+def _noise(workers: Iterable[Sequence[Contrast]]) -> float:
+    """How far a single result usually strays from where its worker stands beside the others."""
+    strays: list[float] = []
+    for own in workers:
+        middle = median(each.apart for each in own)
+        strays += (abs(each.apart - middle) for each in own)
+    return median(strays) if strays else 0.0
 
 
 def _middle(told: Iterable[Contrast], revisions: Sequence[str]) -> float:
@@ -171,11 +216,13 @@ def _middle(told: Iterable[Contrast], revisions: Sequence[str]) -> float:
 def _all_apart(newer: Sequence[Contrast], usual: float, limit: float) -> bool:
     """Whether a node leans the same way at every revision, in enough results of several series."""
     sizes = [each.size - usual for each in newer]
+    lost = median(sizes)
+    slow = max(limit, LEFT * lost)  # with less it would be well, and slow from a later one on
     revisions = {each.revision for each in newer}
     return (
-        len(sizes) >= LEAST_RESULTS
+        len({each.against for each in newer}) >= LEAST_RESULTS
         and len({each.series for each in newer}) >= LEAST_SERIES
         and sum(size > 0 for size in sizes) >= EVERYTHING * len(sizes)
-        and median(sizes) >= limit
-        and all(_middle(newer, [revision]) - usual >= limit for revision in revisions)
+        and lost >= limit
+        and all(_middle(newer, [revision]) - usual >= slow for revision in revisions)
     )

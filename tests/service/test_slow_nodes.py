@@ -68,6 +68,73 @@ def test_one_bad_night_is_not_a_bad_node() -> None:
     assert slowdown(contrasts(told), "b") is None
 
 
+def test_many_results_against_the_same_few_of_others_are_not_enough() -> None:
+    """Ten slow results that all rest on the same four of others may be flukes of those."""
+    plan = "ababababab" + "bbbb" + "a"
+    told = [
+        Measured(series, f"r{night:02d}", node, 0.05 if node == "b" and night > 8 else 0.0)
+        for night, node in enumerate(plan)
+        for series in ("s0", "s1")
+    ]
+    assert slowdown(contrasts(told), "b") is None
+    later = [
+        Measured(series, f"r{night:02d}", node, 0.05 if node == "b" else 0.0)
+        for night, node in enumerate("ba", len(plan))
+        for series in ("s0", "s1")
+    ]
+    assert slowdown(contrasts([*told, *later]), "b") is not None
+
+
+def test_between_others_that_differ_a_result_says_nothing() -> None:
+    """Whether it was measured before the change or after it, nobody knows."""
+    costs = {"r0": ("a", 0.0), "r1": ("b", 0.002), "r2": ("a", 0.001), "r3": ("b", 0.034)}
+    costs |= {"r4": ("a", 0.031), "r5": ("b", 0.033), "r6": ("a", 0.03)}
+    told = [Measured("s", revision, node, cost) for revision, (node, cost) in costs.items()]
+    own = contrasts(told)["b"]
+    assert [each.revision for each in own] == ["r1", "r5"]
+    assert [each.size for each in own] == pytest.approx([0.001, 0.002])
+
+
+LEVEL = st.floats(-0.3, 0.3)
+
+
+@hypothesis.settings(max_examples=60)
+@given(
+    st.lists(
+        st.tuples(st.lists(st.sampled_from(NODES), min_size=3, max_size=3), LEVEL), min_size=8
+    ),
+    st.lists(st.floats(0.0, 0.009), min_size=4, max_size=4),
+)
+def test_what_moves_every_node_names_none_whoever_measures_when(
+    nights: list[tuple[list[str], float]], offsets: list[float]
+) -> None:
+    """Nodes that differ as those of one kind do; drivers or code may change any night."""
+    differ = dict(zip(NODES, offsets, strict=True))
+    told = [
+        Measured(f"s{case}", f"r{night:03d}", node, level + differ[node])
+        for night, (nodes, level) in enumerate(nights)
+        for case, node in enumerate(nodes)
+    ]
+    assert [node for node in NODES if slowdown(contrasts(told), node)] == []
+
+
+@pytest.mark.parametrize("noise", [0.002, 0.006])
+@pytest.mark.parametrize("seed", range(10))
+def test_a_new_driver_names_no_node_however_unevenly_they_work(seed: int, noise: float) -> None:
+    random = np.random.default_rng(seed)
+    offsets = dict(zip(NODES, (0.0, -0.004, 0.003, -0.001), strict=True))
+    shares = random.dirichlet([0.5] * 4)
+    told: list[Measured] = []
+    for night in range(26):
+        if random.random() < 0.3:
+            shares = random.dirichlet([0.5] * 4)
+        for case in range(CASES):
+            node = NODES[int(random.choice(4, p=shares))]
+            cost = random.normal(0, noise) + offsets[node] + (0.03 if night >= 18 else 0.0)
+            told.append(Measured(f"s{case}", f"r{night:03d}", node, float(cost)))
+        assert [node for node in NODES if slowdown(contrasts(told), node)] == []
+
+
 def test_a_node_alone_is_never_named() -> None:
     told = [each for each in fleet(40, slow_from=20) if each.worker == "b"]
     assert slowdown(contrasts(told), "b") is None
@@ -97,6 +164,11 @@ def night(session: Session, number: int, random: np.random.Generator, slow: floa
         for turn, node in enumerate(random.choice(NODES, 2, replace=False)):
             value = 100 * np.exp(random.normal(0, 0.003) - (slow if node == "b" else 0))
             long.add(session, {number: float(value)}, str(node), series, 2 * case + turn)
+    return judge(session)
+
+
+def judge(session: Session) -> list[str]:
+    """Judge what was added; ids of findings opened."""
     due = levels.due(session)
     for series_id, since in due.since.items():
         levels.judge(session, series_id, since, long.START)
@@ -113,6 +185,17 @@ def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:
             assert finding.state is FindingState.OPEN
     (finding,) = findings.list_findings(session).items
     assert finding.state is FindingState.RESOLVED
+
+
+def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session: Session) -> None:
+    """``c`` is as fast as ``a``, and ``b`` faster; ``c`` measures the first two nights alone."""
+    for number, node in enumerate("acacacacacacac" + "cc" + "bacbacbac"):
+        value = (100.8 if node == "b" else 100.0) * (0.97 if number >= 14 else 1.0)
+        for place, series in enumerate(long.CASES):
+            long.add(session, {number: value}, node, series, place)
+        judge(session)
+    told = findings.list_findings(session).items
+    assert [each for each in told if each.kind is Kind.BAD_NODE] == []
 
 
 def test_what_a_person_closed_is_not_opened_again(session: Session) -> None:
