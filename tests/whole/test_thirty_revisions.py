@@ -22,7 +22,14 @@ import pytest
 from sqlalchemy import func, select
 
 from service.database import Database
-from service.models import ComparisonRow, ConfirmationRow, FindingEvent, FindingRow, Unjudged
+from service.models import (
+    ComparisonRow,
+    ConfirmationRow,
+    FindingEvent,
+    FindingRow,
+    Point,
+    Unjudged,
+)
 
 CHILD = Path(__file__).with_name("scripted_revision.py")
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
@@ -168,6 +175,13 @@ def at_rest(database: Database) -> bool:
         return not any(session.scalar(each) for each in waiting)
 
 
+def measured_by(worker: str, since: str, database: Database) -> list[str]:
+    """The revisions that a worker measured, from one on."""
+    wanted = select(Point.revision).where(Point.worker == worker, Point.revision >= since)
+    with database.reading() as session:
+        return list(session.scalars(wanted.distinct().order_by(Point.revision)))
+
+
 @pytest.mark.timeout(900)  # a minute on a quiet machine; four nodes share two cores here
 def test_what_is_found_is_what_happened_once_each(place: Place) -> None:
     database = Database(place.database_url)
@@ -198,7 +212,8 @@ def test_what_is_found_is_what_happened_once_each(place: Place) -> None:
         ("regression", "open", "code", "r21", "r22"),
     ]
     assert [each[:3] for each in seen[4:]] == [("bad_node", "open", "node")]
-    assert seen[4][4] in ("r25", "r26")  # the first night is told by what it happened to run
+    # The first night is told by what it happened to run; on a busy machine that may be nothing.
+    assert seen[4][4] in measured_by("d", "r25", database)[:2]
     assert told[0]["sentence"].startswith("unet")
     assert "580.1 -> 590.2" in told[2]["sentence"]
     assert told[4]["worker"] == "d"
