@@ -16,6 +16,13 @@ MILD_SHARE = 0.05
 """From here to `INPUT_SHARE` the input is worth a word, with low confidence."""
 NOISE_SHARE = 0.5
 """A difference between FULL and SYNTH must be twice its own uncertainty to be called one."""
+WORTH_NAMING = 0.01
+"""Share of the step from which a part of the input stall is named."""
+_LOADER_PARTS = {
+    "stall": "waiting for batches",
+    "copy": "copying them to the device",
+    "contention": "a step slowed by the loader's use of the processor",
+}
 STARVED = 0.5
 """Share of steps that found the device idle, from which the host is too slow."""
 HOST_SYNC = "host_sync_per_step"
@@ -38,13 +45,10 @@ def judge(replicates: Sequence[Replicate]) -> Verdict:
     if noise >= max(INPUT_SHARE, NOISE_SHARE * share):
         return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
     if share >= MILD_SHARE and idle >= INPUT_STALL:
-        return _input_bound(evidence, bounds)
+        confidence = "high" if share >= INPUT_SHARE else "low"
+        return _input_bound(evidence, bounds, confidence)
     if share >= INPUT_SHARE:
-        sentence = (
-            f"{share:.0%} of the step goes away with the loader, but the device hardly waits "
-            "for it: the loader and the step compete for the same processor."
-        )
-        return _verdict(Bottleneck.INPUT, "low", sentence, evidence, bounds)
+        return _input_bound(evidence, bounds, "low")
     if _starved(replicates, evidence):
         sentence = (
             f"The host needs {evidence['enqueue']:.0%} of the step to queue its work, and the "
@@ -64,19 +68,20 @@ def judge(replicates: Sequence[Replicate]) -> Verdict:
     return _verdict(Bottleneck.DEVICE, "high", sentence, evidence, bounds)
 
 
-def _input_bound(evidence: dict[str, float], bounds: dict[str, float]) -> Verdict:
-    share = evidence["input_stall"]
-    cause = (
-        "copying batches to the device takes longer than waiting for them"
-        if evidence["copy"] > evidence["stall"]
-        else "the loader does not deliver batches in time"
-    )
+def _input_bound(evidence: dict[str, float], bounds: dict[str, float], confidence: str) -> Verdict:
     sentence = (
-        f"{share:.0%} of the step goes away with the loader: {cause}. "
-        f"Without that, x{bounds['without_input_stall']:.2f}."
+        f"{evidence['input_stall']:.0%} of the step goes away with the loader"
+        f"{_where_it_goes(evidence)}. Without that, x{bounds['without_input_stall']:.2f}."
     )
-    confidence = "high" if share >= INPUT_SHARE else "low"
     return _verdict(Bottleneck.INPUT, confidence, sentence, evidence, bounds)
+
+
+def _where_it_goes(evidence: Mapping[str, float]) -> str:
+    """The parts of an input stall, the largest first, each with its share of the step."""
+    told = {_LOADER_PARTS[part]: evidence[part] for part in _LOADER_PARTS}
+    parts = sorted(((share, words) for words, share in told.items()), reverse=True)
+    named = [f"{words} {share:.0%}" for share, words in parts if share >= WORTH_NAMING]
+    return ": " + ", ".join(named) if named else ""
 
 
 def _verdict(
@@ -130,6 +135,9 @@ def _evidence(replicates: Sequence[Replicate]) -> dict[str, float]:
         "input_stall": fmean(input_stall(f.rate, s.rate) for f, s in zip(full, synth, strict=True)),
         "stall": fmean(p.stall_s / t for p, t in zip(full, step, strict=True)),
         "copy": fmean(p.copy_s / t for p, t in zip(full, step, strict=True)),
+        "contention": fmean(
+            (f.work_s - s.work_s) / t for f, s, t in zip(full, synth, step, strict=True)
+        ),
         "enqueue": fmean(p.enqueue_s * p.steps / p.wall_s for p in synth),
     }
     if all(math.isfinite(_noise(replicate)) for replicate in replicates):

@@ -15,14 +15,15 @@ def test_a_device_that_waits_for_its_loader_is_input_bound() -> None:
     told = verdict(a_pass(0.0629, stall_s=0.026), a_pass(0.0371))
     assert (told.bottleneck, told.confidence) == (Bottleneck.INPUT, "high")
     assert told.bounds["without_input_stall"] == pytest.approx(0.0629 / 0.0371, rel=1e-3)
-    assert "the loader does not deliver batches in time" in told.sentence
-    assert "x1.70" in told.sentence
+    assert told.sentence == (
+        "41% of the step goes away with the loader: waiting for batches 41%. Without that, x1.70."
+    )
 
 
 def test_a_long_copy_is_named_as_the_cause() -> None:
     told = verdict(a_pass(0.060, stall_s=0.002, copy_s=0.018), a_pass(0.040))
     assert told.bottleneck is Bottleneck.INPUT
-    assert "copying batches" in told.sentence
+    assert "copying them to the device 30%, waiting for batches 3%." in told.sentence
 
 
 def test_a_small_stall_is_said_with_low_confidence() -> None:
@@ -33,7 +34,19 @@ def test_a_small_stall_is_said_with_low_confidence() -> None:
 def test_a_loader_that_steals_the_processor_is_told_from_one_that_is_late() -> None:
     told = verdict(a_pass(0.150, stall_s=0.001), a_pass(0.100))
     assert (told.bottleneck, told.confidence) == (Bottleneck.INPUT, "low")
-    assert "compete" in told.sentence
+    assert "slowed by the loader's use of the processor 33%" in told.sentence
+
+
+def test_an_input_stall_is_told_by_its_parts_the_largest_first() -> None:
+    """The fastest ResNet-50 on an H200 with 16 loader processes on 16 cores, as it was measured."""
+    full = a_pass(0.0689, stall_s=0.0142, copy_s=0.0030)
+    told = verdict(full, a_pass(0.0373))
+    assert told.evidence["contention"] == pytest.approx((0.0517 - 0.0373) / 0.0689, abs=1e-3)
+    assert told.sentence == (
+        "46% of the step goes away with the loader: a step slowed by the loader's use of the "
+        "processor 21%, waiting for batches 21%, copying them to the device 4%. "
+        "Without that, x1.85."
+    )
 
 
 def test_a_busy_device_is_the_limit() -> None:
