@@ -22,14 +22,15 @@ cd "$root"
 "$python" -m cli worker --name h200 >"$out/worker.log" 2>&1 & worker=$!
 finish() {
   # What is measured so far is kept, whatever ended this script.
-  "$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl" || true
+  if up; then "$python" benchmarks/results/collect.py "$THROUGHLINE_URL" >"$out/ladder.jsonl" || true; fi
   # Not SIGINT: a shell that is not interactive starts its background processes deaf to it.
   kill -TERM "$worker" "$service" 2>/dev/null
   wait
 }
 trap finish EXIT
 up() { "$python" -c "import urllib.request as u; u.urlopen('$THROUGHLINE_URL/api/v1/health')" 2>/dev/null; }
-for _ in $(seq 60); do up && break; sleep 1; done
+for _ in $(seq 60); do up && break; kill -0 "$service" 2>/dev/null || break; sleep 1; done
+up || { tail -n 5 "$out/service.log" >&2; echo "The service did not start: see $out/service.log." >&2; exit 1; }
 
 "$python" -m benchmarks.measure.fidelity >"$out/fidelity.jsonl"
 "$python" -m cli submit ladder --revision "$revision" --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
