@@ -82,14 +82,14 @@ def run(
         feed: batches without end, on the host (FULL) or on the device (SYNTH).
         enough: called once per finished step; must be quick.
     """
-    new_mark, times, queued = maker(trainer.device), StepTimes(), deque[_Queued]()
+    times, queued, (before, *idle) = StepTimes(), deque[_Queued](), _items(trainer.device)
+    spare = deque(idle)
     drain(trainer.device)
     waited_s = pressure_s()
     start_s, wall_from = time.monotonic(), time.perf_counter()
-    before = new_mark()
-    before.record()
+    before.end.record()
     while True:
-        queued.append(item := _Queued(new_mark(), new_mark(), new_mark()))
+        queued.append(item := spare.popleft())
         batch = next(feed)
         item.ready.record()
         placed = trainer.place(batch)
@@ -101,21 +101,25 @@ def run(
         item.enqueue_s = time.perf_counter() - from_s
         if len(queued) > RUN_AHEAD:
             queued[0].end.synchronize()
-            before = _finish(queued.popleft(), times, before)
+            queued[0].read_into(times, before.end)
+            spare.append(before)
+            before = queued.popleft()
             if enough(times):
                 break
     drain(trainer.device)
     wall_s, end_s = time.perf_counter() - wall_from, time.monotonic()
     waited_s = pressure_s() - waited_s
-    while queued:
-        before = _finish(queued.popleft(), times, before)
+    for item in queued:
+        item.read_into(times, before.end)
+        before = item
     window = Window(start_s=start_s, end_s=end_s)
     return Timed(times, window, wall_s, _share(waited_s, wall_s), _value(loss))
 
 
-def _finish(item: _Queued, times: StepTimes, before: Mark) -> Mark:
-    item.read_into(times, before)
-    return item.end
+def _items(device: torch.device) -> list[_Queued]:
+    """As many as can be in use at once: making marks in the loop would cost the host time."""
+    mark = maker(device)
+    return [_Queued(mark(), mark(), mark()) for _ in range(RUN_AHEAD + 2)]
 
 
 def _share(waited_s: float, wall_s: float) -> float | None:

@@ -23,17 +23,18 @@ def test_the_harness_step_time_is_within_half_a_percent_of_a_plain_loop(
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a real NVIDIA GPU")
-def test_the_harness_costs_a_host_bound_step_less_than_an_eighth_of_a_millisecond(
+def test_the_harness_takes_less_of_the_host_than_half_a_percent_of_the_shortest_step(
     tmp_path: Path,
 ) -> None:
-    """Half a percent of 25 ms, the shortest step among the workloads' full presets."""
-    found = fidelity.compare(
-        fidelity.HOST_BOUND,
-        Context(torch.device("cuda", 0), tmp_path),
-        pairs=fidelity.HOST_BOUND_PAIRS,
-        span_s=fidelity.HOST_BOUND_SPAN_S,
-    )
-    assert found.cost_s < 0.005 * 0.025, found
+    """25 ms is the shortest step among the workloads' full presets on a big GPU."""
+    found = fidelity.host_cost(Context(torch.device("cuda", 0), tmp_path))
+    assert min(found.cost_s) < 0.005 * 0.025, found
+
+
+def test_the_harness_around_an_empty_step_is_timed_as_often_as_asked(tmp_path: Path) -> None:
+    found = fidelity.host_cost(Context(torch.device("cpu"), tmp_path), steps=50, repetitions=3)
+    assert len(found.cost_s) == 3
+    assert all(cost > 0 for cost in found.cost_s)
 
 
 def test_the_comparison_times_both_loops_in_turn(tmp_path: Path) -> None:
