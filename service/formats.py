@@ -15,8 +15,11 @@ DASH = "\u2013"
 TIMES = "\u00d7"
 
 _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
-_DECIMAL = ((1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n"))
-_PREFIXED = {"Hz": 1e6, "W": 1.0, "J": 1.0}
+_DECIMAL = (
+    *((1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")),
+    *((1.0, ""), (1e-3, "m"), (1e-6, "µ"), (1e-9, "n")),
+)
+_PREFIXED = {"Hz": 1e6, "W": 1.0, "J": 1.0, "FLOP/s": 1e12, "B/s": 1e12}
 """Units that take decimal prefixes, each with the largest that people use for it here."""
 
 

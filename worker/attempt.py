@@ -10,7 +10,8 @@ from worker.delivery import Delivery
 from worker.heartbeat import Cause, Heartbeat
 from worker.outcome import without_numbers
 from worker.patience import Patience
-from worker.runner import Interrupted, Runner
+from worker.runner import Runner
+from worker.station import Interrupted
 from worker.stop import Stop
 
 log = logging.getLogger(__name__)

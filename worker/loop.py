@@ -22,6 +22,7 @@ from worker.patience import Patience
 from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.spool import Answer, Spool
+from worker.station import Station
 from worker.stop import Aborted, Stop
 from worker.vacancy import Vacancy
 
@@ -54,7 +55,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
-            runner = Runner(settings, contained, gauge, Journal(folder).started)
+            station = Station(settings, contained, gauge, Journal(folder).started)
+            runner = Runner(settings, station)
             me = introduce(settings, gpu, contained)
             return Loop(settings, me, client, runner, folder, stop).run()
     except (Occupied, ClientError, containment.Unavailable) as error:
@@ -92,7 +94,7 @@ class Loop:
         self._patience = Patience(stop, settings.backoff_first_s, settings.backoff_limit_s)
         self._delivery = Delivery(client, self._spool, self._patience, settings.drain_delivery_s)
         self._isolated: Ticket | None = None
-        self._vacancy = Vacancy(runner, stop)
+        self._vacancy = Vacancy(runner.station, stop)
 
     def run(self) -> int:
         """Work until asked to stop, or, with ``once``, until the queue is empty."""
@@ -185,7 +187,7 @@ class Loop:
         with Heartbeat(self._client, lease, sent_at_s, self._settings.fence_share) as heart:
             attempt = Attempt(lease, heart, self._stop)
             result = attempt.run(self._client, self._runner, self._patience, self._delivery)
-            if not self._runner.survivors:
+            if not self._runner.station.survivors:
                 self._journal.ended()
             if attempt.isolated:
                 self._isolated = ticket
@@ -216,9 +218,9 @@ class Loop:
         """Wait until nothing of the last job is left; say whether to go on."""
         if not self._vacancy.await_it(self._working):
             return False
-        if self._runner.survivors:
+        if self._runner.station.survivors:
             self._journal.ended()
-        self._runner.survivors = ()
+        self._runner.station.survivors = ()
         return True
 
     def _sit_out(self, pending: Pending) -> None:
@@ -237,8 +239,8 @@ class Loop:
         if leftover is None:
             return
         found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
-        self._runner.survivors = tuple(found)
-        self._runner.occupancy.expect(leftover.tree)
+        self._runner.station.survivors = tuple(found)
+        self._runner.station.occupancy.expect(leftover.tree)
         folder = Path(leftover.folder)
         if folder.name.startswith(workspace.PREFIX):
             workspace.remove(folder)

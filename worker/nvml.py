@@ -68,7 +68,7 @@ class NvmlGauge:
                 self._handle, pynvml.NVML_TEMPERATURE_GPU
             ),
             "utilization": lambda: pynvml.nvmlDeviceGetUtilizationRates(self._handle).gpu / 100,
-            "memory_used_b": lambda: pynvml.nvmlDeviceGetMemoryInfo(self._handle).used,
+            "memory_used_b": self._memory_used_b,
         }
 
     def close(self) -> None:
@@ -101,6 +101,13 @@ class NvmlGauge:
             "processes", lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
         )
         return frozenset(int(process.pid) for process in found or ())
+
+    def _memory_used_b(self) -> float:
+        """Without what the driver keeps for itself, where it can tell the two apart."""
+        with suppress(pynvml.NVMLError):
+            version = pynvml.nvmlMemory_v2
+            return float(pynvml.nvmlDeviceGetMemoryInfo(self._handle, version=version).used)
+        return float(pynvml.nvmlDeviceGetMemoryInfo(self._handle).used)
 
     def _clock(self, kind: int) -> float:
         return float(pynvml.nvmlDeviceGetClockInfo(self._handle, kind))

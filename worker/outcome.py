@@ -83,7 +83,12 @@ def read_result(printed: bytes) -> Result:
     Raises:
         ValidationError: that line is none.
     """
-    return Result.model_validate_json(printed.rstrip().rpartition(b"\n")[2])
+    return Result.model_validate_json(last_line(printed))
+
+
+def last_line(printed: bytes) -> bytes:
+    """Where a child puts what it has to say; whatever else it prints comes before."""
+    return printed.rstrip().rpartition(b"\n")[2]
 
 
 def line(text: str) -> str:

@@ -4,75 +4,52 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Callable, Iterable
-from contextlib import nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Protocol
 
-from benchmarks.contracts import JobSpec, Progress, Result, Status
+from pydantic import ValidationError
+
+from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
 from benchmarks.merge import merge
-from worker.child import Child, Ending, Exit, Limits
-from worker.consumption import Allowance, Excess
-from worker.containment import Containment, guarded
-from worker.heartbeat import Cause
-from worker.nvml import Gauge
-from worker.occupancy import Occupancy
-from worker.outcome import Run, failure, judge
-from worker.processes import Process, Tree
+from worker import canary
+from worker.canary import NodeHistory
+from worker.child import Ending
+from worker.outcome import Run, failure, judge, last_line
 from worker.settings import Settings
+from worker.station import Station, Task, Watch, listed
 from worker.target import Target, TargetAbsent, target_of
-from worker.telemetry import Sampler, attach
+from worker.telemetry import HELD_BACK, attach
 from worker.workspace import environment_in, workspace
 
 log = logging.getLogger(__name__)
 
-COOL_LOOK_S = 0.25
-VACANCY_LOOK_S = 0.1
-TASKS_PER_PROCESS = 8
-"""Threads count as tasks too; the limit is there to end a fork bomb, not to save."""
+ROOM_FOR_ANOTHER = 1.5
+"""A replicate is measured again only if so many times its own duration is left for the job."""
 
 
-class Interrupted(Exception):
-    """The child was ended before its time; there is no result."""
+@dataclass(frozen=True)
+class Job:
+    """What stays the same over a job's replicates."""
 
-    def __init__(self, cause: Cause) -> None:
-        super().__init__(cause.value)
-        self.cause = cause
-
-
-class Watch(Protocol):
-    """What the runner asks and tells while a child runs."""
-
-    def cause(self) -> Cause | None:
-        """Why to stop, if there is a reason."""
-
-    def left_s(self) -> float:
-        """Time within which every process must be gone, in s."""
-
-    def tell(self, progress: Progress) -> None:
-        """Take note of where the child is."""
+    spec: JobSpec
+    target: Target
+    folder: Path
+    until_s: float
+    watch: Watch
+    first_c: float | None
+    """The device's temperature before the first replicate."""
 
 
 class Runner:
-    """Starts and supervises children on one device."""
+    """Runs jobs at one station."""
 
-    def __init__(
-        self,
-        settings: Settings,
-        containment: Containment,
-        gauge: Gauge | None = None,
-        started: Callable[[Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
-    ) -> None:
-        """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
+    def __init__(self, settings: Settings, station: Station) -> None:
         self._settings = settings
-        self._containment = containment
-        self.occupancy = Occupancy(gauge)
-        self._gauge = gauge
-        self._started = started
-        self.survivors: tuple[Process, ...] = ()
-        """Processes of the last child that did not die; the next job has to wait for them."""
+        self.station = station
+        self._node = NodeHistory(settings.folder, settings.canary_every_s)
 
     def run(self, spec: JobSpec, watch: Watch) -> Result:
         """Measure ``spec``; no process of any child is left when this returns or raises.
@@ -82,20 +59,16 @@ class Runner:
         """
         until_s = time.monotonic() + spec.timeout_s
         results: list[Result] = []
-        first_c = self._temperature_c()
+        rejected: list[Rejected] = []
+        node: Canary | None = None
+        first_c = self.station.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
             with workspace() as folder:
+                job = Job(spec, target, folder, until_s, watch, first_c)
+                node = self._node.now(lambda: self._canary(job))
                 while len(results) < spec.protocol.replicates:
-                    if results:
-                        self._cool(first_c, watch)
-                        if left := self._remaining(watch):
-                            run = self._run_of(spec, results)
-                            results.append(failure(run, Status.INFRA_ERROR, _occupied(left)))
-                            break
-                    if cause := watch.cause():
-                        raise Interrupted(cause)
-                    results.append(self._replicate(spec, results, target, folder, until_s, watch))
+                    results.append(self._replicate(job, results, rejected))
                     if results[-1].status is not Status.OK:
                         break
         except TargetAbsent as absent:
@@ -105,68 +78,65 @@ class Runner:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
             run = self._run_of(spec, results)
             results.append(failure(run, Status.INFRA_ERROR, sentence))
-        return merge(results)
+        return with_conditions(merge(results), rejected, node)
 
-    def _replicate(
-        self,
-        spec: JobSpec,
-        results: list[Result],
-        target: Target,
-        folder: Path,
-        until_s: float,
-        watch: Watch,
-    ) -> Result:
-        run = self._run_of(spec, results)
-        limits = self._limits(until_s)
-        mark = uuid.uuid4().hex
-        tasks = TASKS_PER_PROCESS * limits.allowance.processes
-        own = [*target.command, *self._arguments(spec, run.replicate)]
-        command = [*guarded(self._containment, tasks), *own]
-        sampler = self._sampler()
-        environment = target.environment(environment_in(folder, self._settings))
-        with (
-            sampler or nullcontext(),
-            Child(command, environment, folder, mark, limits, target.folder) as child,
-        ):
-            self._started(child.tree, folder)
-            self.occupancy.expect(child.tree)
-            if sampler is not None:
-                sampler.start()
-            ending = child.watch(watch.cause, _numbered(watch.tell, run))
-            left = self._end(child, ending, watch)
-        if isinstance(ending, Cause):
-            raise Interrupted(ending)
-        result = judge(run, ending, left, limits, child.last)
-        return attach(result, sampler.readings()) if sampler is not None else result
+    def _replicate(self, job: Job, results: list[Result], rejected: list[Rejected]) -> Result:
+        """The next replicate, measured again if the device held itself back meanwhile."""
+        run = self._run_of(job.spec, results)
+        if results and (left := self._occupied(job, self._settings.cool_limit_s)):
+            return failure(run, Status.INFRA_ERROR, left)
+        for retries_left in range(self._settings.throttle_retries, -1, -1):
+            began_s = time.monotonic()
+            result = self._measured(job, run)
+            again_until_s = time.monotonic() + ROOM_FOR_ANOTHER * (time.monotonic() - began_s)
+            if not held_back(result) or not retries_left or again_until_s > job.until_s:
+                break
+            log.warning("The device held itself back during a replicate: measuring it again.")
+            if self._occupied(job, self._settings.throttle_cool_s):
+                break
+            rate = result.replicates[-1].full.rate
+            rejected.append(Rejected(replicate=run.replicate, reasons=(HELD_BACK,), rate=rate))
+        return result
 
-    def _end(self, child: Child, ending: Ending | Excess | Cause, watch: Watch) -> Exit:
-        """Leave no process behind, in time for the next holder of the job."""
-        grace_s = self._settings.kill_grace_s
-        if ending is Ending.EXITED:
-            grace_s = 0.0
-        elif ending in (Cause.ISOLATED, Cause.FENCED):
-            grace_s = min(grace_s, watch.left_s() / 2)
-        left = child.end(grace_s, self._settings.kill_patience_s)
-        self.survivors = left.survivors
-        if left.survivors:
-            pids = listed(process.pid for process in left.survivors)
-            log.error("Processes %s do not die: the device or its driver is stuck.", pids)
-        return left
+    def _measured(self, job: Job, run: Run) -> Result:
+        flags = self.station.await_idle(job.watch)
+        environment = job.target.environment(environment_in(job.folder, self._settings))
+        command = [*job.target.command, *self._arguments(job.spec, run.replicate)]
+        limits = self.station.limits(job.until_s)
+        task = Task(command, environment, job.folder, job.target.folder, limits)
+        outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))
+        result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
+        return _flagged(attach(result, outcome.readings), flags)
 
-    def _run_of(self, spec: JobSpec, results: list[Result]) -> Run:
+    def _occupied(self, job: Job, limit_s: float) -> str:
+        """Let the device cool; a sentence if processes of the last child do not leave it."""
+        self.station.cool(job.first_c, limit_s, job.watch)
+        pids = self.station.remaining(job.watch)
+        if not pids:
+            return ""
+        return (
+            f"Processes {listed(pids)} of the last replicate hold the device, and the next one "
+            "would measure beside them: see whether the driver is stuck."
+        )
+
+    def _canary(self, job: Job) -> Canary | None:
+        """What the node can do now; None, with a word in the log, if it does not tell."""
+        command = [self._settings.python, *canary.ARGUMENTS, "--device", self._settings.device]
+        limits = self.station.limits(min(job.until_s, time.monotonic() + canary.LIMIT_S))
+        environment = environment_in(job.folder, self._settings)
+        task = Task(command, environment, job.folder, None, limits)
+        outcome = self.station.supervise(task, job.watch, job.watch.tell)
+        self._occupied(job, self._settings.cool_limit_s)
+        if outcome.ending is Ending.EXITED and outcome.left.code == 0:
+            with suppress(ValidationError):
+                return Canary.model_validate_json(last_line(outcome.left.stdout.kept))
+        log.warning("The node's canary gave no reading: %s.", outcome.ending)
+        return None
+
+    def _run_of(self, spec: JobSpec, results: Sequence[Result]) -> Run:
         earlier = results[-1] if results else None
         at = datetime.now(UTC)
         return Run(spec, len(results) + 1, earlier, at, self._settings.log_tail_b)
-
-    def _limits(self, until_s: float) -> Limits:
-        chosen = self._settings
-        allowance = Allowance(chosen.processes_limit, chosen.temp_limit_b, chosen.disk_reserve_b)
-        return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)
-
-    def _sampler(self) -> Sampler | None:
-        if self._gauge is None:
-            return None
-        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy)
 
     def _arguments(self, spec: JobSpec, replicate: int) -> list[str]:
         """The same replicate of every case has the same seed, so that cases stay comparable."""
@@ -182,38 +152,31 @@ class Runner:
             arguments += ["--data-root", str(self._settings.data_root.expanduser().absolute())]
         return arguments
 
-    def _temperature_c(self) -> float | None:
-        return self._gauge.channels().get("temperature_c") if self._gauge else None
 
-    def _remaining(self, watch: Watch) -> frozenset[int]:
-        """Processes of the last replicate that do not leave the device; waits for them."""
-        give_up_at_s = time.monotonic() + self._settings.kill_patience_s
-        while (own := self.occupancy.look().own) and watch.cause() is None:
-            if time.monotonic() >= give_up_at_s:
-                return own
-            time.sleep(VACANCY_LOOK_S)
-        return frozenset()
-
-    def _cool(self, first_c: float | None, watch: Watch) -> None:
-        """Wait until the device is about as cool as it was before the first replicate."""
-        give_up_at_s = time.monotonic() + self._settings.cool_limit_s
-        while first_c is not None and time.monotonic() < give_up_at_s and watch.cause() is None:
-            now_c = self._temperature_c()
-            if now_c is None or now_c <= first_c + self._settings.cool_margin_c:
-                return
-            time.sleep(COOL_LOOK_S)
+def held_back(result: Result) -> bool:
+    """Whether the device was slower than it can be while this was measured."""
+    return any(HELD_BACK in replicate.flags for replicate in result.replicates)
 
 
-def _occupied(pids: Iterable[int]) -> str:
-    return (
-        f"Processes {listed(pids)} of the last replicate hold the device, and the next one would "
-        "measure beside them: see whether the driver is stuck."
+def with_conditions(result: Result, rejected: Sequence[Rejected], node: Canary | None) -> Result:
+    """``result`` with what is to be said of the conditions under which it came to be."""
+    flags = ("node_drift",) if node is not None and node.moved else ()
+    return result.model_copy(
+        update={
+            "rejected": tuple(rejected),
+            "canary": node,
+            "flags": tuple(dict.fromkeys((*result.flags, *flags))),
+        }
     )
 
 
-def listed(pids: Iterable[int]) -> str:
-    """Process ids for a sentence."""
-    return ", ".join(map(str, sorted(pids)))
+def _flagged(result: Result, flags: Sequence[str]) -> Result:
+    """``result`` with ``flags`` on what it measured; a failure has no number to be doubted."""
+    replicates = tuple(
+        one.model_copy(update={"flags": tuple(dict.fromkeys((*one.flags, *flags)))})
+        for one in result.replicates
+    )
+    return result.model_copy(update={"replicates": replicates}) if flags else result
 
 
 def _numbered(tell: Callable[[Progress], None], run: Run) -> Callable[[Progress], None]:

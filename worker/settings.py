@@ -78,6 +78,14 @@ class Settings(BaseSettings):
     cool_limit_s: Annotated[float, Field(ge=0)] = 10.0
     """Longest wait between two replicates for the device to cool to its first temperature."""
     cool_margin_c: float = 5.0
+    throttle_retries: Annotated[int, Field(ge=0, le=10)] = 2
+    """How often a replicate is measured again because the device protected itself meanwhile."""
+    throttle_cool_s: Annotated[float, Field(ge=0)] = 60.0
+    """Longest wait for the device to cool before that."""
+    idle_limit_s: Annotated[float, Field(ge=0)] = 5.0
+    """Longest wait for an idle device before a replicate."""
+    canary_every_s: Annotated[float, Field(ge=0)] = 600.0
+    """How long a node's canary stands for the node; 0 takes none."""
     drain_delivery_s: Annotated[float, Field(ge=0)] = 30.0
     """How long a draining worker tries to deliver its last result; it stays spooled after that."""
 

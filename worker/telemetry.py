@@ -34,7 +34,13 @@ ENERGY_NEEDS_S = 5.0
 PROCESSES_EVERY = 10
 """The list of processes is the slowest reading; once a second is enough for it."""
 KEPT_READINGS = 200_000
+HELD_BACK = "throttled"
+"""The flag of a replicate during which the device was slower than it can be."""
 THROTTLED = ("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
+THROTTLED_CLOCK = 0.75
+"""Mean SM clock over the highest, below which a device is held back, power cap or idling aside."""
+CAPPED, IDLE = 0.5, 0.1
+"""Shares of readings with a power cap, or an idle device, that explain a low clock."""
 CLOCK_STEADY = 0.02
 """An SM clock that varies more than this (standard deviation over mean) is flagged."""
 
@@ -172,34 +178,54 @@ def attach(result: Result, readings: Sequence[Reading]) -> Result:
     """``result`` of one child with the device's telemetry, and the samples that it allows."""
     if not result.replicates or not readings:
         return result
-    replicates = tuple(_with_telemetry(replicate, readings) for replicate in result.replicates)
+    highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
+    replicates = tuple(
+        _with_telemetry(replicate, readings, highest_hz) for replicate in result.replicates
+    )
     samples = result.samples + tuple(
         sample for replicate in replicates for sample in _samples(replicate)
     )
     return result.model_copy(update={"replicates": replicates, "samples": samples})
 
 
-def _with_telemetry(replicate: Replicate, readings: Sequence[Reading]) -> Replicate:
+def _with_telemetry(
+    replicate: Replicate, readings: Sequence[Reading], highest_hz: float
+) -> Replicate:
     passes: dict[Literal["full", "synth"], Pass] = {
         "full": replicate.full,
         "synth": replicate.synth,
     }
     found = {name: cut(readings, timed.window) for name, timed in passes.items()}
     telemetry = {name: watched for name, watched in found.items() if watched is not None}
-    flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()))))
+    flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()), highest_hz)))
     return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})
 
 
-def _flags(watched: Sequence[Telemetry]) -> list[str]:
+def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
     """What a reader should know before trusting the numbers; nothing is dropped for it."""
     flags = []
-    if any(told.reasons.get(name, 0) > 0 for told in watched for name in THROTTLED):
-        flags.append("throttled")
+    if any(_protects_itself(told) or _held_back(told, highest_hz) for told in watched):
+        flags.append(HELD_BACK)
     if any(_unsteady(told.channels.get("sm_clock_hz")) for told in watched):
         flags.append("clock_unstable")
     if any(told.other_processes for told in watched):
         flags.append("other_processes")
     return flags
+
+
+def _protects_itself(told: Telemetry) -> bool:
+    return any(told.reasons.get(name, 0) > 0 for name in THROTTLED)
+
+
+def _held_back(told: Telemetry, highest_hz: float) -> bool:
+    """Whether the clock is low for no reason that a busy and healthy device has."""
+    clock = told.channels.get("sm_clock_hz")
+    if clock is None or not clock.n or not told.reasons:
+        return False
+    explained = (
+        told.reasons.get("sw_power_cap", 0) >= CAPPED or told.reasons.get("gpu_idle", 0) > IDLE
+    )
+    return not explained and fmean(clock.values()) < THROTTLED_CLOCK * highest_hz
 
 
 def _unsteady(trace: Trace | None) -> bool:

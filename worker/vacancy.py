@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 
 from worker import processes
-from worker.runner import VACANCY_LOOK_S, Runner, listed
+from worker.station import VACANCY_LOOK_S, Station, listed
 from worker.stop import Stop
 
 log = logging.getLogger(__name__)
@@ -19,8 +19,8 @@ BRIEFLY_S, SAY_AGAIN_S = 2.0, 60.0
 class Vacancy:
     """Whether what a runner measures on is free of what it left there."""
 
-    def __init__(self, runner: Runner, stop: Stop) -> None:
-        self._runner = runner
+    def __init__(self, station: Station, stop: Stop) -> None:
+        self._station = station
         self._stop = stop
         self._foreign: frozenset[int] = frozenset()
 
@@ -41,10 +41,10 @@ class Vacancy:
 
     def _remaining(self) -> set[int]:
         """Processes of the last job that live, or whose context is still on the device."""
-        holders = self._runner.occupancy.look()
+        holders = self._station.occupancy.look()
         if holders.foreign - self._foreign:
             pids = listed(holders.foreign)
             log.warning("Processes %s, not this worker's, use its device.", pids)
         self._foreign = holders.foreign
-        survivors = {(process.pid, process.started) for process in self._runner.survivors}
+        survivors = {(process.pid, process.started) for process in self._station.survivors}
         return {pid for pid, _ in processes.alive(survivors)} | holders.own

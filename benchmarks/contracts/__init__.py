@@ -4,7 +4,9 @@ Base units everywhere: seconds, bytes, hertz, watts, joules, and plain ratios. U
 only where a person reads them. Nothing here knows torch, a database or a clock.
 """
 
+from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.job import (
     FINAL_STATES,
     AttemptState,
@@ -30,7 +32,7 @@ from benchmarks.contracts.measurement import (
     Warmup,
     Window,
 )
-from benchmarks.contracts.result import Bottleneck, Result, Status, Verdict
+from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Verdict
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -54,8 +56,10 @@ __all__ = [
     "FINAL_STATES",
     "AttemptState",
     "Bottleneck",
+    "Canary",
     "Case",
     "Claim",
+    "Compilation",
     "Contract",
     "Count",
     "Direction",
@@ -75,6 +79,7 @@ __all__ = [
     "Progress",
     "Protocol",
     "Purpose",
+    "Rejected",
     "Renewal",
     "Replicate",
     "Result",

@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -159,6 +160,8 @@ class Replicate(Contract):
     reserved_memory_b: Count = 0
     allocator_retries: Count = 0
     """Times that the allocator had to give memory back to the driver and try again."""
+    compilation: Compilation | None = None
+    """What the compiler did; None where nothing was compiled."""
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     """warmup_incomplete, clock_mismatch, tail ...: nothing is dropped, everything is said."""

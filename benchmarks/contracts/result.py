@@ -7,6 +7,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
 from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Number, Text
@@ -52,6 +53,17 @@ class Verdict(Contract):
     """Speed-up if a cause vanished, such as ``without_input_stall: 1.7``."""
 
 
+class Rejected(Contract):
+    """A replicate that was measured again, because the device protected itself meanwhile."""
+
+    replicate: Count
+    """Which one of the job, from 1."""
+    reasons: tuple[Name, ...] = Field(max_length=100)
+    """The flags that it was rejected for."""
+    rate: Number
+    """Items per second of its FULL pass, for the record."""
+
+
 class Result(Contract):
     """All that one job found out, in one document."""
 
@@ -72,6 +84,9 @@ class Result(Contract):
     environment: Environment
     samples: tuple[Sample, ...] = Field(default=(), max_length=200)
     replicates: tuple[Replicate, ...] = Field(default=(), max_length=50)
+    rejected: tuple[Rejected, ...] = Field(default=(), max_length=150)
+    canary: Canary | None = None
+    """What the node could do when this was measured; None where no canary was taken."""
     verdict: Verdict | None = None
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     repro: Text = ""

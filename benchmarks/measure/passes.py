@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from torch import Tensor
 
 from benchmarks.contracts import Pass, Protocol, Replicate, Warmup
-from benchmarks.measure import conditions, feed, flags, loop
+from benchmarks.measure import compilation, conditions, feed, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
 from benchmarks.measure.loop import StepTimes
 from benchmarks.measure.marks import drain
@@ -74,6 +74,7 @@ class Passes:
             peak_memory_b=peak_b,
             reserved_memory_b=reserved_b,
             allocator_retries=conditions.allocator_retries(self._device),
+            compilation=compilation.read(),
             flags=tuple(self._flags),
         )
 

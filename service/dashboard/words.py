@@ -55,6 +55,10 @@ EVIDENCE = {
     "input_stall": ("Input stall", "of the step goes away with the loader"),
     "stall": ("Waiting", "of the step the device waits for a batch"),
     "copy": ("Copy", "of the step goes into copying the batch to the device"),
+    "contention": (
+        "Contention",
+        "of the step its own work takes longer while the loader's processes run",
+    ),
     "enqueue": ("Queuing", "of the step the host needs to queue the device's work"),
     "drained": ("Drained", "of the steps found the device idle"),
     "noise": ("Noise", "of the step: how far these shares may be off"),
@@ -71,9 +75,23 @@ FLAGS = {
     "small_ring": "Fewer than four batches fitted on the device beside the model.",
     "host_sync_per_step": "The gradient scaler makes the host wait for the device in every step.",
     "other_processes": "Another process computed on the device during the measurement.",
-    "throttled": "The device slowed its clocks to protect itself (heat or power brake).",
+    "throttled": "The device slowed its clocks to protect itself (heat or power brake), or ran "
+    "below three quarters of its highest clock for no reason that it tells.",
+    "device_busy": "The device was not idle when the process was started.",
+    "foreign_memory": "Somebody else held memory of the device when the process was started.",
+    "node_drift": "The node is not what it was: its canary left the node's own median.",
     "clock_unstable": "The SM clock varied by more than 2 % during the window.",
 }
+
+CANARY = {
+    "gemm_flop_s": ("matrix product", "FLOP/s"),
+    "copy_b_s": ("copy on the device", "B/s"),
+    "h2d_pinned_b_s": ("host to device, pinned", "B/s"),
+    "h2d_pageable_b_s": ("host to device, pageable", "B/s"),
+    "launch_s": ("empty launch", "s"),
+    "python_s": ("Python loop", "s"),
+}
+"""What a canary reads: its title and its unit."""
 
 REASONS = {
     "gpu_idle": "idle",
@@ -134,6 +152,11 @@ def status(found: Status) -> str:
 def reason(name: str) -> str:
     """Name a clock event reason."""
     return REASONS.get(name) or plain(name)
+
+
+def canary(name: str) -> tuple[str, str]:
+    """Title and unit of a canary's reading."""
+    return CANARY.get(name, (plain(name), "1"))
 
 
 def flag(name: str) -> str:

@@ -13,11 +13,14 @@ import numpy as np
 
 from benchmarks.contracts import (
     Bottleneck,
+    Canary,
     Case,
+    Compilation,
     Direction,
     Environment,
     Pass,
     Protocol,
+    Rejected,
     Replicate,
     Result,
     Sample,
@@ -206,6 +209,10 @@ def measured(plan: Plan, number: int, at: datetime, random: np.random.Generator)
         if number >= REVISIONS - DETAILED
         else (),
         verdict=_verdict(float(full.mean()), float(synth.mean())),
+        rejected=(Rejected(replicate=2, reasons=("throttled",), rate=0.8 * rate),)
+        if plan.gpu
+        else (),
+        canary=_canary(at) if plan.gpu else None,
         flags=("clock_unstable",) if plan.gpu and plan.case.axes.get("compile") else (),
         repro=f"python -m benchmarks {plan.case.workload} "
         + " ".join(f"{axis}={value}" for axis, value in plan.case.axes.items())
@@ -297,6 +304,11 @@ def _verdict(full: float, synth: float) -> Verdict:
     )
 
 
+def _canary(at: datetime) -> Canary:
+    readings = {"gemm_flop_s": 7.9e14, "copy_b_s": 4.28e12, "launch_s": 3.1e-6, "python_s": 0.031}
+    return Canary(measured_at=at, readings=readings, moved={"python_s": 0.07})
+
+
 def _replicates(
     plan: Plan, full: np.ndarray, synth: np.ndarray, random: np.random.Generator
 ) -> Iterator[Replicate]:
@@ -310,6 +322,9 @@ def _replicates(
             full=_pass(plan, float(with_input), work_s, random),
             synth=_pass(plan, float(without), work_s, random),
             peak_memory_b=int(plan.memory_b),
+            compilation=Compilation(graphs=2, breaks={"Tensor.item() call": 1})
+            if "compile" in plan.case.axes
+            else None,
             telemetry={"full": _telemetry(random, 0.0), "synth": _telemetry(random, 8.0)}
             if plan.gpu
             else {},

@@ -19,6 +19,7 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from chaos.journal import Journal, digest_of
@@ -37,10 +38,9 @@ from worker import loop
 from worker.client import ServiceClient, Ticket
 from worker.launch import PR_SET_PDEATHSIG
 from worker.occupancy import Occupancy
-from worker.processes import Process
-from worker.runner import Interrupted, Watch
 from worker.settings import Settings
 from worker.spool import Answer, Entry, Spool
+from worker.station import Interrupted, Watch
 
 CHILD = Path(__file__).parents[1] / "worker" / "scripted_child.py"
 FACTS = {"hw.device": "cpu", "hw.cpu.model": "Scripted", "hw.cpu.usable": "2"}
@@ -52,8 +52,7 @@ class ScriptedRunner:
 
     def __init__(self, settings: Settings, *_: object) -> None:
         self._random = random.Random(f"{settings.worker_name}{time.monotonic_ns()}")
-        self.survivors: tuple[Process, ...] = ()
-        self.occupancy = Occupancy(None)
+        self.station = SimpleNamespace(survivors=(), occupancy=Occupancy(None))
 
     def run(self, spec: JobSpec, watch: Watch) -> Result:
         shortest, longest = json.loads(os.environ["CHAOS_JOB_S"])
@@ -135,6 +134,7 @@ def work(name: str, kind: str, folder: Path, url: str) -> int:
         kill_grace_s=0.2,
         drain_delivery_s=1.0,
         cool_limit_s=0.0,
+        canary_every_s=0.0,
     )
     names: dict[str, Any] = vars(loop)
     spool, client = observed(Journal(folder / f"{name}.journal"), name, kind)

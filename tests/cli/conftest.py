@@ -25,6 +25,7 @@ def environment_in() -> Callable[[Path], dict[str, str]]:
             "PYTHONPATH": str(Path(__file__).parents[2]),
             "THROUGHLINE_STATE_DIR": str(folder / "state"),
             "THROUGHLINE_CHILD_COMMAND": f'["{sys.executable}", "{script}"]',
+            "THROUGHLINE_CANARY_EVERY_S": "0",
             "THROUGHLINE_CACHE_DIR": str(folder / "cache"),
             "THROUGHLINE_URL": NO_ONE,
         }

@@ -198,6 +198,10 @@ def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
         "580.159.04",
         "clock_unstable",
         "Raw JSON",
+        "Tensor.item() call",
+        "matrix product",
+        "against its median",
+        "measured again",
     ):
         assert said in text
     assert text.count("data-chart") == 3

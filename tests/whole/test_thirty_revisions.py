@@ -136,6 +136,7 @@ def working(place: Place, name: str) -> Iterator[None]:
         WORKER_TARGET=f"{place.folder}/checkouts/{{revision}}",
         CHILD_COMMAND=json.dumps([sys.executable, "-S", str(CHILD)]),
         CLAIM_WAIT_S="1",
+        CANARY_EVERY_S="0",
     )
     log = (place.folder / f"worker-{name}.log").open("w")
     with log, ended(subprocess.Popen([sys.executable, "-m", "worker"], env=told, stderr=log)):

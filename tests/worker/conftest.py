@@ -73,6 +73,7 @@ def settings(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> Se
         kill_grace_s=0.3,
         drain_delivery_s=0.2,
         cool_limit_s=0.0,
+        canary_every_s=0.0,
         output_limit_b=20 * 2**20,
     )
 

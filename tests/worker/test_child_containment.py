@@ -23,7 +23,8 @@ from worker.containment import Containment, Unavailable, Wanted, choose, guarded
 from worker.heartbeat import Cause
 from worker.output import Output, Written
 from worker.processes import Tree
-from worker.runner import Interrupted, Runner
+from worker.runner import Runner
+from worker.station import Interrupted, Station
 from worker.workspace import remove
 
 EACH = list(Containment)
@@ -46,7 +47,7 @@ def run(settings, job, onlooker, contained):
     ) -> Result:
         chosen = settings.model_copy(update=change or {})
         spec: JobSpec = job(workload, **more)
-        return Runner(chosen, by).run(spec, onlooker)
+        return Runner(chosen, Station(chosen, by)).run(spec, onlooker)
 
     return measure
 

@@ -21,14 +21,17 @@ from worker.consumption import Allowance
 from worker.containment import guarded
 from worker.heartbeat import Cause
 from worker.processes import Tree
-from worker.runner import Interrupted, Runner
+from worker.runner import Runner
+from worker.station import Interrupted, Station
 
 
 @pytest.fixture
 def run(settings, job, onlooker, contained):
     def measure(workload: str, replicates: int = 1, change: dict | None = None, **more) -> Result:
         chosen = settings.model_copy(update=change or {})
-        result = Runner(chosen, contained).run(job(workload, replicates, **more), onlooker)
+        result = Runner(chosen, Station(chosen, contained)).run(
+            job(workload, replicates, **more), onlooker
+        )
         # Whatever came of it, it has to pass the contract on its way to the service.
         return Result.model_validate_json(result.model_dump_json())
 
@@ -219,7 +222,7 @@ def test_an_interrupted_child_is_gone_at_once(settings, job, onlooker, living, p
     thread.start()
     began = time.monotonic()
     with pytest.raises(Interrupted):
-        Runner(settings, contained).run(job("endless"), onlooker)
+        Runner(settings, Station(settings, contained)).run(job("endless"), onlooker)
     thread.join()
     assert not living()
     assert time.monotonic() - began < 10

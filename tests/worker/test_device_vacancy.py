@@ -17,6 +17,7 @@ from worker.loop import run
 from worker.occupancy import Occupancy
 from worker.processes import Tree
 from worker.runner import Runner
+from worker.station import Station
 from worker.stop import Stop
 from worker.vacancy import Vacancy
 
@@ -94,12 +95,12 @@ def test_a_foreign_process_is_named_and_hinders_nobody(driver, service, working,
 
 
 def test_a_worker_that_waits_for_its_device_can_be_stopped(driver, settings, contained):
-    runner = Runner(settings, contained, driver)
-    runner.occupancy.expect(Tree(os.getsid(0), 0, "none", ""))
+    station = Station(settings, contained, driver)
+    station.occupancy.expect(Tree(os.getsid(0), 0, "none", ""))
     driver.holders = frozenset({os.getpid()})
     stop = Stop()
     threading.Timer(0.2, stop.ask).start()
-    assert not Vacancy(runner, stop).await_it(lambda: not stop.draining)
+    assert not Vacancy(station, stop).await_it(lambda: not stop.draining)
 
 
 def test_a_replicate_is_not_measured_beside_what_is_left_of_the_one_before(
@@ -107,7 +108,7 @@ def test_a_replicate_is_not_measured_beside_what_is_left_of_the_one_before(
 ):
     driver.clinging = True
     chosen = settings.model_copy(update={"kill_patience_s": 0.3})
-    result = Runner(chosen, contained, driver).run(job("slow", 2), onlooker)
+    result = Runner(chosen, Station(chosen, contained, driver)).run(job("slow", 2), onlooker)
     assert result.status is Status.INFRA_ERROR
     assert "of the last replicate hold the device" in result.reason
 
@@ -129,5 +130,5 @@ def test_a_number_that_another_process_has_got_by_now_is_not_ours(monkeypatch):
 
 def test_without_a_device_nothing_is_waited_for(settings, contained):
     began = time.monotonic()
-    assert Vacancy(Runner(settings, contained), Stop()).await_it(lambda: True)
+    assert Vacancy(Station(settings, contained), Stop()).await_it(lambda: True)
     assert time.monotonic() - began < 1.0

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Status
 from worker.runner import Runner
 from worker.settings import Settings
+from worker.station import Station
 from worker.target import TargetAbsent, target_of
 
 SCRIPT = Path(__file__).with_name("scripted_child.py")
@@ -59,7 +60,9 @@ def chosen(settings, checkouts, monkeypatch):
 @pytest.fixture
 def run(chosen, contained, job, onlooker, notes):
     def measure(revision: str):
-        result = Runner(chosen, contained).run(job("ok", revision=revision), onlooker)
+        result = Runner(chosen, Station(chosen, contained)).run(
+            job("ok", revision=revision), onlooker
+        )
         told = notes / "told.json"
         return result, json.loads(told.read_text()) if told.exists() else None
 

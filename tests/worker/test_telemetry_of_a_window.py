@@ -16,6 +16,7 @@ from worker import nvml
 from worker.nvml import Gpu, NvmlGauge, find
 from worker.occupancy import Holders, Occupancy
 from worker.runner import Runner
+from worker.station import Station
 from worker.telemetry import Reading, Sampler, attach, cut, strangers
 
 
@@ -169,7 +170,9 @@ def test_the_sampler_reads_at_its_pace_and_ends():
 
 def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker, contained):
     chosen = settings.model_copy(update={"telemetry_hz": 50.0})
-    result = Runner(chosen, contained, ScriptedGauge()).run(job("slow", 2), onlooker)
+    result = Runner(chosen, Station(chosen, contained, ScriptedGauge())).run(
+        job("slow", 2), onlooker
+    )
     assert len(result.replicates) == 2
     for replicate in result.replicates:
         full, synth = replicate.telemetry["full"], replicate.telemetry["synth"]
@@ -181,7 +184,7 @@ def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker, contai
 
 
 def test_without_a_device_nothing_is_missed(settings, job, onlooker, contained):
-    result = Runner(settings, contained).run(job("ok"), onlooker)
+    result = Runner(settings, Station(settings, contained)).run(job("ok"), onlooker)
     assert result.replicates[0].telemetry == {}
     assert {sample.metric for sample in result.samples} == {"throughput"}
 
@@ -219,7 +222,7 @@ def test_one_reading_that_fails_leaves_only_its_channel_out(monkeypatch):
         "nvmlDeviceGetPowerUsage": broken,
         "nvmlDeviceGetTemperature": lambda handle, kind: 50,
         "nvmlDeviceGetUtilizationRates": lambda handle: SimpleNamespace(gpu=97),
-        "nvmlDeviceGetMemoryInfo": lambda handle: SimpleNamespace(used=1024),
+        "nvmlDeviceGetMemoryInfo": lambda handle, version=None: SimpleNamespace(used=1024),
         "nvmlDeviceGetTotalEnergyConsumption": broken,
         "nvmlDeviceGetCurrentClocksEventReasons": lambda handle: 4,
         "nvmlDeviceGetComputeRunningProcesses": lambda handle: [SimpleNamespace(pid=7)],

@@ -23,7 +23,7 @@ def start(settings, service, tmp_path):
     """Start ``python -m worker`` with these settings in its environment."""
     fields = ("state_dir", "worker_name", "device", "data_root", "cache_dir", "claim_wait_s")
     fields += ("request_timeout_s", "backoff_first_s", "backoff_limit_s", "kill_grace_s")
-    fields += ("tick_s", "drain_delivery_s")
+    fields += ("tick_s", "drain_delivery_s", "canary_every_s")
     told = {f"THROUGHLINE_{name.upper()}": str(getattr(settings, name)) for name in fields}
     told["THROUGHLINE_CHILD_COMMAND"] = json.dumps(settings.child_command)
     told["TMPDIR"] = str(tmp_path / "tmp")

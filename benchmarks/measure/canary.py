@@ -1,0 +1,131 @@
+"""A node's canary: ``python -m benchmarks.measure.canary`` prints what the node can do, as JSON.
+
+Fixed work of a second or two, apart from any model: a matrix product, copies on the device and to
+it, empty launches, a loop in plain Python. Each reading is a median, so that one interruption does
+not count.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import statistics
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+
+import torch
+
+from benchmarks.contracts import Canary
+from benchmarks.measure.device import choose
+from benchmarks.measure.marks import drain, maker
+
+GEMM = {"cuda": (8192, torch.bfloat16), "cpu": (1024, torch.float32)}
+"""Rows and columns of the square product, and its arithmetic."""
+WARM_S = 0.3
+"""A device that rested runs faster at first than it can sustain."""
+COPY_B = {"cuda": 2**30, "cpu": 2**27}
+TRANSFER_B = 2**28
+LAUNCHES = 10_000
+ROUNDS = 9
+LOOP = 1_000_000
+"""Turns of the Python loop: a few hundredths of a second."""
+
+
+def measure(device: torch.device) -> Canary:
+    """Take every reading that ``device`` has; one that does not fit its memory is left out."""
+    found = {}
+    for name, take in _readings(device):
+        with contextlib.suppress(torch.OutOfMemoryError):
+            found[name] = take()
+        if device.type == "cuda":
+            torch.cuda.empty_cache()
+    return Canary(measured_at=datetime.now(UTC), readings=found)
+
+
+def _readings(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]:
+    yield "gemm_flop_s", lambda: _gemm(device)
+    yield "copy_b_s", lambda: _copy(device)
+    if device.type == "cuda":
+        yield "h2d_pinned_b_s", lambda: _transfer(device, pinned=True)
+        yield "h2d_pageable_b_s", lambda: _transfer(device, pinned=False)
+        yield "launch_s", _launch
+    yield "python_s", _python
+
+
+def _gemm(device: torch.device) -> float:
+    """Operations per second of a square matrix product on random numbers."""
+    side, dtype = GEMM[device.type]
+    a, b = (torch.randn(side, side, device=device).to(dtype) for _ in range(2))
+    until_s = time.perf_counter() + WARM_S
+    while time.perf_counter() < until_s:
+        torch.mm(a, b)
+        drain(device)
+    return 2 * side**3 / _median_s(device, lambda: torch.mm(a, b))
+
+
+def _copy(device: torch.device) -> float:
+    """Bytes per second of a copy within the device's memory, read and written ones counted."""
+    count = COPY_B[device.type]
+    source = torch.ones(count, dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+    return 2 * count / _median_s(device, lambda: target.copy_(source))
+
+
+def _transfer(device: torch.device, *, pinned: bool) -> float:
+    """Bytes per second from the host to the device."""
+    source = torch.ones(TRANSFER_B, dtype=torch.uint8, pin_memory=pinned)
+    target = torch.empty(TRANSFER_B, dtype=torch.uint8, device=device)
+    return TRANSFER_B / _median_s(device, lambda: target.copy_(source, non_blocking=pinned))
+
+
+def _launch() -> float:
+    """Seconds of the host and the device per empty kernel."""
+    times = []
+    for _ in range(ROUNDS):
+        torch.cuda.synchronize()
+        from_s = time.perf_counter()
+        for _ in range(LAUNCHES // ROUNDS):
+            torch.cuda._sleep(1)  # type: ignore[no-untyped-call]
+        torch.cuda.synchronize()
+        times.append((time.perf_counter() - from_s) / (LAUNCHES // ROUNDS))
+    return statistics.median(times)
+
+
+def _python() -> float:
+    """Seconds of a fixed loop in plain Python."""
+    times = []
+    for _ in range(ROUNDS):
+        from_s, total = time.perf_counter(), 0
+        for number in range(LOOP):
+            total += number & 7
+        times.append(time.perf_counter() - from_s)
+    return statistics.median(times)
+
+
+def _median_s(device: torch.device, work: Callable[[], object]) -> float:
+    """Seconds of ``work`` by the device's own clock; the first time does not count."""
+    mark, times = maker(device), []
+    work()
+    for _ in range(ROUNDS):
+        start, end = mark(), mark()
+        start.record()
+        work()
+        end.record()
+        drain(device)
+        times.append(start.elapsed_time(end) / 1e3)
+    return statistics.median(times)
+
+
+def main() -> int:
+    """Measure the device that is named and print one line."""
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, or cpu")
+    parser.add_argument("--events-fd", help="accepted for the supervisor's sake; nothing is told")
+    print(measure(choose(parser.parse_args().device)).model_dump_json())  # noqa: T201
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

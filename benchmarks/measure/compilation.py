@@ -1,0 +1,51 @@
+"""Reads what the compiler counted in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from benchmarks.contracts import Compilation
+
+MOST_REASONS = 100
+"""As many as a result keeps; the most frequent."""
+
+
+def read() -> Compilation | None:
+    """What was compiled so far; None while nothing was.
+
+    Looked up rather than imported: importing the compiler takes seconds that an eager case need
+    not spend.
+    """
+    compiler = sys.modules.get("torch._dynamo.utils")
+    graphs = int(compiler.counters["stats"]["unique_graphs"]) if compiler else 0
+    if compiler is None or not graphs:
+        return None
+    return Compilation(
+        graphs=graphs,
+        breaks=_told(compiler.counters["graph_break"]),
+        recompiles=_told(_again(compiler.get_compilation_metrics())),
+    )
+
+
+def _told(reasons: Mapping[str, int]) -> dict[str, int]:
+    """Each reason's first line, which names it; the rest is advice."""
+    counted: Counter[str] = Counter()
+    for reason, times in reasons.items():
+        first = next((line for line in reason.splitlines() if line.strip()), "no reason given")
+        counted["".join(c if c.isprintable() else " " for c in first.strip())[:500]] += times
+    return dict(counted.most_common(MOST_REASONS))
+
+
+def _again(metrics: Iterable[Any]) -> Counter[str]:
+    """Reasons of the compilations that were not the first of their frame."""
+    first = "0"  # a compile id reads frame/times that this frame was compiled before
+    reasons: Counter[str] = Counter()
+    for metric in metrics:
+        place = str(metric.compile_id or f"0/{first}").rpartition("/")[2]
+        if place.partition("_")[0] != first:
+            told = str(metric.recompile_reason or "no reason given")
+            reasons[told.partition(": ")[2] or told] += 1
+    return reasons

@@ -1,0 +1,68 @@
+"""What the compiler did is told by its own counters."""
+
+from collections.abc import Iterator
+from types import SimpleNamespace
+
+import pytest
+import torch
+from torch._dynamo.utils import counters
+
+from benchmarks.contracts import Compilation
+from benchmarks.measure import compilation
+
+
+@pytest.fixture(autouse=True)
+def _a_compiler_that_has_done_nothing() -> Iterator[None]:
+    torch._dynamo.reset()
+    counters.clear()
+    yield
+    torch._dynamo.reset()
+    counters.clear()
+
+
+def test_a_whole_graph_has_no_breaks_and_no_recompiles() -> None:
+    torch.compile(lambda x: x.sin().cos(), backend="eager")(torch.zeros(3))
+    assert compilation.read() == Compilation(graphs=1)
+
+
+def test_a_break_is_told_with_its_reason() -> None:
+    def reads_a_number(x: torch.Tensor) -> torch.Tensor:
+        return x * 2 if x.sum().item() > 0 else x * 3
+
+    torch.compile(reads_a_number, backend="eager")(torch.ones(3))
+    found = compilation.read()
+    assert found is not None
+    assert found.graphs == 2
+    (reason,) = found.breaks
+    assert ".item()" in reason
+    assert "\n" not in reason
+
+
+def test_a_new_shape_is_told_as_a_recompile_with_the_guard_that_failed() -> None:
+    doubled = torch.compile(lambda x: x * 2, backend="eager")
+    for size in (3, 4):
+        doubled(torch.zeros(size))
+    found = compilation.read()
+    assert found is not None
+    assert sum(found.recompiles.values()) == 1
+    assert "size mismatch" in next(iter(found.recompiles))
+
+
+def test_nothing_compiled_is_told_as_nothing() -> None:
+    assert compilation.read() is None
+
+
+def test_equal_reasons_are_counted_together_and_odd_ones_do_not_fail() -> None:
+    metrics = [
+        SimpleNamespace(compile_id=name, recompile_reason=reason)
+        for name, reason in (
+            ("0/0", None),
+            ("0/0_1", None),  # the same compilation, restarted
+            ("0/1", "0/0: size mismatch"),
+            ("3/2", "3/1: size mismatch"),
+            ("!0/1", None),
+            (None, None),
+        )
+    ]
+    assert compilation._again(metrics) == {"size mismatch": 2, "no reason given": 1}
+    assert compilation._told({"\n\tA\n  hint": 1, "A": 2, "": 1}) == {"A": 3, "no reason given": 1}

@@ -1,0 +1,180 @@
+"""One device and what runs on it: children are started, supervised and ended here."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.contracts import Progress
+from worker import preflight
+from worker.child import Child, Ending, Exit, Limits
+from worker.consumption import Allowance, Excess
+from worker.containment import Containment, guarded
+from worker.heartbeat import Cause
+from worker.nvml import Gauge
+from worker.occupancy import Occupancy
+from worker.processes import Process, Tree
+from worker.settings import Settings
+from worker.telemetry import Reading, Sampler
+
+log = logging.getLogger(__name__)
+
+COOL_LOOK_S = 0.25
+VACANCY_LOOK_S = 0.1
+TASKS_PER_PROCESS = 8
+"""Threads count as tasks too; the limit is there to end a fork bomb, not to save."""
+
+
+class Interrupted(Exception):
+    """The child was ended before its time; there is no result."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.value)
+        self.cause = cause
+
+
+class Watch(Protocol):
+    """What is asked and told while a child runs."""
+
+    def cause(self) -> Cause | None:
+        """Why to stop, if there is a reason."""
+
+    def left_s(self) -> float:
+        """Time within which every process must be gone, in s."""
+
+    def tell(self, progress: Progress) -> None:
+        """Take note of where the child is."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child is started with."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    """For its temporary files."""
+    place: Path | None
+    """Where it runs; None is where this process does."""
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a child left behind that ended by itself, or was ended for a reason of its own."""
+
+    ending: Ending | Excess
+    left: Exit
+    last: Progress | None
+    readings: Sequence[Reading] = ()
+
+
+class Station:
+    """Starts and supervises one child after another on one device."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        containment: Containment,
+        gauge: Gauge | None = None,
+        started: Callable[[Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
+    ) -> None:
+        """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
+        self._settings = settings
+        self._containment = containment
+        self._gauge = gauge
+        self._started = started
+        self.occupancy = Occupancy(gauge)
+        self.survivors: tuple[Process, ...] = ()
+        """Processes of the last child that did not die; the next job has to wait for them."""
+
+    def supervise(self, task: Task, watch: Watch, tell: Callable[[Progress], None]) -> Outcome:
+        """Run a child to its end; nothing of it is left when this returns or raises.
+
+        Raises:
+            Interrupted: ``watch`` gave a cause.
+            OSError: the child cannot be started.
+        """
+        if cause := watch.cause():
+            raise Interrupted(cause)
+        mark = uuid.uuid4().hex
+        tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
+        command = [*guarded(self._containment, tasks), *task.command]
+        sampler = self._sampler()
+        with (
+            sampler or nullcontext(),
+            Child(command, task.environment, task.folder, mark, task.limits, task.place) as child,
+        ):
+            self._started(child.tree, task.folder)
+            self.occupancy.expect(child.tree)
+            if sampler is not None:
+                sampler.start()
+            ending = child.watch(watch.cause, tell)
+            left = self._end(child, ending, watch)
+        if isinstance(ending, Cause):
+            raise Interrupted(ending)
+        readings = sampler.readings() if sampler is not None else ()
+        return Outcome(ending, left, child.last, readings)
+
+    def limits(self, until_s: float) -> Limits:
+        """What the settings allow a child, until ``until_s`` on CLOCK_MONOTONIC."""
+        chosen = self._settings
+        allowance = Allowance(chosen.processes_limit, chosen.temp_limit_b, chosen.disk_reserve_b)
+        return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)
+
+    def remaining(self, watch: Watch) -> frozenset[int]:
+        """Processes of the last child that do not leave the device; waits for them."""
+        give_up_at_s = time.monotonic() + self._settings.kill_patience_s
+        while (own := self.occupancy.look().own) and watch.cause() is None:
+            if time.monotonic() >= give_up_at_s:
+                return own
+            time.sleep(VACANCY_LOOK_S)
+        return frozenset()
+
+    def temperature_c(self) -> float | None:
+        """The device's temperature now, if it tells."""
+        return self._gauge.channels().get("temperature_c") if self._gauge else None
+
+    def cool(self, to_c: float | None, limit_s: float, watch: Watch) -> None:
+        """Wait until the device is about as cool as ``to_c``, ``limit_s`` at most."""
+        give_up_at_s = time.monotonic() + limit_s
+        while to_c is not None and time.monotonic() < give_up_at_s and watch.cause() is None:
+            now_c = self.temperature_c()
+            if now_c is None or now_c <= to_c + self._settings.cool_margin_c:
+                return
+            time.sleep(COOL_LOOK_S)
+
+    def await_idle(self, watch: Watch) -> tuple[str, ...]:
+        """Wait a little for an idle device; the flags of what keeps it from being one."""
+        limit_s = self._settings.idle_limit_s
+        return preflight.await_idle(self._gauge, limit_s, lambda: watch.cause() is None)
+
+    def _end(self, child: Child, ending: Ending | Excess | Cause, watch: Watch) -> Exit:
+        """Leave no process behind, in time for the next holder of the job."""
+        grace_s = self._settings.kill_grace_s
+        if ending is Ending.EXITED:
+            grace_s = 0.0
+        elif ending in (Cause.ISOLATED, Cause.FENCED):
+            grace_s = min(grace_s, watch.left_s() / 2)
+        left = child.end(grace_s, self._settings.kill_patience_s)
+        self.survivors = left.survivors
+        if left.survivors:
+            pids = listed(process.pid for process in left.survivors)
+            log.error("Processes %s do not die: the device or its driver is stuck.", pids)
+        return left
+
+    def _sampler(self) -> Sampler | None:
+        if self._gauge is None:
+            return None
+        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy)
+
+
+def listed(pids: Iterable[int]) -> str:
+    """Process ids for a sentence."""
+    return ", ".join(map(str, sorted(pids)))
