@@ -33,6 +33,7 @@ class Order:
     priority: int
     replicates: int | None
     key: str | None
+    only: Sequence[str] = ()
 
 
 def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json: bool) -> Exit:
@@ -75,6 +76,8 @@ def _request(order: Order) -> dict[str, Any]:
         request["case"] = chosen.case.model_dump()
     else:
         request["suite"] = chosen.suite
+    if order.only:
+        request["only"] = list(order.only)
     if version.revision_at is not None:
         request["revision_at"] = version.revision_at.isoformat()
     if order.replicates is not None:

@@ -44,6 +44,8 @@ class SubmissionRequest(Contract):
     """A suite, a case or several cases, to be measured at one revision."""
 
     suite: Name | None = None
+    only: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    """Of the suite only the cases of these workloads; empty for all."""
     case: Case | None = None
     cases: Annotated[tuple[Case, ...], Field(max_length=500)] = ()
     revision: Revision
@@ -64,6 +66,8 @@ class SubmissionRequest(Contract):
     def _one_kind(self) -> Self:
         if [self.suite is not None, self.case is not None, bool(self.cases)].count(True) != 1:
             raise ValueError("name exactly one of suite, case and cases")
+        if self.only and self.suite is None:
+            raise ValueError("only picks workloads of a suite, and no suite is named")
         return self
 
 
@@ -210,8 +214,18 @@ def digest_of(request: Contract) -> str:
 
 def _asked(request: SubmissionRequest, suite: suites.Suite | None) -> Sequence[Case]:
     if suite is not None:
-        return suite.cases
+        return _picked(suite, request.only)
     return request.cases if request.case is None else (request.case,)
+
+
+def _picked(suite: suites.Suite, only: Sequence[str]) -> Sequence[Case]:
+    workloads = tuple(dict.fromkeys(case.workload for case in suite.cases))
+    if strange := [name for name in only if name not in workloads]:
+        raise UnknownChoice(
+            f"The suite {suite.name!r} has no workload {strange[0]!r}; "
+            f"choose from: {', '.join(workloads)}."
+        )
+    return [case for case in suite.cases if not only or case.workload in only]
 
 
 def _device(requires: dict[str, str]) -> str | None:

@@ -27,6 +27,10 @@ def submit(
         int | None,
         typer.Option(min=1, max=50, help="Fresh processes a case; a comparison needs two or more."),
     ] = None,
+    only: Annotated[
+        list[str] | None,
+        typer.Option(metavar="WORKLOAD", help="Of a suite only this workload; may be repeated."),
+    ] = None,
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key submits once, however often CI retries.")
     ] = None,
@@ -53,6 +57,7 @@ def submit(
         priority,
         replicates,
         idempotency_key,
+        tuple(only or ()),
     )
     raise typer.Exit(
         submitting.run(

@@ -236,6 +236,10 @@ def _choices() -> Iterator[Case]:
     layout = {"workload": "nanogpt", "axes": {"layout": "channels_last"}}
     yield _submission("what cannot run", {"case": layout}, 422)
     yield _submission("a known suite", {"case": ..., "suite": "smoke"}, 201)
+    unet = {"case": ..., "suite": "smoke", "only": ["unet"]}
+    yield _submission("one workload of a suite", unet, 201)
+    yield _submission("a workload that the suite lacks", unet | {"only": ["vgg"]}, 422)
+    yield _submission("some of no suite", {"only": ["resnet50"]}, 422)
     for batch, status in (("1", 201), ("0", 422), ("-1", 422), ("1e3", 422), ("9" * 60, 422)):
         yield _submission(
             f"a batch of {batch}", {"case": _CASE | {"axes": {"batch": batch}}}, status

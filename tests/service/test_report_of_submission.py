@@ -129,6 +129,24 @@ def test_a_suite_may_be_measured_in_more_processes_than_it_says(
     assert protocol == suite("smoke").protocol.model_copy(update={"replicates": 3})
 
 
+def test_of_a_suite_only_some_workloads_may_be_measured(client: TestClient) -> None:
+    body = {"suite": "ladder", "revision": "r1", "only": ["nanogpt", "unet"]}
+    made = client.post("/api/v1/submissions", json=body).json()
+    asked = [job["case"]["workload"] for job in made["jobs"]]
+    wanted = [case.workload for case in suite("ladder").cases if case.workload != "resnet50"]
+    assert asked == wanted
+    assert made["suite"] == "ladder"
+
+
+def test_a_workload_that_the_suite_lacks_is_named(client: TestClient) -> None:
+    body = {"suite": "ladder", "revision": "r1", "only": ["unet", "vgg"]}
+    answer = client.post("/api/v1/submissions", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == (
+        "The suite 'ladder' has no workload 'vgg'; choose from: resnet50, nanogpt, unet."
+    )
+
+
 def test_markdown_shows_the_same_and_no_markup_of_strangers(client: TestClient, hand: Hand) -> None:
     measure(hand, "old", 100.0, 200.0, 300.0, 50.0)
     submission = measure(hand, "new", 110.0, 200.0, None, 50.0)

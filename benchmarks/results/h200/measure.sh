@@ -2,9 +2,9 @@
 # Measures the ladder on this machine's GPU through the true path (service, lease, worker, child,
 # post, all on loopback) and the harness's own cost, and writes the raw rows as JSON lines.
 #
-#   bash benchmarks/results/h200/measure.sh OUTPUT_FOLDER [PYTHON]
+#   bash benchmarks/results/h200/measure.sh OUTPUT_FOLDER [PYTHON [WORKLOAD...]]
 #
-# Takes a quarter of an hour or so. REVISION names the version where the folder is no git checkout.
+# Takes twenty minutes or so; with WORKLOADs it measures only theirs. REVISION names the version where the folder is no git checkout.
 # Needs the packages of `.[service,worker]` in PYTHON's environment; touches no clock and no limit.
 set -euo pipefail
 
@@ -33,5 +33,6 @@ for _ in $(seq 60); do up && break; kill -0 "$service" 2>/dev/null || break; sle
 up || { tail -n 5 "$out/service.log" >&2; echo "The service did not start: see $out/service.log." >&2; exit 1; }
 
 "$python" -m benchmarks.measure.fidelity >"$out/fidelity.jsonl"
-"$python" -m cli submit ladder --revision "$revision" --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
+only=("${@:3}")
+"$python" -m cli submit ladder "${only[@]/#/--only=}" --revision "$revision" --wait --json >"$out/ladder.json" 2>"$out/ladder.log" ||
   echo "Not every case was measured: see $out/ladder.json."
