@@ -5,9 +5,10 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import importlib.metadata
+import itertools
 import os
 import platform
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import torch
@@ -52,11 +53,20 @@ def _hardware(device: torch.device) -> Iterator[tuple[str, str]]:
     yield "cpu.model", _cpu_model()
     yield "cpu.count", str(os.cpu_count())
     yield "cpu.usable", str(usable_cpus())
+    yield "cpu.set", ",".join(_ranges(sorted(os.sched_getaffinity(0))))
+    yield "cpu.quota", _read("/sys/fs/cgroup/cpu.max")
     yield "cpu.governor", _read("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor")
     yield "memory_b", str(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     yield "numa_nodes", str(len(list(Path("/sys/devices/system/node").glob("node[0-9]*"))) or 1)
     if device.type == "cuda":
         yield from _gpu(device)
+
+
+def _ranges(numbers: Sequence[int]) -> Iterator[str]:
+    """``0-3``, ``8``: the kernel's notation for a set of processors."""
+    for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        run = [number for _, number in group]
+        yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
 
 
 def _gpu(device: torch.device) -> Iterator[tuple[str, str]]:
@@ -110,6 +120,8 @@ def _software() -> Iterator[tuple[str, str]]:
             yield f"package.{package}", importlib.metadata.version(package)
     yield "packages", _packages_digest()
     yield "benchmarks", _benchmarks_digest()
+    # A process cannot see which image it runs in: whoever starts the container says so.
+    yield "container", os.environ.get("THROUGHLINE_IMAGE", "")
     for name in sorted(os.environ):
         if name.startswith(_VARIABLES) and not any(word in name for word in _PRIVATE):
             yield f"env.{name}", os.environ[name]

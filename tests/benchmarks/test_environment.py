@@ -33,5 +33,15 @@ def test_variables_that_change_speed_are_told_and_secrets_are_not(
     assert "elsewhere" not in str(facts)
 
 
+def test_processors_and_image_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "hw.cpu.set" in capture(CPU, {}, "builtin").facts
+    assert "sw.container" not in capture(CPU, {}, "builtin").facts
+    monkeypatch.setenv("THROUGHLINE_IMAGE", "example.org/worker@sha256:0123")
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: {0, 1, 2, 5, 7, 8})
+    facts = capture(CPU, {}, "builtin").facts
+    assert facts["sw.container"] == "example.org/worker@sha256:0123"
+    assert facts["hw.cpu.set"] == "0-2,5,7-8"
+
+
 def test_what_cannot_be_printed_is_made_printable() -> None:
     assert capture(CPU, {"flag.odd": "a\x00b\n"}, "x").facts["flag.odd"] == "a b "
