@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from datetime import datetime
 
-from sqlalchemy import func, inspect, select, text
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState
@@ -67,11 +67,6 @@ def nothing_is_half_there(session: Session) -> Iterator[Breach]:
         count = session.execute(lost).scalar_one()
         if count:
             yield Breach(9, table.__tablename__, f"{count} of its rows have no job.")
-
-
-def has_comparisons(session: Session) -> bool:
-    """Whether this database keeps comparisons, which the gate decides on."""
-    return inspect(session.connection()).has_table("comparisons")
 
 
 def missing_guards(session: Session) -> list[str]:

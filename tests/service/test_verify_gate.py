@@ -1,0 +1,123 @@
+"""A pass that its data do not carry is found, whatever made it."""
+
+import json
+from typing import Any
+
+import pytest
+from builders.gate_hand import CASE, GateHand, steady
+from builders.service_hand import Hand
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Lease, Result, Status
+from service.database import Database
+from service.models import ComparisonRow, TryRow
+from service.verify.promises import check
+from service.verify.values import Outcome
+
+
+@pytest.fixture
+def gate(client: TestClient, hand: Hand) -> GateHand:
+    return GateHand(client, hand)
+
+
+@pytest.fixture
+def passed(gate: GateHand) -> dict[str, Any]:
+    told = gate.start()
+    gate.measure(steady())
+    told = gate.read(told["id"])
+    assert told["outcome"] == "pass"
+    return told
+
+
+def told_of(session: Session) -> tuple[Outcome, str]:
+    finding = check(session).findings[9]
+    return finding.outcome, finding.sentence
+
+
+def after(database: Database, change: Any, **values: Any) -> str:
+    """What verify says of promise 10 once the rows of ``change`` have these values."""
+    with database.writing() as session:
+        session.execute(update(change).values(**values))
+        outcome, sentence = told_of(session)
+        session.rollback()
+    assert outcome is Outcome.BROKEN
+    return sentence
+
+
+def test_a_pass_with_its_data_behind_it_holds(database: Database, passed: dict[str, Any]) -> None:
+    assert passed["outcome"] == "pass"
+    with database.reading() as session:
+        assert told_of(session) == (Outcome.HELD, "")
+
+
+def test_a_regression_and_an_open_answer_promise_nothing(
+    database: Database, gate: GateHand
+) -> None:
+    gate.start()
+    gate.measure(steady(0.9))
+    with database.reading() as session:
+        assert told_of(session)[0] is Outcome.NOT_APPLICABLE
+
+
+def test_a_pass_that_rests_on_nothing_is_found(database: Database, passed: dict[str, Any]) -> None:
+    decision = {**passed["decision"], "used": []}
+    said = after(database, ComparisonRow, decision=decision)
+    assert said.endswith("it passed, and rests on no attempt at all")
+
+
+def test_a_pass_on_two_devices_is_found(database: Database, passed: dict[str, Any]) -> None:
+    assert passed["outcome"] == "pass"
+    with database.reading() as session:
+        measured = session.query(TryRow.measured).filter(TryRow.place == 0).scalar()
+    with database.writing() as session:
+        elsewhere = {**measured, "device": "GPU-2"}
+        session.execute(update(TryRow).where(TryRow.place == 0).values(measured=elsewhere))
+        report = check(session)
+        session.rollback()
+    assert report.findings[9].breaches == 2
+    assert "is not what its result says" in report.findings[9].sentence
+
+
+def test_a_number_that_no_result_says_is_found(database: Database, passed: dict[str, Any]) -> None:
+    assert passed["outcome"] == "pass"
+    with database.reading() as session:
+        measured = session.query(TryRow.measured).filter(TryRow.place == 0).scalar()
+    flattered = json.loads(json.dumps(measured).replace("100", "101"))
+    said = after(database, TryRow, measured=flattered)
+    assert "is not what its result says for resnet50" in said
+
+
+def test_a_case_that_lacks_one_revision_is_found(
+    database: Database, passed: dict[str, Any]
+) -> None:
+    assert passed["outcome"] == "pass"
+    said = after(database, TryRow, side="baseline", measured=None)
+    assert "for resnet50" in said
+
+
+def test_a_case_that_was_never_measured_is_found(
+    database: Database, passed: dict[str, Any]
+) -> None:
+    cases = [{**CASE, "preset": "auto", "axes": {}}, {"workload": "unet", "axes": {}}]
+    assert passed["outcome"] == "pass"
+    said = after(database, ComparisonRow, cases=cases)
+    assert said.endswith("it passed, and no pair of both revisions was compared for unet:auto")
+
+
+def test_a_case_that_the_device_cannot_do_carries_no_pass_and_hinders_none(
+    database: Database, gate: GateHand
+) -> None:
+    def script(lease: Lease, able: Any = steady()) -> Result:  # noqa: B008
+        result: Result = able(lease)
+        if lease.spec.case.workload == "unet":
+            nothing = {"status": Status.UNSUPPORTED, "samples": (), "reason": "No such device."}
+            result = result.model_copy(update=nothing)
+        return result
+
+    told = gate.start(cases=[CASE, {"workload": "unet"}])
+    gate.measure(script)
+    assert gate.read(told["id"])["outcome"] == "pass"
+    with database.reading() as session:
+        assert told_of(session) == (Outcome.HELD, "")
