@@ -90,5 +90,8 @@ class Recipe:
     prepare: Callable[[Batch], Batch] | None = None
     """On the device, what is left to do to a batch as the loader made it. What SYNTH gives round
     has been through it, so it must leave a batch that is ready as it is."""
+    receive: Callable[[Batch, torch.device], Batch] | None = None
+    """Brings to the device what the loader made, where a plain copy will not do; batches that are
+    on the device never come to it."""
     prefetch: bool = False
     """Copy the next batch on a stream of its own, beside the computation."""

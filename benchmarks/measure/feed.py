@@ -53,6 +53,7 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
         batch_size=recipe.batch,
         sampler=EndlessShuffle(size, seed),
         drop_last=True,
+        collate_fn=getattr(recipe.dataset, "collate", None),
         generator=torch.Generator().manual_seed(seed),
         **options,
     )

@@ -24,6 +24,7 @@ class Placement:
         """Start and end of the last copy, where it went beside the computation."""
         self._non_blocking = recipe.non_blocking
         self._layout = recipe.memory_format
+        self._receive = recipe.receive
         self._prepare = recipe.prepare
 
     def __call__(self, batch: Sequence[Tensor]) -> Batch:
@@ -31,6 +32,8 @@ class Placement:
         return self._arranged(self._copied(batch))
 
     def _copied(self, batch: Sequence[Tensor]) -> Batch:
+        if self._receive is not None and batch[0].device != self.device:
+            return self._receive(tuple(batch), self.device)
         return tuple(t.to(self.device, non_blocking=self._non_blocking) for t in batch)
 
     def _arranged(self, batch: Batch) -> Batch:
