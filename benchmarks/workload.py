@@ -75,6 +75,10 @@ class Recipe:
     """Arguments of `torch.compile`; None leaves the model eager."""
     cudnn_benchmark: bool = False
     """Let cuDNN try its convolution algorithms on first use; right where shapes never change."""
+    largest_batch: bool = False
+    """Search for the largest batch that fits, from ``batch`` on, before anything is measured."""
+    graphs: bool = False
+    """Capture the whole step as one CUDA graph and replay it."""
     blocks: tuple[type[nn.Module], ...] = ()
     """The model's repeated blocks, whose activations may be recomputed; the outermost count."""
     checkpointing: bool = False

@@ -35,7 +35,7 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
     if isinstance(error, Refused) or _NO_KERNEL.search(text):
         return Status.UNSUPPORTED, text if isinstance(error, Refused) else NO_KERNEL
     chain = _chain(error)
-    if any(_is_out_of_memory(link) for link in chain):
+    if any(is_out_of_memory(link) for link in chain):
         return Status.OOM, (
             f"A batch of {batch} does not fit in this device's memory: "
             "choose a smaller batch=, or a precision that needs less."
@@ -62,7 +62,8 @@ def _chain(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on the device or on the host, in whichever library's words."""
     known = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return known or _OUT_OF_MEMORY.search(str(error)) is not None
 

@@ -62,6 +62,7 @@ def _flags(recipe: Recipe) -> dict[str, object]:
         "checkpointing": recipe.checkpointing,
         "accumulation": recipe.accumulation,
         "batch": recipe.batch,
+        "graphs": recipe.graphs,
         "prefetch": recipe.prefetch,
         "torch_threads": torch.get_num_threads(),
         "gc_in_timed_passes": recipe.collect_garbage,
