@@ -75,6 +75,8 @@ class Recipe:
     """Arguments of `torch.compile`; None leaves the model eager."""
     cudnn_benchmark: bool = False
     """Let cuDNN try its convolution algorithms on first use; right where shapes never change."""
+    float8: bool = False
+    """Linear layers in 8-bit floats, inside autocast."""
     largest_batch: bool = False
     """Search for the largest batch that fits, from ``batch`` on, before anything is measured."""
     graphs: bool = False

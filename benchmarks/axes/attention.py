@@ -21,13 +21,13 @@ NEEDS = {
     "flash": {
         "attends": ("causally", "everywhere"),
         "device": ("cuda",),
-        "precision": ("bf16", "fp16"),
+        "precision": ("bf16", "fp16", "fp8"),
     },
     "efficient": {"attends": ("causally", "everywhere"), "device": ("cuda",)},
     "cudnn": {
         "attends": ("causally", "everywhere"),
         "device": ("cuda",),
-        "precision": ("bf16", "fp16"),
+        "precision": ("bf16", "fp16", "fp8"),
     },
 }
 

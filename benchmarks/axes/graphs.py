@@ -17,7 +17,7 @@ VALUES = {
 NEEDS = {
     "on": {
         "device": ("cuda",),
-        "precision": ("fp32", "tf32", "bf16"),
+        "precision": ("fp32", "tf32", "bf16", "fp8"),
         "compile": ("off", "default"),
         "checkpointing": ("off",),
     }

@@ -53,6 +53,7 @@ def _flags(recipe: Recipe) -> dict[str, object]:
         "cudnn_deterministic": False,
         "deterministic_algorithms": False,
         "autocast": recipe.autocast or "off",
+        "float8": recipe.float8,
         "grad_scaler": recipe.scale_gradients,
         "memory_format": recipe.memory_format,
         "compile": (compiled or {}).get("mode", "off"),

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.catalog import Refused
-from benchmarks.measure import checkpointing
+from benchmarks.measure import checkpointing, float8
 from benchmarks.measure.placement import placement
 from benchmarks.workload import Batch, Recipe
 
@@ -22,6 +22,8 @@ class Trainer:
         self.device = device
         self.placement = placement(recipe, device)
         self.model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
+        if recipe.float8:
+            float8.use_float8(self.model, device)
         if recipe.checkpointing:
             checkpointing.recompute(self.model, recipe.blocks)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)

@@ -205,12 +205,14 @@ def test_a_kernel_that_has_nothing_for_these_shapes_makes_the_case_unsupported()
         (
             "nanogpt",
             {"attention": "flash"},
-            "attention=flash needs precision=bf16 or fp16, and this case has precision=fp32.",
+            "attention=flash needs precision=bf16 or fp16 or fp8, "
+            "and this case has precision=fp32.",
         ),
         (
             "nanogpt",
             {"attention": "cudnn", "precision": "tf32"},
-            "attention=cudnn needs precision=bf16 or fp16, and this case has precision=tf32.",
+            "attention=cudnn needs precision=bf16 or fp16 or fp8, "
+            "and this case has precision=tf32.",
         ),
     ],
 )
