@@ -166,6 +166,7 @@ class SuiteView(Answer):
     """A suite, and how long one worker needs for it."""
 
     name: str
+    cases: tuple[Case, ...]
     protocol: Protocol
     expected_s: float | None = None
     cases_measured_before: int = 0

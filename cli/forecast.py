@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from benchmarks.contracts import Case, Protocol
 from benchmarks.duration import expected_s
 from cli.answers import CatalogView, SubmissionView
 from service import formats
@@ -21,14 +24,18 @@ def sentence(submission: SubmissionView, known: CatalogView, replicates: int | N
             asked = suite.protocol
             if replicates is not None:
                 asked = asked.model_copy(update={"replicates": replicates})
-            own_s = sum(expected_s(case, suite.protocol) for case in cases)
-            scale = sum(expected_s(case, asked) for case in cases) / own_s
+            # The service tells of the whole suite as it is; this may be more processes, or a part.
+            share = _by_protocol(cases, asked) / _by_protocol(suite.cases, suite.protocol)
             count = f"{len(cases)} {'case' if len(cases) == 1 else 'cases'}"
             return (
-                f"About {formats.duration(suite.expected_s * scale)} for {count} on one worker "
-                f"({_basis(suite.cases_measured_before, len(cases))})."
+                f"About {formats.duration(suite.expected_s * share)} for {count} on one worker "
+                f"({_basis(suite.cases_measured_before, len(suite.cases))})."
             )
     return None
+
+
+def _by_protocol(cases: Sequence[Case], protocol: Protocol) -> float:
+    return sum(expected_s(case, protocol) for case in cases)
 
 
 def _basis(before: int, cases: int) -> str:
@@ -36,4 +43,4 @@ def _basis(before: int, cases: int) -> str:
         return "told from the protocol, for a GPU"
     if before >= cases:
         return "as measured before"
-    return f"{before} of them as measured before, the others told from the protocol"
+    return f"{before} of the suite's {cases} as measured before, the others told from the protocol"

@@ -12,6 +12,7 @@ from benchmarks.contracts import Case, Protocol
 from benchmarks.duration import expected_s
 from cli import forecast
 from cli.answers import CatalogView, SubmissionView
+from service import formats
 from service.database import Database
 from service.durations import expectation, taken_before
 from service.models import Attempt
@@ -71,7 +72,7 @@ def test_what_cases_took_before_is_what_they_are_expected_to_take(
     assert smoke.cases_measured_before == 2
     said = forecast.sentence(submission, told, None)
     assert said is not None
-    assert "for 6 cases on one worker (2 of them as measured before" in said
+    assert "for 6 cases on one worker (2 of the suite's 6 as measured before" in said
 
 
 def test_more_replicates_than_the_suite_has_are_reckoned_in(client: TestClient) -> None:
@@ -84,6 +85,18 @@ def test_more_replicates_than_the_suite_has_are_reckoned_in(client: TestClient) 
     assert often is not None
     assert "min" in often
     assert once.split(" for ")[0] != often.split(" for ")[0]
+
+
+def test_a_part_of_a_suite_takes_its_part_of_the_time(client: TestClient) -> None:
+    submission = _submit(client)
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    smoke = next(each for each in told.suites if each.name == "smoke")
+    half = submission.model_copy(update={"jobs": submission.jobs[:3]})
+    part = sum(expected_s(job.case, SMOKE.protocol) for job in half.jobs)
+    said = forecast.sentence(half, told, None)
+    assert said is not None
+    assert smoke.expected_s is not None
+    assert said.startswith(f"About {formats.duration(part)} for 3 cases")
 
 
 def test_a_single_case_is_told_by_its_own_protocol() -> None:
