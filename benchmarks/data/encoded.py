@@ -25,6 +25,9 @@ from benchmarks.data import UnusableData
 from benchmarks.data.images import Files, Images, readable, sample_rng
 from benchmarks.workload import Batch
 
+ENCODED_DIMENSIONS = 2
+"""Of a batch's bytes, [B, longest]; images have four."""
+
 
 class Encoded(Dataset[Batch]):
     """Yields (bytes, plan) or (bytes, plan, label): uint8 [n], float32 [5], int64 [].
@@ -94,7 +97,12 @@ class DeviceDecoder:
             raise Refused(f"decode=gpu cannot run here: torchvision says {why!r}.") from error
 
     def __call__(self, batch: Batch, device: torch.device) -> Batch:
-        """Return (images,) or (images, label): uint8 [B, size, size, 3] and int64 [B]."""
+        """Return (images,) or (images, label): uint8 [B, size, size, 3] and int64 [B].
+
+        A batch that another decoder made is copied as it is.
+        """
+        if batch[0].dim() != ENCODED_DIMENSIONS:
+            return tuple(tensor.to(device, non_blocking=True) for tensor in batch)
         filled, lengths, plans, *labels = batch
         encoded = [row[:n] for row, n in zip(filled, lengths.tolist(), strict=True)]
         planes = self._decoded(encoded, device)

@@ -32,7 +32,7 @@ class GraphedTrainer(Trainer):
         self._loss_of_replay: Tensor | None = None
 
     def step(self, batch: Batch) -> Tensor:
-        """One optimizer step by replay; the first call also warms up and captures.
+        """One optimizer step by replay; the first call, and the first with another shape, captures.
 
         Returns:
             The loss, a scalar on the device that the next step overwrites.
@@ -40,7 +40,7 @@ class GraphedTrainer(Trainer):
         Raises:
             Refused: the step cannot be captured.
         """
-        if self._graph is None:
+        if [held.shape for held in self._inputs] != [given.shape for given in batch]:
             self._capture(batch)
         assert self._graph is not None
         assert self._loss_of_replay is not None
@@ -50,6 +50,7 @@ class GraphedTrainer(Trainer):
         return self._loss_of_replay
 
     def _capture(self, batch: Batch) -> None:
+        self._graph = self._loss_of_replay = None  # an older graph gives its memory back
         self._inputs = tuple(tensor.clone() for tensor in batch)
         side, computing = torch.cuda.Stream(self.device), torch.cuda.current_stream(self.device)  # type: ignore[no-untyped-call]
         side.wait_stream(computing)

@@ -83,12 +83,20 @@ def test_a_replayed_step_is_the_step(gpu: torch.device, changed: dict[str, objec
     for captured in (False, True):
         made = replace(recipe("cuda"), graphs=captured, **changed)  # type: ignore[arg-type]
         trainer = graphs.trainer(made, gpu)
-        batches = [(torch.randn(8, 8, generator=None, device=gpu) * 0 + n,) for n in range(6)]
+        batches = [(torch.full((8, 8), float(n), device=gpu),) for n in range(6)]
         trainer.step(batches[0])
         trainer.rewind(0)
         losses.append([trainer.step(batch).item() for batch in batches])
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert len(set(losses[0])) > 1
+
+
+@pytest.mark.gpu
+def test_a_batch_of_another_size_is_captured_anew(gpu: torch.device) -> None:
+    trainer = graphs.trainer(replace(recipe("cuda"), graphs=True), gpu)
+    for size in (8, 1, 8):
+        batch = (torch.ones(size, 8, device=gpu),)
+        assert trainer.step(batch).isfinite()
 
 
 @pytest.mark.gpu
