@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.catalog import UnknownName
 from benchmarks.contracts import Case, Protocol
+from benchmarks.design import Design, Factor
 
 FIRST_LOOK = Protocol(
     warmup_max_s=12.0,
@@ -49,6 +50,8 @@ class Suite:
     summary: str
     cases: tuple[Case, ...]
     protocol: Protocol
+    designs: tuple[Design, ...] = ()
+    """Where the cases are the runs of designs: their effects are estimated and reported."""
 
 
 _MODEST_LOADER = {"workers": "4"}
@@ -70,9 +73,57 @@ _BF16 = {"precision": "bf16"}
 _CHANNELS_LAST = {"layout": "channels_last"}
 _FUSED = {"optimizer": "fused"}
 _COMPILE = {"compile": "default"}
+_DECODED = {"decode": "cache"}
+_RECOMPUTE = {"checkpointing": "blocks"}
 
 _IMAGE_LADDER = (_TF32, _BF16, _CHANNELS_LAST, _FUSED, _COMPILE)
 _TOKEN_LADDER = (_TF32, _BF16, _FUSED, _COMPILE)
+
+_IMAGE_TUNED = _BF16 | _CHANNELS_LAST | _FUSED
+_TOKEN_TUNED = _BF16 | _FUSED
+
+
+def _around(
+    workload: str,
+    tuned: Mapping[str, str],
+    from_plain: Sequence[Mapping[str, str]],
+    from_tuned: Sequence[Mapping[str, str]],
+) -> tuple[Case, ...]:
+    """Two baselines, and one factor at a time from each; the best combination comes last."""
+    best = _MODEST_LOADER | dict(tuned)
+    changes = ({}, *from_plain, tuned, *(best | dict(one) for one in from_tuned))
+    return tuple(Case(workload=workload, axes=_MODEST_LOADER | dict(one)) for one in changes)
+
+
+_PRECISION = Factor("precision", "fp32", "bf16")
+_LAYOUT = Factor("layout", "contiguous", "channels_last")
+_OPTIMIZER = Factor("optimizer", "foreach", "fused")
+_COMPILED = Factor("compile", "off", "default")
+_DECODE = Factor("decode", "cpu", "cache")
+_ZERO_GRAD = Factor("zero_grad", "set_to_none", "zeros")
+_RECOMPUTED = Factor("checkpointing", "off", "blocks")
+_WHOLE = ((0, 1, 2, 3, 4),)
+"""Half of the combinations of five factors, resolution V: I = -ABCDE."""
+_DESIGNS = (
+    Design(
+        "resnet50",
+        (_PRECISION, _LAYOUT, _OPTIMIZER, _COMPILED, _DECODE),
+        _WHOLE,
+        _GPU_LOADER["resnet50"],
+    ),
+    Design(
+        "nanogpt",
+        (_PRECISION, _OPTIMIZER, _COMPILED, _RECOMPUTED, _ZERO_GRAD),
+        _WHOLE,
+        _GPU_LOADER["nanogpt"],
+    ),
+    Design(
+        "unet",
+        (_PRECISION, _LAYOUT, _OPTIMIZER, _COMPILED, _RECOMPUTED),
+        _WHOLE,
+        _GPU_LOADER["unet"],
+    ),
+)
 
 _ALL = (
     Suite(
@@ -97,17 +148,20 @@ _ALL = (
     ),
     Suite(
         "nightly",
-        "Each workload's baseline, tuned and compiled, by four loaders, in three processes.",
-        tuple(
-            case
-            for workload, steps in (
-                ("resnet50", _BF16 | _CHANNELS_LAST | _FUSED),
-                ("nanogpt", _BF16 | _FUSED),
-                ("unet", _BF16 | _CHANNELS_LAST | _FUSED),
-            )
-            for case in _rungs(workload, _MODEST_LOADER, steps, _COMPILE)
+        "One factor at a time from fp32 eager and from tuned, and the best together.",
+        (
+            *_around("resnet50", _IMAGE_TUNED, (_BF16, _COMPILE), (_DECODED, _COMPILE)),
+            *_around("nanogpt", _TOKEN_TUNED, (_BF16, _COMPILE), (_RECOMPUTE, _COMPILE)),
+            *_around("unet", _IMAGE_TUNED, (_CHANNELS_LAST, _COMPILE), (_RECOMPUTE, _COMPILE)),
         ),
         STANDARD,
+    ),
+    Suite(
+        "full",
+        "Five factors of each workload varied together, and the effect of each and of each pair.",
+        tuple(case for design in _DESIGNS for case in design.cases()),
+        QUICK,
+        _DESIGNS,
     ),
 )
 

@@ -75,3 +75,29 @@ class Recipe:
     """Arguments of `torch.compile`; None leaves the model eager."""
     cudnn_benchmark: bool = False
     """Let cuDNN try its convolution algorithms on first use; right where shapes never change."""
+    float8: bool = False
+    """Linear layers in 8-bit floats, inside autocast."""
+    largest_batch: bool = False
+    """Search for the largest batch that fits, from ``batch`` on, before anything is measured."""
+    graphs: bool = False
+    """Capture the whole step as one CUDA graph and replay it."""
+    blocks: tuple[type[nn.Module], ...] = ()
+    """The model's repeated blocks, whose activations may be recomputed; the outermost count."""
+    checkpointing: bool = False
+    """Keep only what enters each block and recompute the rest in the backward pass."""
+    accumulation: int = 1
+    """Equal parts that a batch goes through the model in, one update for all of them."""
+    attention: str = "auto"
+    """The one kernel that `scaled_dot_product_attention` may use; ``auto``: torch chooses."""
+    keep_gradients: bool = False
+    """Write zeros into the gradients instead of dropping them."""
+    collect_garbage: bool = False
+    """Leave Python's garbage collector on inside the timed passes."""
+    prepare: Callable[[Batch], Batch] | None = None
+    """On the device, what is left to do to a batch as the loader made it. What SYNTH gives round
+    has been through it, so it must leave a batch that is ready as it is."""
+    receive: Callable[[Batch, torch.device], Batch] | None = None
+    """Brings to the device what the loader made, where a plain copy will not do; batches that are
+    on the device never come to it."""
+    prefetch: bool = False
+    """Copy the next batch on a stream of its own, beside the computation."""

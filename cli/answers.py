@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from benchmarks.contracts import Case, JobState, Progress
+from benchmarks.contracts import Case, JobState, Progress, Protocol
 
 
 class Answer(BaseModel):
@@ -129,6 +129,27 @@ class ChangeView(Answer):
     note: str
 
 
+class TermView(Answer):
+    """The effect of a factor of a design, or of a pair of them."""
+
+    name: str
+    meaning: str
+    ratio: float
+    low: float
+    high: float
+    clear: bool
+
+
+class EffectsView(Answer):
+    """What the runs of one workload's design say."""
+
+    workload: str
+    runs: int
+    missing: tuple[str, ...]
+    terms: tuple[TermView, ...]
+    limits: tuple[str, ...]
+
+
 class ReportView(Answer):
     """The results of a submission, and what changed against another revision."""
 
@@ -138,6 +159,23 @@ class ReportView(Answer):
     rows: tuple[RowView, ...]
     against: str | None
     changes: tuple[ChangeView, ...]
+    effects: tuple[EffectsView, ...] = ()
+
+
+class SuiteView(Answer):
+    """A suite, and how long one worker needs for it."""
+
+    name: str
+    cases: tuple[Case, ...]
+    protocol: Protocol
+    expected_s: float | None = None
+    cases_measured_before: int = 0
+
+
+class CatalogView(Answer):
+    """What can be asked for, as far as the command line reads it."""
+
+    suites: tuple[SuiteView, ...]
 
 
 class ComparisonView(Answer):

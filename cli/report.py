@@ -8,7 +8,7 @@ import sys
 from rich.console import Console
 
 from benchmarks.contracts import FINAL_STATES, JobState
-from cli import compare, form, progress, table, watch
+from cli import compare, effects, form, progress, table, watch
 from cli.answers import ReportView, SubmissionView
 from cli.exits import Exit
 from cli.form import Form
@@ -39,6 +39,8 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
 def show(report: ReportView, console: Console) -> None:
     """Print the table, and below it what changed if that was asked for."""
     table.show(report.rows, console)
+    for each in report.effects:
+        effects.show(each, console)
     if report.against is not None:
         compare.show(report.changes, report.against, report.revision, console)
 

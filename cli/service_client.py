@@ -10,6 +10,7 @@ import httpx2
 
 from cli.answers import (
     Answer,
+    CatalogView,
     JobPage,
     JobView,
     Problem,
@@ -117,6 +118,10 @@ class ServiceClient:
     def cancel_comparison(self, comparison_id: str) -> None:
         """Stop a comparison and its jobs."""
         self._send("POST", f"comparisons/{comparison_id}/cancel")
+
+    def catalog(self) -> CatalogView:
+        """What can be asked for."""
+        return _read(CatalogView, self._get("catalog"))
 
     def workers(self) -> WorkerPage:
         """Every worker, the last seen first."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
-from cli import form, progress, report, wanted, watch
+from cli import forecast, form, progress, report, wanted, watch
 from cli.answers import ReportView, SubmissionView
 from cli.exits import Exit
 from cli.revision import given_or_checked_out
@@ -43,6 +43,8 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
         submission = client.submit(request, order.key)
         if lacking := _lacking(client, request.get("requires", {}), datetime.now(UTC)):
             print(lacking, file=sys.stderr)
+        if expected := forecast.sentence(submission, client.catalog(), order.replicates):
+            print(expected, file=sys.stderr)
         if not wait:
             _print_submission(submission, url, as_json=as_json)
             return Exit.OK

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from benchmarks.contracts import Case
 from service import formats
 from service.changes import Change, Ratio
+from service.effects import Effects, Term
 from service.report import Report, Row
 from service.results import SeriesPoint
 from service.summary import Summary
@@ -22,9 +23,33 @@ def report(told: Report) -> str:
     parts = [title, table(head, (_row(row) for row in told.rows))]
     if not told.finished:
         parts.append("Not finished: some cases are still to be measured.")
+    parts += [effects(each) for each in told.effects]
     if told.against is not None:
         parts.append(changes(told.changes, told.against, told.revision))
     return "\n\n".join(parts) + "\n"
+
+
+def effects(found: Effects) -> str:
+    """What each factor of a design does to throughput, and what a reader must know of it."""
+    parts = [f"### Effects: {escape(found.workload)}"]
+    if found.missing:
+        parts.append(escape(not_estimated(found.missing, found.runs)))
+    else:
+        head = ("factor", "compares", "effect", "95 % margin", "")
+        parts.append(table(head, (_term(term) for term in found.terms)))
+    return "\n\n".join([*parts, escape(" ".join(found.limits))])
+
+
+def not_estimated(missing: Sequence[str], runs: int) -> str:
+    """Why a design has no effects."""
+    some = "; ".join(missing[:3]) + ("; ..." if len(missing) > 3 else "")
+    return f"No effects: {len(missing)} of {runs} runs have no number ({some})."
+
+
+def _term(term: Term) -> tuple[str, ...]:
+    said = "" if term.clear else "not more than noise"
+    margin = f"{formats.times(term.low)} to {formats.times(term.high)}"
+    return escape(term.name), escape(term.meaning), formats.times(term.ratio), margin, said
 
 
 def changes(found: Sequence[Change], baseline: str, contender: str) -> str:

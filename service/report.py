@@ -9,8 +9,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case, Result, Status
+from benchmarks.design import Design, Levels
 from service import results
 from service.changes import Change, Ratio, compare_all, ratio
+from service.effects import Effects, estimate
 from service.errors import UnknownChoice
 from service.jobs import JobView
 from service.results import SeriesPoint, StoredResult
@@ -51,6 +53,8 @@ class Report:
     rows: tuple[Row, ...]
     against: str | None
     changes: tuple[Change, ...]
+    effects: tuple[Effects, ...] = ()
+    """Of a suite whose cases are the runs of factorial designs: what each factor does."""
 
 
 def load(session: Session, submission_id: str, against: str | None = None) -> Report:
@@ -73,7 +77,37 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
         rows=tuple(rows(submission.jobs, stored)),
         against=against,
         changes=tuple(changes),
+        effects=effects_of(submission.suite, list(stored.values())),
     )
+
+
+def effects_of(suite: str | None, stored: Sequence[StoredResult]) -> tuple[Effects, ...]:
+    """What the results say of each of the suite's designs that has any result.
+
+    A design's runs must come from one kind of hardware and data: that of its first result. What
+    was measured elsewhere does not count.
+    """
+    known = suites.suites().get(suite) if suite is not None else None
+    designs = known.designs if known is not None else ()
+    rates = [(design, _rates(design, stored)) for design in designs]
+    return tuple(estimate(design, found) for design, found in rates if found)
+
+
+def _rates(design: Design, stored: Sequence[StoredResult]) -> dict[Levels, float]:
+    """Throughput of each of the design's runs that has one."""
+    wanted = {catalog.normalise(design.case(levels)).key: levels for levels in design.runs()}
+    rates: dict[Levels, float] = {}
+    here: dict[str, str] | None = None
+    for each in stored:
+        found = _summary(each.result, METRIC)
+        levels = wanted.get(each.result.case.model_copy(update={"preset": "auto"}).key)
+        if found is None or levels is None or found[0].value <= 0:
+            continue
+        where = each.result.environment.comparability()
+        here = where if here is None else here
+        if where == here:
+            rates[levels] = found[0].value
+    return rates
 
 
 def changes_between(

@@ -6,10 +6,20 @@ from benchmarks.workload import Recipe
 
 ROLE = "input"
 DEFAULT = "preset"
-VALUES = {"preset": "as the workload's preset says"}
+VALUES = {
+    "preset": "as the workload's preset says",
+    "auto": "the largest power of two, or half between two, that fits; searched for beforehand",
+}
 PATTERN = "[1-9][0-9]{0,5}"
+NEEDS = {"auto": {"device": ("cuda",)}}
 
 
 def apply(value: str, recipe: Recipe) -> Recipe:
     """Replace the preset's batch."""
-    return recipe if value == "preset" else replace(recipe, batch=int(value))
+    match value:
+        case "preset":
+            return recipe
+        case "auto":
+            return replace(recipe, largest_batch=True)
+        case _:
+            return replace(recipe, batch=int(value))

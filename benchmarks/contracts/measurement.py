@@ -107,6 +107,11 @@ class Pass(Contract):
     """Mean host time to queue a step's work."""
     drained: Share | None = None
     """Share of steps at whose start the device had already finished everything: host too slow."""
+    transfer_s: Seconds | None = None
+    """Mean length of a batch's copy on a stream of its own; None where copies are on the compute
+    stream. ``copy_s`` is then what a step still waited for."""
+    overlap: Share | None = None
+    """Share of that copying which no step waited for."""
     wall_s: Seconds
     """The pass by the host's clock; disagreement with the events is flagged."""
     slow_steps: Count = 0

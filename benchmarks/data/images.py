@@ -12,6 +12,7 @@ import math
 import os
 import random
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -59,20 +60,38 @@ class Folder:
     labels: NDArray[np.int64]
     name: str
     """What the fact ``sw.data`` says."""
+    cache: Path
+    """Where what is made from these files may be kept."""
+
+
+Pixels = Callable[[int, View, random.Random], NDArray[np.uint8]]
+"""Reads file number so much, cropped and scaled: uint8 [size, size, 3]."""
 
 
 class Images(Dataset[Batch]):
-    """Yields (image,) or (image, label): float32 [3, size, size] and int64 []."""
+    """Yields (image,) or (image, label), the label int64 [].
+
+    An image is float32 [3, size, size], normalised; or, with ``raw``, uint8 [size, size, 3], a
+    quarter of the bytes, which `benchmarks.data.normalise` turns into the same on the device.
+    """
 
     def __init__(self, folder: Folder, view: View, seed: int, *, labelled: bool = True) -> None:
         self.folder = folder
         self.view = view
         self.seed = seed
         self.labelled = labelled
+        self.raw = False
+        self._pixels: Pixels = Files(folder)
         mean = np.array(view.mean, dtype=np.float32).reshape(3, 1, 1)
         deviation = np.array(view.deviation, dtype=np.float32).reshape(3, 1, 1)
         self._scale = 1 / (255 * deviation)
         self._shift = mean / deviation
+
+    def raw_from(self, folder: Folder, pixels: Pixels) -> Images:
+        """The same images as uint8, read by ``pixels`` from ``folder``."""
+        images = Images(folder, self.view, self.seed, labelled=self.labelled)
+        images.raw, images._pixels = True, pixels
+        return images
 
     def __len__(self) -> int:
         count = len(self.folder.files)
@@ -85,15 +104,45 @@ class Images(Dataset[Batch]):
             UnusableData: the file is gone or is no image that Pillow can decode.
         """
         file = index % len(self.folder.files)
-        path = self.folder.root / os.fsdecode(bytes(self.folder.files[file]))
-        rng = random.Random(self.seed << 32 | index)
-        pixels = _decoded(path, self.view, rng)  # uint8 [size, size, 3]
+        rng = sample_rng(self.seed, index)
+        pixels = self._pixels(file, self.view, rng)  # uint8 [size, size, 3]
         if rng.random() < 0.5:
             pixels = pixels[:, ::-1]
+        image = torch.from_numpy(self._bytes(pixels) if self.raw else self._planes(pixels))
+        return (image, torch.tensor(self.folder.labels[file])) if self.labelled else (image,)
+
+    def _planes(self, pixels: NDArray[np.uint8]) -> NDArray[np.float32]:
         planes = np.multiply(pixels.transpose(2, 0, 1), self._scale, order="C")
         planes -= self._shift
-        image = torch.from_numpy(planes)
-        return (image, torch.tensor(self.folder.labels[file])) if self.labelled else (image,)
+        return planes
+
+    def _bytes(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        """Memory of its own: what Pillow lends may not be written, and torch warns of that."""
+        return np.array(pixels, order="C")
+
+
+def sample_rng(seed: int, index: int) -> random.Random:
+    """What chooses a sample's crop, and then its flip."""
+    return random.Random(seed << 32 | index)
+
+
+@dataclass(frozen=True)
+class Files:
+    """Reads a folder's files with Pillow, each time anew."""
+
+    folder: Folder
+
+    def path(self, file: int) -> Path:
+        """Where file number ``file`` lies."""
+        return self.folder.root / os.fsdecode(bytes(self.folder.files[file]))
+
+    def __call__(self, file: int, view: View, rng: random.Random) -> NDArray[np.uint8]:
+        """Decode, crop and scale: uint8 [size, size, 3].
+
+        Raises:
+            UnusableData: the file is gone or is no image that Pillow can decode.
+        """
+        return _decoded(self.path(file), view, rng)
 
 
 def random_area(width: int, height: int, rng: random.Random) -> Box:
@@ -129,8 +178,8 @@ def open_folder(context: Context, builtin: Photographs, classes: int | None = No
         UnusableData: no usable images, or more class folders than ``classes``.
     """
     if context.data_root is None:
-        return _scan(builtin.made(context.cache), NAME)
-    folder = _scan(_image_root(context.data_root), None)
+        return _scan(builtin.made(context.cache), NAME, context.cache)
+    folder = _scan(_image_root(context.data_root), None, context.cache)
     found = int(folder.labels.max()) + 1
     if classes is not None and found > classes:
         raise UnusableData(
@@ -152,7 +201,7 @@ def _image_root(root: Path) -> Path:
     return train if train.is_dir() and any(_folders(train)) else root
 
 
-def _scan(root: Path, name: str | None) -> Folder:
+def _scan(root: Path, name: str | None, cache: Path) -> Folder:
     files: list[bytes] = []
     labels: list[int] = []
     try:
@@ -168,7 +217,7 @@ def _scan(root: Path, name: str | None) -> Folder:
             f"{root}/CLASS/IMAGE.jpg."
         )
     name = name or f"folder:{own_name(root)}:{len(files)}"
-    return Folder(root, np.array(files), np.array(labels, dtype=np.int64), name)
+    return Folder(root, np.array(files), np.array(labels, dtype=np.int64), name, cache)
 
 
 def _folders(root: Path) -> Iterator[Path]:
@@ -189,9 +238,19 @@ def _refuse(error: OSError) -> None:
 
 
 def _decoded(path: Path, view: View, rng: random.Random) -> NDArray[np.uint8]:
+    with readable(path), Image.open(path) as image:
+        return np.asarray(_cropped(image, view, rng))
+
+
+@contextmanager
+def readable(path: Path) -> Iterator[None]:
+    """Let whatever goes wrong with reading ``path`` be said in one sentence.
+
+    Raises:
+        UnusableData: the block failed as Pillow and the file system do.
+    """
     try:
-        with Image.open(path) as image:
-            return np.asarray(_cropped(image, view, rng))
+        yield
     except _UNREADABLE as error:
         raise UnusableData(f"The image {path} cannot be read: {error}.") from error
 

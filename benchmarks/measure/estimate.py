@@ -159,12 +159,24 @@ def summarise(timed: Timed, items_per_step: int, rule: StopRule, *, queued: bool
         work_s=_mean(times.work),
         enqueue_s=_mean(times.enqueue),
         drained=_mean(times.drained) if queued else None,
+        transfer_s=_mean(times.transfer) if times.transfer else None,
+        overlap=overlap(times.copy, times.transfer) if times.transfer else None,
         wall_s=timed.wall_s,
         step_trace=Trace.of(times.step),
         stall_trace=Trace.of(times.stall),
         copy_trace=Trace.of(times.copy),
         work_trace=Trace.of(times.work),
     )
+
+
+def overlap(exposed_s: Sequence[float], transfer_s: Sequence[float]) -> float:
+    """Share of the copying on a side stream that no step waited for, from 0 to 1.
+
+    A wait may be longer than the copy, as it also holds what is done to a batch on its arrival.
+    """
+    copying_s = sum(transfer_s)
+    waited_s = sum(max(0.0, value) for value in exposed_s)
+    return min(1.0, max(0.0, 1.0 - waited_s / copying_s)) if copying_s > 0 else 0.0
 
 
 def _mean(values: Sequence[float]) -> float:

@@ -16,6 +16,11 @@ _OUT_OF_MEMORY = re.compile(
 )
 """Libraries below torch, loader processes and the pinning thread each say it in their own words."""
 _SHARED_MEMORY = re.compile(r"Bus error|shared memory|No space left on device: '/dev/shm")
+_NO_KERNEL = re.compile(r"No available kernel|No viable backend for scaled_dot_product_attention")
+NO_KERNEL = (
+    "The attention kernel that was chosen has nothing for this workload's shapes and precision on "
+    "this device: choose another attention=."
+)
 _NO_COMPILER = re.compile(r"InvalidCxxCompiler|No working C\+\+ compiler|Failed to find C compiler")
 
 
@@ -27,10 +32,10 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
         batch: samples per step, for the sentence about memory.
     """
     text = str(error)
-    if isinstance(error, Refused):
-        return Status.UNSUPPORTED, text
+    if isinstance(error, Refused) or _NO_KERNEL.search(text):
+        return Status.UNSUPPORTED, text if isinstance(error, Refused) else NO_KERNEL
     chain = _chain(error)
-    if any(_is_out_of_memory(link) for link in chain):
+    if any(is_out_of_memory(link) for link in chain):
         return Status.OOM, (
             f"A batch of {batch} does not fit in this device's memory: "
             "choose a smaller batch=, or a precision that needs less."
@@ -57,7 +62,8 @@ def _chain(error: BaseException) -> list[BaseException]:
     return chain
 
 
-def _is_out_of_memory(error: BaseException) -> bool:
+def is_out_of_memory(error: BaseException) -> bool:
+    """Whether memory ran out, on the device or on the host, in whichever library's words."""
     known = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return known or _OUT_OF_MEMORY.search(str(error)) is not None
 

@@ -16,7 +16,8 @@ from benchmarks.workload import Batch, Recipe
 RING = 4
 """Batches kept on the device for SYNTH: more than one, so that no step reuses its own cache."""
 PREFETCH = 2
-"""Batches that each loader process prepares ahead: PyTorch's default, named so that it stays."""
+"""Batches that each loader process prepares ahead unless the axis says otherwise: PyTorch's
+default, named so that it stays."""
 
 
 class EndlessShuffle(Sampler[int]):
@@ -52,6 +53,7 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
         batch_size=recipe.batch,
         sampler=EndlessShuffle(size, seed),
         drop_last=True,
+        collate_fn=getattr(recipe.dataset, "collate", None),
         generator=torch.Generator().manual_seed(seed),
         **options,
     )
@@ -60,7 +62,8 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
 def queue_batches(recipe: Recipe) -> int:
     """Batches that can lie ready in the loader's queue; 0 without loader processes."""
     workers = int(recipe.loader_options.get("num_workers", 0))
-    return workers * PREFETCH + 2 if workers else 0
+    each = int(recipe.loader_options.get("prefetch_factor", PREFETCH))
+    return workers * each + 2 if workers else 0
 
 
 def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:

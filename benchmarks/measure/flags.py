@@ -2,12 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import multiprocessing
+from typing import Any
 
 import torch
 
 from benchmarks.workload import Recipe
+
+_SDP: Any = torch.backends.cuda  # half of these functions come without types
+_ATTENTION = {
+    "math": _SDP.enable_math_sdp,
+    "flash": _SDP.enable_flash_sdp,
+    "efficient": _SDP.enable_mem_efficient_sdp,
+    "cudnn": _SDP.enable_cudnn_sdp,
+}
+"""What allows or forbids each kernel of `scaled_dot_product_attention`, for the whole process."""
+_ATTENTION_BY_DEFAULT: dict[str, bool] = {
+    "math": _SDP.math_sdp_enabled(),
+    "flash": _SDP.flash_sdp_enabled(),
+    "efficient": _SDP.mem_efficient_sdp_enabled(),
+    "cudnn": _SDP.cudnn_sdp_enabled(),
+}
+"""As torch came."""
 
 
 def put_in_force(recipe: Recipe) -> dict[str, str]:
@@ -20,6 +38,9 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
     torch.backends.cudnn.benchmark = recipe.cudnn_benchmark
     torch.backends.cudnn.deterministic = False
     torch.use_deterministic_algorithms(mode=False)
+    for name, allow in _ATTENTION.items():
+        default = _ATTENTION_BY_DEFAULT[name]
+        allow(default if recipe.attention == "auto" else name == recipe.attention)
     return {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
 
 
@@ -32,17 +53,39 @@ def _flags(recipe: Recipe) -> dict[str, object]:
         "cudnn_deterministic": False,
         "deterministic_algorithms": False,
         "autocast": recipe.autocast or "off",
+        "float8": recipe.float8,
         "grad_scaler": recipe.scale_gradients,
         "memory_format": recipe.memory_format,
         "compile": (compiled or {}).get("mode", "off"),
         "non_blocking": recipe.non_blocking,
-        "zero_grad": "set_to_none",
+        "zero_grad": "zeros" if recipe.keep_gradients else "set_to_none",
+        "attention": recipe.attention,
+        "checkpointing": recipe.checkpointing,
+        "accumulation": recipe.accumulation,
+        "batch": recipe.batch,
+        "graphs": recipe.graphs,
+        "prefetch": recipe.prefetch,
         "torch_threads": torch.get_num_threads(),
-        "gc_in_timed_passes": False,
+        "gc_in_timed_passes": recipe.collect_garbage,
         "loader.start_method": multiprocessing.get_start_method(),
         **{f"optimizer.{name}": value for name, value in recipe.optimizer_options.items()},
         **{f"loader.{name}": value for name, value in recipe.loader_options.items()},
     }
+
+
+def collector(recipe: Recipe) -> contextlib.AbstractContextManager[object]:
+    """How Python's garbage collector behaves during a pass of ``recipe``."""
+    return LooseCollector() if recipe.collect_garbage else QuietCollector()
+
+
+class LooseCollector:
+    """Starts a pass without garbage, and lets the collector work as it likes."""
+
+    def __enter__(self) -> None:
+        gc.collect()
+
+    def __exit__(self, *exc: object) -> None:
+        """Leave the collector as it is."""
 
 
 class QuietCollector:

@@ -6,6 +6,9 @@ A step runs from the end of the step before it to its own end. Within it:
 * ``copy``:  that moment, to the batch being on the device;
 * ``work``:  from there to the end: forward, backward, update.
 
+Where batches are copied on a stream of their own, ``copy`` is what the compute stream still waits
+for, and ``transfer`` how long the copy itself took.
+
 The host waits only for the step before the last but one. That bounds how far it runs ahead and
 never empties the device's queue, and it lets times be read while the loop goes on.
 """
@@ -40,6 +43,8 @@ class StepTimes:
     work: list[float] = field(default_factory=list)
     enqueue: list[float] = field(default_factory=list)
     drained: list[bool] = field(default_factory=list)
+    transfer: list[float] = field(default_factory=list)
+    """Copies on a stream of their own, each from its start to its end; empty without one."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +67,7 @@ class _Queued:
     end: Mark
     enqueue_s: float = 0.0
     drained: bool = True
+    transfer: tuple[Mark, Mark] | None = None
 
     def read_into(self, times: StepTimes, before: Mark) -> None:
         times.step.append(before.elapsed_time(self.end) / 1e3)
@@ -70,6 +76,9 @@ class _Queued:
         times.work.append(self.start.elapsed_time(self.end) / 1e3)
         times.enqueue.append(self.enqueue_s)
         times.drained.append(self.drained)
+        if self.transfer is not None:
+            started, ended = self.transfer
+            times.transfer.append(started.elapsed_time(ended) / 1e3)
 
 
 def run(
@@ -94,6 +103,7 @@ def run(
         item.ready.record()
         placed = trainer.place(batch)
         item.start.record()
+        item.transfer = trainer.placement.transfer
         item.drained = len(queued) < 2 or queued[-2].end.query()
         from_s = time.perf_counter()
         loss = trainer.step(placed)

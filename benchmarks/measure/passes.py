@@ -109,7 +109,7 @@ class Passes:
         protocol = self.protocol.model_copy(update={"window_min_steps": least})
         # Blocks of whole rounds: loader processes that started together deliver together.
         rule = StopRule(protocol, block_length(step_s, protocol, self._workers))
-        with flags.QuietCollector():
+        with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # After every pause, because a pause fills the queue, which the pass would then live on.
             feed.empty_queue(self._trainer.recipe, batches)
@@ -121,7 +121,7 @@ class Passes:
         return self._summary("full", timed, rule)
 
     def _synth(self, ring: Iterator[Batch], seed: int) -> Pass:
-        with flags.QuietCollector():
+        with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # FULL may have been much slower, so these steps tell how long a block has to be.
             refill = loop.run(self._trainer, ring, lambda times: len(times.step) >= REFILL_STEPS)

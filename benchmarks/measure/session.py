@@ -14,7 +14,7 @@ import torch
 from benchmarks import catalog
 from benchmarks.contracts import Case, Environment, Protocol, Result, Status
 from benchmarks.environment import capture
-from benchmarks.measure import device, flags
+from benchmarks.measure import batch_search, device, flags, graphs
 from benchmarks.measure.failures import classify
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
@@ -100,9 +100,11 @@ class _Session:
         near = device.stay_near(context.device)
         recipe = build(self._case, context)
         self.batch = recipe.batch
+        recipe = batch_search.settled(recipe, context.device, context.seed)
+        self.batch = recipe.batch
         facts = flags.put_in_force(recipe) | {"flag.cpu_affinity": near}
         self._environment = capture(context.device, facts, recipe.data_name)
-        return Trainer(recipe, context.device)
+        return graphs.trainer(recipe, context.device)
 
 
 def _repro(case: Case, request: Request) -> str:

@@ -8,6 +8,9 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from benchmarks.catalog import Refused
+from benchmarks.measure import checkpointing, float8
+from benchmarks.measure.placement import placement
 from benchmarks.workload import Batch, Recipe
 
 
@@ -17,9 +20,16 @@ class Trainer:
     def __init__(self, recipe: Recipe, device: torch.device) -> None:
         self.recipe = recipe
         self.device = device
+        self.placement = placement(recipe, device)
         self.model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
+        if recipe.float8:
+            float8.use_float8(self.model, device)
+        if recipe.checkpointing:
+            checkpointing.recompute(self.model, recipe.blocks)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)
         self.scaler = torch.amp.GradScaler(device.type) if recipe.scale_gradients else None
+        self._parts = _parts(recipe)
+        self._drop_gradients = not recipe.keep_gradients
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **recipe.compile_options)
@@ -42,9 +52,7 @@ class Trainer:
 
     def place(self, batch: Sequence[Tensor]) -> Batch:
         """Bring a batch onto the device in the recipe's layout; no copy if it is there."""
-        placed = (t.to(self.device, non_blocking=self.recipe.non_blocking) for t in batch)
-        layout = self.recipe.memory_format
-        return tuple(t.contiguous(memory_format=layout) if t.dim() == 4 else t for t in placed)
+        return self.placement(batch)
 
     def step(self, batch: Batch) -> Tensor:
         """Forward, backward, update, gradients dropped; nothing of ours waits for the device.
@@ -55,17 +63,38 @@ class Trainer:
         Returns:
             The loss, a scalar tensor on the device.
         """
-        with self._autocast():
-            loss = self._forward(batch)
+        loss = self._gradients(batch) if self._parts == 1 else self._accumulated(batch)
         if self.scaler is None:
-            loss.backward()  # type: ignore[no-untyped-call]
             self.optimizer.step()
         else:
-            self.scaler.scale(loss).backward()  # type: ignore[no-untyped-call]
             self.scaler.step(self.optimizer)
             self.scaler.update()
-        self.optimizer.zero_grad(set_to_none=True)
+        self.optimizer.zero_grad(set_to_none=self._drop_gradients)
         return loss.detach()
+
+    def _gradients(self, batch: Batch) -> Tensor:
+        """Forward and backward; returns the loss."""
+        with self._autocast():
+            loss = self._forward(batch)
+        scaled = loss if self.scaler is None else self.scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
+        return loss
+
+    def _accumulated(self, batch: Batch) -> Tensor:
+        """Forward and backward, part by part; returns the mean of the parts' losses.
+
+        Equal parts of a batch weigh the same, so the mean of their losses is the loss of the whole
+        for every loss that is a mean over samples, as a `Recipe`'s is.
+        """
+        share = 1 / self._parts
+        losses = []
+        for part in zip(*(tensor.chunk(self._parts) for tensor in batch), strict=True):
+            with self._autocast():
+                loss = self._forward(part) * share
+            scaled = loss if self.scaler is None else self.scaler.scale(loss)
+            scaled.backward()  # type: ignore[no-untyped-call]
+            losses.append(loss.detach())
+        return torch.stack(losses).sum()
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         if self.recipe.autocast is None:
@@ -86,3 +115,17 @@ class Trainer:
                     if isinstance(value, Tensor):
                         value.zero_()
         torch.manual_seed(seed)
+
+
+def _parts(recipe: Recipe) -> int:
+    """How many parts a batch goes through the model in.
+
+    Raises:
+        Refused: the batch cannot be cut into so many equal parts.
+    """
+    if recipe.batch % recipe.accumulation:
+        raise Refused(
+            f"accumulation={recipe.accumulation} needs a batch that {recipe.accumulation} divides, "
+            f"and this case has {recipe.batch}."
+        )
+    return recipe.accumulation

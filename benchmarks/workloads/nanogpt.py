@@ -28,7 +28,7 @@ from benchmarks.workload import Batch, Context, Recipe
 # Config
 
 ITEM = "token"
-FACTS = {"input": "tokens"}
+FACTS = {"input": "tokens", "attends": "causally"}
 PRESETS = {
     "full": {
         "batch": 32,
@@ -201,4 +201,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         batch=size["batch"],
         items_per_sample=config.length,
         data_name=file.name,
+        blocks=(Block,),
     )

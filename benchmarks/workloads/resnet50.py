@@ -24,7 +24,7 @@ from benchmarks.workload import Batch, Context, Recipe
 # Config
 
 ITEM = "img"
-FACTS = {"input": "images"}
+FACTS = {"input": "images", "attends": "no"}
 PRESETS = {
     "full": {"batch": 256, "image": 224, "files": 2_000},
     "tiny": {"batch": 4, "image": 64, "files": 96},
@@ -142,4 +142,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         batch=size["batch"],
         data_name=folder.name,
         cudnn_benchmark=True,
+        blocks=(Bottleneck,),
     )

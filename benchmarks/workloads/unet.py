@@ -30,7 +30,7 @@ from benchmarks.workload import Batch, Context, Recipe
 # Config
 
 ITEM = "img"
-FACTS = {"input": "images"}
+FACTS = {"input": "images", "attends": "everywhere"}
 PRESETS = {
     "full": {"batch": 128, "width": 128, "files": 4_000},
     "tiny": {"batch": 4, "width": 32, "files": 96},
@@ -314,4 +314,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         batch=size["batch"],
         data_name=folder.name,
         cudnn_benchmark=True,
+        blocks=(Stage, ResBlock, Attention),
     )

@@ -30,6 +30,15 @@ ONE_THREAD = {"OMP_NUM_THREADS": "1"}
 """Tests share two cores; threads that spin beside each other would take minutes."""
 
 
+MANY = (
+    "accumulation=2",
+    "checkpointing=blocks",
+    "decode=cache",
+    "gc=on",
+    "zero_grad=zeros",
+)
+
+
 @pytest.fixture(scope="module")
 def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("cache")
@@ -65,8 +74,9 @@ def result_of(finished: subprocess.CompletedProcess[str]) -> Result:
         (("nanogpt", "precision=bf16", "optimizer=fused"), "token"),
         (("resnet50", "workers=2", "layout=channels_last"), "img"),
         (("unet", "workers=2"), "img"),
+        (("resnet50", "workers=2", "prefetch_factor=1", *MANY), "img"),
     ],
-    ids=["nanogpt", "resnet50", "unet"],
+    ids=["nanogpt", "resnet50", "unet", "many axes"],
 )
 def test_a_case_is_measured_with_its_loader_and_without(
     cache: Path, words: tuple[str, ...], item: str

@@ -20,8 +20,9 @@ def test_each_workload_declares_what_it_is() -> None:
         "nanogpt": "token",
         "unet": "img",
     }
-    assert entries["resnet50"].facts == entries["unet"].facts == {"input": "images"}
-    assert entries["nanogpt"].facts == {"input": "tokens"}
+    assert entries["resnet50"].facts == {"input": "images", "attends": "no"}
+    assert entries["unet"].facts == {"input": "images", "attends": "everywhere"}
+    assert entries["nanogpt"].facts == {"input": "tokens", "attends": "causally"}
 
 
 def test_each_workload_has_the_presets_of_gpu_and_cpu() -> None:

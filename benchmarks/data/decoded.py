@@ -1,0 +1,140 @@
+"""Images decoded once into one memory-mapped file of uint8 pixels.
+
+What is left for a sample is its random crop, scaled and flipped, without a JPEG decoder: the same
+crops of the same files as when they are decoded each time, at several times the speed. A file is
+kept whole up to twice the size that the model sees (short side); larger ones are scaled down to
+that, as training sets are when they are prepared. Of a folder with more than `MOST_FILES` an even
+choice is kept, so that it fits beside the page cache; the speed of reading does not depend on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import itertools
+import math
+import random
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch.nn.functional import interpolate
+
+from benchmarks.data.cache import made_once
+from benchmarks.data.images import Files, Folder, View, readable
+
+VERSION = "decoded-v1"
+"""Raise it whenever a change here changes the files."""
+MOST_FILES = 20_000
+PIXELS = "pixels.bin"
+INDEX = "index.npy"
+ENLARGED = 2
+"""A kept image's short side, at most, in sizes that the model sees."""
+CHUNK = 256
+"""Images that wait in memory to be written while the cache is made."""
+
+
+class Decoded:
+    """Reads crops out of the file of pixels of ``folder``, which is made on first use.
+
+    Raises:
+        UnusableData: an image cannot be decoded, or the cache cannot be written.
+    """
+
+    def __init__(self, folder: Folder, view: View) -> None:
+        self.folder = few(folder)
+        self._root = _made(self.folder, ENLARGED * view.size)
+        self._index: NDArray[np.int64] = np.load(self._root / INDEX)
+        self._mapped: NDArray[np.uint8] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        """Leave the map out: pickled for another process, it would be the whole file."""
+        return self.__dict__ | {"_mapped": None}
+
+    def __call__(self, file: int, view: View, rng: random.Random) -> NDArray[np.uint8]:
+        """Crop and scale: uint8 [size, size, 3]."""
+        start, height, width, true_height, true_width = map(int, self._index[file])
+        left, top, right, bottom = view.crop(true_width, true_height, rng)
+        x, y = width / true_width, height / true_height
+        box = (left * x, top * y, min(right * x, width), min(bottom * y, height))
+        image = self._pixels()[start : start + height * width * 3].reshape(height, width, 3)
+        return _scaled(image, box, view.size)
+
+    def _pixels(self) -> NDArray[np.uint8]:
+        if self._mapped is None:
+            # Mapped as if it were to be written, which it is not: torch warns of what may not be.
+            self._mapped = np.memmap(self._root / PIXELS, dtype=np.uint8, mode="c")
+        return self._mapped
+
+
+def few(folder: Folder) -> Folder:
+    """``folder`` with at most `MOST_FILES` files, evenly chosen; it keeps its name."""
+    step = math.ceil(len(folder.files) / MOST_FILES)
+    return replace(folder, files=folder.files[::step], labels=folder.labels[::step])
+
+
+def _scaled(
+    image: NDArray[np.uint8], box: tuple[float, float, float, float], size: int
+) -> NDArray[np.uint8]:
+    """Part of ``image``, to the next whole pixel, as uint8 [size, size, 3].
+
+    torch's filter for bytes is Pillow's, in a quarter of the time; from the crop alone, as
+    torchvision does it, where Pillow also looks at the pixels just outside.
+    """
+    left, top, right, bottom = map(round, box)
+    part = image[top : max(bottom, top + 1), left : max(right, left + 1)]
+    planes = torch.from_numpy(part).permute(2, 0, 1)[None]  # [1, 3, h, w], channels last
+    resized = interpolate(planes, (size, size), mode="bilinear", antialias=True)
+    pixels: NDArray[np.uint8] = resized[0].permute(1, 2, 0).numpy()
+    return pixels
+
+
+def _made(folder: Folder, short_side: int) -> Path:
+    """The cache folder of these very files at that size."""
+    digest = hashlib.sha256(f"{VERSION} {short_side} {folder.root.resolve()}".encode())
+    files = Files(folder)
+    for number, name in enumerate(folder.files):
+        with readable(files.path(number)):
+            told = files.path(number).stat()
+        digest.update(b"%b %d %d\0" % (bytes(name), told.st_size, told.st_mtime_ns))
+    what = f"{len(folder.files)} decoded images"
+    make = partial(_make, files, short_side)
+    return made_once(folder.cache / f"{VERSION}-{digest.hexdigest()[:16]}", what, make)
+
+
+def _make(files: Files, short_side: int, to: Path) -> None:
+    rows, start = [], 0
+    with (to / PIXELS).open("wb") as out:
+        for pixels, (true_width, true_height) in _all_decoded(files, short_side):
+            height, width, _ = pixels.shape
+            rows.append((start, height, width, true_height, true_width))
+            start += out.write(pixels.tobytes())
+    np.save(to / INDEX, np.array(rows, dtype=np.int64))
+
+
+def _all_decoded(
+    files: Files, short_side: int
+) -> Iterator[tuple[NDArray[np.uint8], tuple[int, int]]]:
+    """Every file's pixels with its true width and height, in order, a chunk at a time."""
+    numbers = iter(range(len(files.folder.files)))
+    # Pillow leaves the interpreter's lock while it decodes and scales, so threads are enough.
+    with ThreadPoolExecutor() as pool:
+        while chunk := list(itertools.islice(numbers, CHUNK)):
+            yield from pool.map(lambda number: _whole(files.path(number), short_side), chunk)
+
+
+def _whole(path: Path, short_side: int) -> tuple[NDArray[np.uint8], tuple[int, int]]:
+    with readable(path), Image.open(path) as image:
+        size = image.size
+        shrink = max(1.0, min(size) / short_side)
+        smaller = (max(1, round(size[0] / shrink)), max(1, round(size[1] / shrink)))
+        image.draft("RGB", smaller)
+        whole = image.convert("RGB")
+        if whole.size != smaller:
+            whole = whole.resize(smaller, Image.Resampling.BILINEAR)
+        return np.asarray(whole), size

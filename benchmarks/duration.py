@@ -1,0 +1,39 @@
+"""How long a case takes, told beforehand from its protocol. Pure, without torch.
+
+The constants are means over the 16 cases of the suite `ladder` that an H200 measured on 2026-11-20
+(2 to 16 loader processes), from the lease to the result; where there is history, the service uses
+that instead.
+"""
+
+from __future__ import annotations
+
+from benchmarks.contracts import Case, Protocol
+
+START_S = 20.0
+"""A process, torch, the model, the loader's processes, and the end of them all."""
+FIRST_STEP_S = {"off": 8.0, "default": 40.0, "reduce-overhead": 45.0, "max-autotune": 600.0}
+"""By ``compile``: choosing algorithms, compiling with an empty cache."""
+WARM_CACHE = 0.5
+"""Share of compiling that a later process of the same case still pays."""
+WARM_UP = 2.5
+"""Warm-up over its floor in seconds ..."""
+SETTLING = 0.5
+"""... and the share of the longest wait for a steady temperature."""
+WINDOW = 1 / 3
+"""How far a pass goes from its floor to its limit in seconds."""
+SEARCH_S = 30.0
+"""Trial steps of ``batch=auto``."""
+
+
+def expected_s(case: Case, protocol: Protocol) -> float:
+    """Seconds that a GPU worker needs for ``case``, all its replicates included."""
+    mode = case.axes.get("compile", "off")
+    first_s = FIRST_STEP_S.get(mode, FIRST_STEP_S["off"])
+    later_s = first_s if mode == "off" else first_s * WARM_CACHE
+    steps_s = first_s + (protocol.replicates - 1) * later_s
+    settle_s = SETTLING * protocol.settle_max_s
+    warm_up_s = min(protocol.warmup_max_s, WARM_UP * protocol.warmup_min_s + settle_s)
+    window_s = protocol.window_min_s + WINDOW * (protocol.window_max_s - protocol.window_min_s)
+    search_s = SEARCH_S if case.axes.get("batch") == "auto" else 0.0
+    each_s = START_S + search_s + warm_up_s + 2 * max(protocol.window_min_s, window_s)
+    return protocol.replicates * each_s + steps_s

@@ -1,0 +1,248 @@
+"""What the axes of the step change, and that the mathematics stays."""
+
+import gc
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from benchmarks import catalog
+from benchmarks.contracts import Case, Status
+from benchmarks.measure import checkpointing, feed, flags
+from benchmarks.measure.failures import classify
+from benchmarks.measure.session import build
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Context, Recipe
+
+CPU = torch.device("cpu")
+WORKLOADS = ("nanogpt", "resnet50", "unet")
+
+
+@pytest.fixture(scope="module")
+def context(tmp_path_factory: pytest.TempPathFactory) -> Context:
+    return Context(CPU, tmp_path_factory.mktemp("cache"))
+
+
+@pytest.fixture(autouse=True)
+def flags_as_torch_came() -> Iterator[None]:
+    yield
+    flags.put_in_force(_plain())
+
+
+def _plain() -> Recipe:
+    return Recipe(
+        model=nn.Linear(4, 1),
+        loss=_mean_square,
+        optimizer=torch.optim.SGD,
+        parameters=nn.Module.parameters,
+        dataset=torch.utils.data.TensorDataset(torch.randn(16, 4)),
+        batch=8,
+        optimizer_options={"lr": 0.1},
+    )
+
+
+def _mean_square(model: nn.Module, batch: Batch) -> Tensor:
+    loss: Tensor = model(batch[0]).pow(2).mean()
+    return loss
+
+
+def recipe_of(context: Context, workload: str, **axes: str) -> Recipe:
+    case = catalog.normalise(Case(workload=workload, axes=axes), "cpu")
+    return build(case, context)
+
+
+def stepped(recipe: Recipe, steps: int = 2) -> tuple[list[float], dict[str, Tensor]]:
+    """Losses and trained weights of a few steps over the same batches."""
+    trainer = Trainer(recipe, CPU)
+    batches = iter(feed.loader(recipe, 0))
+    torch.manual_seed(1)
+    losses = [trainer.step(trainer.place(next(batches))).item() for _ in range(steps)]
+    return losses, dict(trainer.model.named_parameters())
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_checkpointing_changes_no_loss_and_no_weight(context: Context, workload: str) -> None:
+    losses, weights = stepped(recipe_of(context, workload))
+    again, recomputed = stepped(recipe_of(context, workload, checkpointing="blocks"))
+    assert again == pytest.approx(losses, rel=1e-5)
+    assert recomputed.keys() == weights.keys()
+    for name, weight in weights.items():
+        torch.testing.assert_close(recomputed[name], weight, rtol=1e-4, atol=1e-6)
+
+
+def _kept_bytes(recipe: Recipe) -> int:
+    """Bytes that the forward pass leaves for the backward pass, weights not counted."""
+    trainer = Trainer(recipe, CPU)
+    own = {weight.data_ptr() for weight in trainer.model.parameters()}
+    kept: dict[int, int] = {}
+
+    def keep(tensor: Tensor) -> Tensor:
+        if tensor.data_ptr() not in own:
+            kept[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
+        return tensor
+
+    batch = trainer.place(next(iter(feed.loader(recipe, 0))))
+    with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
+        loss = recipe.loss(trainer.model, batch)
+    assert loss.requires_grad
+    return sum(kept.values())
+
+
+@pytest.mark.parametrize("workload", WORKLOADS)
+def test_checkpointing_keeps_far_less_for_the_backward_pass(
+    context: Context, workload: str
+) -> None:
+    whole = _kept_bytes(recipe_of(context, workload))
+    assert _kept_bytes(recipe_of(context, workload, checkpointing="blocks")) < 0.6 * whole
+
+
+def test_a_block_within_a_block_is_recomputed_once(context: Context) -> None:
+    recipe = recipe_of(context, "unet")
+    found = list(checkpointing.outermost(recipe.model, recipe.blocks))
+    inner = {id(part) for block in found for part in block.modules() if part is not block}
+    assert found
+    assert not inner & {id(block) for block in found}
+    checkpointing.recompute(recipe.model, recipe.blocks)
+    once = [block.forward for block in found]
+    checkpointing.recompute(recipe.model, recipe.blocks)
+    assert [block.forward for block in found] == once
+
+
+def test_checkpointing_compiles(context: Context) -> None:
+    recipe = recipe_of(context, "nanogpt", checkpointing="blocks")
+    losses, _ = stepped(recipe)
+    eager = replace(
+        recipe_of(context, "nanogpt", checkpointing="blocks"),
+        compile_options={"backend": "aot_eager", "fullgraph": True},
+    )
+    assert stepped(eager)[0] == pytest.approx(losses, rel=1e-4)
+
+
+def test_checkpointing_is_refused_where_no_block_is_named() -> None:
+    with pytest.raises(catalog.Refused, match="names its blocks"):
+        Trainer(replace(_plain(), checkpointing=True), CPU)
+
+
+@pytest.mark.parametrize("parts", ["2", "4"])
+def test_accumulating_over_parts_is_the_same_step(context: Context, parts: str) -> None:
+    def with_sgd(recipe: Recipe) -> Recipe:  # AdamW would not see a gradient of the wrong size
+        return replace(recipe, optimizer=torch.optim.SGD, optimizer_options={"lr": 0.1})
+
+    losses, weights = stepped(with_sgd(recipe_of(context, "nanogpt")))
+    again, accumulated = stepped(with_sgd(recipe_of(context, "nanogpt", accumulation=parts)))
+    assert again == pytest.approx(losses, rel=1e-4)
+    for name, weight in weights.items():
+        torch.testing.assert_close(accumulated[name], weight, rtol=1e-3, atol=1e-6)
+
+
+def test_a_batch_that_cannot_be_cut_evenly_is_refused() -> None:
+    with pytest.raises(catalog.Refused) as refused:
+        Trainer(replace(_plain(), accumulation=3), CPU)
+    assert str(refused.value) == (
+        "accumulation=3 needs a batch that 3 divides, and this case has 8."
+    )
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_gradients_are_dropped_or_filled_with_zeros(*, kept: bool) -> None:
+    trainer = Trainer(replace(_plain(), keep_gradients=kept), CPU)
+    trainer.step((torch.randn(8, 4),))
+    gradients = [weight.grad for weight in trainer.model.parameters()]
+    assert all((grad is not None) is kept for grad in gradients)
+    assert all(not grad.any() for grad in gradients if grad is not None)
+
+
+@pytest.mark.parametrize("loose", [True, False])
+def test_the_garbage_collector_is_out_of_a_pass_unless_asked_in(*, loose: bool) -> None:
+    with flags.collector(replace(_plain(), collect_garbage=loose)):
+        assert gc.isenabled() is loose
+    assert gc.isenabled()
+
+
+def _allowed() -> dict[str, bool]:
+    return {
+        "math": torch.backends.cuda.math_sdp_enabled(),
+        "flash": torch.backends.cuda.flash_sdp_enabled(),
+        "efficient": torch.backends.cuda.mem_efficient_sdp_enabled(),
+        "cudnn": torch.backends.cuda.cudnn_sdp_enabled(),
+    }
+
+
+@pytest.mark.parametrize("kernel", ["math", "flash", "efficient", "cudnn"])
+def test_one_attention_kernel_is_allowed_and_the_next_case_starts_anew(kernel: str) -> None:
+    before = _allowed()
+    told = flags.put_in_force(replace(_plain(), attention=kernel))
+    assert told["flag.attention"] == kernel
+    assert [name for name, allowed in _allowed().items() if allowed] == [kernel]
+    flags.put_in_force(_plain())
+    assert _allowed() == before
+
+
+@pytest.mark.parametrize("workload", ["nanogpt", "unet"])
+def test_attention_written_out_gives_the_same_loss(context: Context, workload: str) -> None:
+    losses, _ = stepped(recipe_of(context, workload))
+    written_out = recipe_of(context, workload, attention="math")
+    flags.put_in_force(written_out)
+    assert stepped(written_out)[0] == pytest.approx(losses, rel=1e-4)
+
+
+def test_a_kernel_that_has_nothing_for_these_shapes_makes_the_case_unsupported() -> None:
+    status, reason = classify(RuntimeError("No available kernel. Aborting execution."), 8)
+    assert status is Status.UNSUPPORTED
+    assert "choose another attention=" in reason
+
+
+@pytest.mark.parametrize(
+    ("workload", "axes", "sentence"),
+    [
+        (
+            "resnet50",
+            {"attention": "math"},
+            "attention=math needs attends=causally or everywhere, and resnet50 has attends=no.",
+        ),
+        (
+            "nanogpt",
+            {"attention": "flash"},
+            "attention=flash needs precision=bf16 or fp16 or fp8, "
+            "and this case has precision=fp32.",
+        ),
+        (
+            "nanogpt",
+            {"attention": "cudnn", "precision": "tf32"},
+            "attention=cudnn needs precision=bf16 or fp16 or fp8, "
+            "and this case has precision=tf32.",
+        ),
+    ],
+)
+def test_an_impossible_attention_is_refused_before_anything_runs(
+    workload: str, axes: dict[str, str], sentence: str
+) -> None:
+    with pytest.raises(catalog.Refused) as refused:
+        catalog.normalise(Case(workload=workload, axes=axes), "cuda")
+    assert str(refused.value) == sentence
+
+
+def test_the_order_in_which_axes_are_applied_does_not_matter(context: Context) -> None:
+    import importlib
+
+    chosen = {
+        "accumulation": "2",
+        "checkpointing": "blocks",
+        "gc": "on",
+        "optimizer": "fused",
+        "precision": "bf16",
+        "prefetch_factor": "4",
+        "workers": "2",
+        "zero_grad": "zeros",
+    }
+    start = recipe_of(context, "nanogpt")
+    start = replace(start, optimizer_options={"lr": 1e-3})
+    made = []
+    for names in (sorted(chosen), sorted(chosen, reverse=True)):
+        recipe = start
+        for name in names:
+            recipe = importlib.import_module(f"benchmarks.axes.{name}").apply(chosen[name], recipe)
+        made.append(recipe)
+    assert made[0] == made[1]
