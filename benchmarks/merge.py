@@ -63,6 +63,7 @@ def merge(results: Sequence[Result]) -> Result:
     replicates = tuple(r for result in results for r in result.replicates)
     update: dict[str, object] = {
         "measured_at": results[0].measured_at,
+        "protocol": results[0].protocol,  # the only one that names the passes beside timing
         "replicates": replicates,
         "flags": _all_flags(results),
     }

@@ -8,6 +8,7 @@ import time
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import torch
 
@@ -32,6 +33,8 @@ class Request:
     protocol: Protocol
     context: Context
     import_s: float = 0.0
+    trace: Path | None = None
+    """Where the profiler's trace is kept, if anywhere."""
 
 
 def measure(request: Request, reporter: Reporter) -> Result:
@@ -75,7 +78,8 @@ class _Session:
         from_s = time.perf_counter()
         trainer = self._trainer()
         item = catalog.workloads()[self._case.workload].item
-        passes = Passes(trainer, self._request.protocol, self._reporter, f"{item}/s")
+        asked = self._request
+        passes = Passes(trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace)
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(self._request.context.seed, self._request.import_s, build_s)
         return Result(

@@ -47,6 +47,10 @@ TITLES = {
 BOTTLENECKS = {
     Bottleneck.INPUT: "Input",
     Bottleneck.OVERHEAD: "Host overhead",
+    Bottleneck.COMMUNICATION: "Communication",
+    Bottleneck.COMPUTE: "Arithmetic",
+    Bottleneck.MEMORY: "Memory bandwidth",
+    Bottleneck.MIXED: "Device, mixed",
     Bottleneck.DEVICE: "Device",
     Bottleneck.UNKNOWN: "Unknown",
 }
