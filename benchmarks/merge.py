@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.conclusion import concluded
 from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
-from benchmarks.verdict import input_stall, judge
+from benchmarks.verdict import input_stall
 
 _HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
 _FIRST_STEP = "first_step_time"
@@ -69,8 +70,7 @@ def merge(results: Sequence[Result]) -> Result:
     }
     if failed is None:
         update["samples"] = _merged_samples(results)
-        update["verdict"] = judge(replicates) if replicates else last.verdict
-    return last.model_copy(update=update)
+    return concluded(last.model_copy(update=update))
 
 
 def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:

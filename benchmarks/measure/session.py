@@ -13,6 +13,7 @@ from pathlib import Path
 import torch
 
 from benchmarks import catalog
+from benchmarks.conclusion import concluded
 from benchmarks.contracts import Case, Environment, Protocol, Result, Status
 from benchmarks.environment import capture
 from benchmarks.measure import device, flags
@@ -21,7 +22,6 @@ from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.merge import samples
-from benchmarks.verdict import judge
 from benchmarks.workload import Context, Recipe
 
 
@@ -82,7 +82,7 @@ class _Session:
         passes = Passes(trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace)
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(self._request.context.seed, self._request.import_s, build_s)
-        return Result(
+        found = Result(
             case=self._case,
             status=Status.OK,
             measured_at=self._started_at,
@@ -93,10 +93,10 @@ class _Session:
             environment=self._environment,
             samples=samples(replicate, item),
             replicates=(replicate,),
-            verdict=judge((replicate,)),
             flags=replicate.flags,
             repro=_repro(self._case, self._request),
         )
+        return concluded(found)
 
     def _trainer(self) -> Trainer:
         context = self._request.context

@@ -1,0 +1,232 @@
+"""Which axis may lift the limit: as a neighbour in the matrix measured, or by the evidence. Pure.
+
+A move is one value on one axis. What the catalog does not have, or refuses for this case and
+device, is never suggested; nor is what a neighbour in the matrix measured to be no faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from benchmarks import catalog
+from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
+
+MOST = 3
+"""Suggestions a verdict carries: a longer list is no advice."""
+ANY = "*"
+"""Each value of an axis that is not its default, in the catalog's order."""
+_PROCESSES = "processes"
+"""The largest number of loader processes that the CPUs can run side by side."""
+
+Evidence = Mapping[str, float]
+Why = Callable[[Evidence], str | None]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One value on one axis, and what of the evidence speaks for it."""
+
+    axis: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a case runs: what decides which values it can have."""
+
+    device: str | None = None
+    """``cuda`` or ``cpu``; None leaves open what depends on it."""
+    cpus: int | None = None
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A case of the matrix that was measured, and its rate in items per second."""
+
+    case: Case
+    rate: float
+
+
+def _share(name: str, words: str, least: float = 0.01) -> Why:
+    """A reason that rests on one share of the evidence, given where that is worth a word."""
+
+    def reason(evidence: Evidence) -> str | None:
+        share = evidence.get(name, 0.0)
+        return f"{share:.0%} {words}" if share >= least else None
+
+    return reason
+
+
+def _kinds(kinds: Sequence[str], words: str) -> Why:
+    """A reason that rests on how much of the kernels' time some kinds of them take."""
+
+    def reason(evidence: Evidence) -> str | None:
+        share = sum(evidence.get(f"time_{kind}", 0.0) for kind in kinds)
+        return f"{share:.0%} of the kernels' time goes into {words}" if share >= 0.02 else None
+
+    return reason
+
+
+def _device(evidence: Evidence) -> str | None:
+    """For a device that is the limit and was not profiled."""
+    if "time_gemm" in evidence or "time_conv" in evidence:
+        return None
+    return f"only {max(0.0, evidence['input_stall']):.1%} of the step goes away with the loader"
+
+
+_WAITS = _share("stall", "of the step is spent waiting for batches")
+_COPIES = _share("copy", "of the step goes into copying batches to the device")
+_CONTENDS = _share("contention", "of the step is lost to the loader's use of the processor")
+_QUEUES = _share("enqueue", "of the step is what the host needs to queue its work")
+_PRODUCTS = _kinds(("gemm", "conv", "attention"), "matrix products and convolutions")
+_ATTENDS = _kinds(("attention",), "attention")
+_CONVOLVES = _kinds(("conv", "norm"), "convolutions and norms")
+_POINTWISE = _kinds(("norm", "pointwise", "memcpy", "other"), "what a compiler can fuse")
+_UPDATES = _kinds(("optimizer",), "the optimizer's update")
+
+_MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
+    ("workers", _PROCESSES, (_WAITS,)),
+    ("pinning", "on", (_COPIES,)),
+    ("decode", ANY, (_WAITS, _CONTENDS)),
+    ("prefetch", ANY, (_COPIES, _WAITS)),
+    ("loader", ANY, (_WAITS,)),
+    ("precision", "bf16", (_PRODUCTS, _device)),
+    ("layout", "channels_last", (_CONVOLVES, _device)),
+    ("compile", "default", (_POINTWISE, _device)),
+    ("graphs", ANY, (_QUEUES,)),
+    ("compile", "reduce-overhead", (_QUEUES,)),
+    ("optimizer", "fused", (_UPDATES, _QUEUES, _device)),
+    ("attention", ANY, (_ATTENDS,)),
+    ("precision", "tf32", (_PRODUCTS, _device)),
+    ("precision", "fp8", (_PRODUCTS,)),
+    ("fp8", ANY, (_PRODUCTS,)),
+    ("zero_grad", ANY, (_UPDATES,)),
+    ("gc", ANY, (_QUEUES,)),
+    ("compile", "max-autotune", (_PRODUCTS, _POINTWISE)),
+)
+"""Every move that there is and the reasons that it may have, the most promising first."""
+_INPUT = ("workers", "pinning", "decode", "prefetch", "loader")
+_HOST = ("graphs", "compile", "optimizer", "gc", "zero_grad")
+_COMPUTE = ("precision", "fp8", "attention", "layout", "compile", "optimizer")
+_MEMORY = ("compile", "layout", "precision", "attention", "optimizer", "zero_grad")
+_STEP = ("precision", "layout", "compile", "attention", "optimizer", "fp8", "graphs", "zero_grad")
+_LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
+    Bottleneck.INPUT: _INPUT,
+    Bottleneck.OVERHEAD: _HOST,
+    Bottleneck.COMPUTE: _COMPUTE,
+    Bottleneck.MEMORY: _MEMORY,
+    Bottleneck.MIXED: _STEP,
+    Bottleneck.DEVICE: _STEP,
+}
+"""The axes that can lift each limit, the most promising first."""
+
+
+def suggest(
+    case: Case, verdict: Verdict, place: Place, neighbours: Sequence[Neighbour] = ()
+) -> tuple[Suggestion, ...]:
+    """At most three moves for ``case``, those that were measured first, each with its reason.
+
+    Args:
+        case: normalised.
+        verdict: of that case.
+        place: where it runs.
+        neighbours: other cases of the matrix, of the same workload and on the same device.
+    """
+    found = []
+    for move in moves(case, verdict, place):
+        gain = measured(case, move, neighbours)
+        if gain is None:
+            sentence = f"{move.axis}={move.value}: {move.reason}."
+            found.append(Suggestion(axis=move.axis, value=move.value, sentence=sentence))
+        elif gain[0] > 1.0:
+            sentence = f"{move.axis}={move.value} measured {gain[0] - 1:+.0%} on {gain[1].key}."
+            found.append(
+                Suggestion(
+                    axis=move.axis, value=move.value, sentence=sentence[:500], speedup=gain[0]
+                )
+            )
+    # Sorting is stable: what was not measured keeps its order.
+    return tuple(sorted(found, key=lambda s: -(s.speedup or 0.0))[:MOST])
+
+
+def moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Every move that may lift the verdict's limit and can be made, the most promising first."""
+    order = _LIFTS.get(verdict.bottleneck, ())
+    for axis, value, reasons in sorted(
+        (move for move in _MOVES if move[0] in order), key=lambda move: order.index(move[0])
+    ):
+        told = (why(verdict.evidence) for why in reasons)
+        reason = next((text for text in told if text), None)
+        if reason is None:
+            continue
+        for concrete in _values(axis, value, place):
+            if _possible(case, axis, concrete, place):
+                yield Move(axis, concrete, reason)
+
+
+def other_moves(case: Case, place: Place) -> Iterator[Move]:
+    """Every move that can be made at all, whatever the verdict."""
+    for axis, value, _ in _MOVES:
+        for concrete in _values(axis, value, place):
+            if _possible(case, axis, concrete, place):
+                yield Move(axis, concrete, "nothing else is left to try")
+
+
+def with_move(case: Case, move: Move) -> Case:
+    """``case`` with the move made."""
+    return catalog.normalise(
+        case.model_copy(update={"axes": {**case.axes, move.axis: move.value}}), None
+    )
+
+
+def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[float, Case] | None:
+    """What the move gave at ``case``, or at the most similar case: its factor, and which that was.
+
+    None where no two neighbours differ by just this move.
+    """
+    rates = {neighbour.case.key: neighbour for neighbour in neighbours}
+    pairs = []
+    for base in neighbours:
+        alike = base.case.workload == case.workload and base.case.preset == case.preset
+        if alike and base.case.axes.get(move.axis) == case.axes.get(move.axis):
+            axes = dict(sorted({**base.case.axes, move.axis: move.value}.items()))
+            moved = rates.get(base.case.model_copy(update={"axes": axes}).key)
+            if moved is not None and base.rate > 0:
+                pairs.append((_distance(base.case, case), moved.rate / base.rate, base.case))
+    if not pairs:
+        return None
+    _, gain, where = min(pairs, key=lambda pair: (pair[0], pair[2].key))
+    return gain, where
+
+
+def _distance(one: Case, other: Case) -> int:
+    """On how many axes the two differ."""
+    return len(set(one.axes.items()) ^ set(other.axes.items()))
+
+
+def _values(axis: str, value: str, place: Place) -> Iterator[str]:
+    entry = catalog.axes().get(axis)
+    if entry is None:
+        return
+    if value == _PROCESSES:
+        counts = sorted((int(v) for v in entry.values), reverse=True)
+        usable = place.cpus or max(counts)
+        yield from (str(count) for count in counts if 0 < count <= usable)
+    elif value == ANY:
+        yield from (known for known in entry.values if known != entry.default)
+    else:
+        yield value
+
+
+def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
+    entry = catalog.axes()[axis]
+    if not entry.accepts(value) or case.axes.get(axis, entry.default) == value:
+        return False
+    try:
+        axes = {**case.axes, axis: value}
+        catalog.normalise(case.model_copy(update={"axes": axes}), place.device)
+    except (catalog.Refused, catalog.UnknownName):
+        return False
+    return True
