@@ -16,8 +16,14 @@ MOST = 3
 """Suggestions a verdict carries: a longer list is no advice."""
 ANY = "*"
 """Each value of an axis that is not its default, in the catalog's order."""
-_PROCESSES = "processes"
-"""The largest number of loader processes that the CPUs can run side by side."""
+_MORE, _FEWER = "more", "fewer"
+"""Loader processes: more, as many as the CPUs can run side by side; or the next lower number."""
+_NOT_BACK = {
+    ("precision", "tf32"): ("bf16", "fp16", "fp8"),
+    ("precision", "bf16"): ("fp8",),
+    ("compile", "default"): ("reduce-overhead", "max-autotune"),
+}
+"""Moves that would go back from these values of their axis."""
 
 Evidence = Mapping[str, float]
 Why = Callable[[Evidence], str | None]
@@ -87,11 +93,12 @@ _POINTWISE = _kinds(("norm", "pointwise", "memcpy", "other"), "what a compiler c
 _UPDATES = _kinds(("optimizer",), "the optimizer's update")
 
 _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
-    ("workers", _PROCESSES, (_WAITS,)),
+    ("workers", _MORE, (_WAITS,)),
     ("pinning", "on", (_COPIES,)),
     ("decode", ANY, (_WAITS, _CONTENDS)),
     ("prefetch", ANY, (_COPIES, _WAITS)),
     ("loader", ANY, (_WAITS,)),
+    ("workers", _FEWER, (_CONTENDS,)),
     ("precision", "bf16", (_PRODUCTS, _device)),
     ("layout", "channels_last", (_CONVOLVES, _device)),
     ("compile", "default", (_POINTWISE, _device)),
@@ -161,17 +168,20 @@ def moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
         reason = next((text for text in told if text), None)
         if reason is None:
             continue
-        for concrete in _values(axis, value, place):
+        for concrete in _values(case, axis, value, place):
             if _possible(case, axis, concrete, place):
                 yield Move(axis, concrete, reason)
 
 
-def other_moves(case: Case, place: Place) -> Iterator[Move]:
-    """Every move that can be made at all, whatever the verdict."""
+def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Every other move of the step; of the input too where the verdict is not known."""
+    unknown = verdict.bottleneck is Bottleneck.UNKNOWN
     for axis, value, _ in _MOVES:
-        for concrete in _values(axis, value, place):
+        if value == _FEWER or (axis in _INPUT and not unknown):
+            continue
+        for concrete in _values(case, axis, value, place):
             if _possible(case, axis, concrete, place):
-                yield Move(axis, concrete, "nothing else is left to try")
+                yield Move(axis, concrete, "nothing against the limit itself is left to try")
 
 
 def with_move(case: Case, move: Move) -> Case:
@@ -206,17 +216,21 @@ def _distance(one: Case, other: Case) -> int:
     return len(set(one.axes.items()) ^ set(other.axes.items()))
 
 
-def _values(axis: str, value: str, place: Place) -> Iterator[str]:
+def _values(case: Case, axis: str, value: str, place: Place) -> Iterator[str]:
     entry = catalog.axes().get(axis)
     if entry is None:
         return
-    if value == _PROCESSES:
+    now = case.axes.get(axis, entry.default)
+    if value in (_MORE, _FEWER):
         counts = sorted((int(v) for v in entry.values), reverse=True)
         usable = place.cpus or max(counts)
-        yield from (str(count) for count in counts if 0 < count <= usable)
+        if value == _MORE:
+            yield from (str(count) for count in counts if int(now) < count <= usable)
+        else:
+            yield from [str(count) for count in counts if 0 < count < int(now)][:1]
     elif value == ANY:
         yield from (known for known in entry.values if known != entry.default)
-    else:
+    elif now not in _NOT_BACK.get((axis, value), ()):
         yield value
 
 

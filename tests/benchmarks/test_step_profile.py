@@ -128,7 +128,8 @@ def test_a_step_that_cannot_be_watched_keeps_its_profile_and_says_what_is_missin
 def test_the_trace_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
     path = tmp_path / "trace.json.gz"
     recording.profile(trainer(), ring(), path)
-    names = {event.get("name") for event in json.loads(gzip.open(path).read())["traceEvents"]}
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    names = {event.get("name") for event in events}
     assert "aten::mm" in names
 
 

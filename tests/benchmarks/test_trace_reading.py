@@ -1,5 +1,6 @@
 """A trace is read as it is: busy once however many streams, idle by its cause, work by its line."""
 
+import itertools
 import json
 from pathlib import Path
 
@@ -170,7 +171,7 @@ def test_the_union_of_spans_is_what_counting_each_instant_gives(
     covered = {at for start, length in pairs for at in range(start, start + length)}
     joined = reading.union(spans)
     assert reading.length(joined) == len(covered)
-    assert all(one[1] < two[0] for one, two in zip(joined, joined[1:], strict=False))
+    assert all(one[1] < two[0] for one, two in itertools.pairwise(joined))
 
 
 @pytest.mark.parametrize(
