@@ -160,22 +160,23 @@ def _bounds(verdict: Verdict) -> Iterator[float]:
 
 
 def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
-    """Moves that did not help, and will not: they failed, or the limit is what it was then.
+    """Moves that did not help, and will not: they failed, or nothing that matters is other now.
 
-    A move of the input may help once the step is faster; so may one of the step once batches come
-    in time.
+    A move of the input may help once the step is faster, and one of the step once batches come in
+    time; what a layout or a compiler gives depends on the arithmetic.
     """
     spent = set()
     best: Rung | None = None
     last = best_of(rungs)
     for rung, good in zip(rungs, kept(rungs), strict=True):
         if rung.move is not None and best is not None and not good:
-            same = last is not None and _limit(last) == _limit(best)
+            same = last is not None and _situation(last) == _situation(best)
             if same or not rung.usable:
                 spent.add((rung.move.axis, rung.move.value))
         best = rung if good else best
     return spent
 
 
-def _limit(rung: Rung) -> Bottleneck | None:
-    return rung.verdict.bottleneck if rung.verdict else None
+def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None]:
+    """What decides whether a move helps: the limit, and the arithmetic."""
+    return rung.verdict.bottleneck if rung.verdict else None, rung.case.axes.get("precision")

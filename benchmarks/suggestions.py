@@ -14,8 +14,8 @@ from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
 
 MOST = 3
 """Suggestions a verdict carries: a longer list is no advice."""
-ANY = "*"
-"""Each value of an axis that is not its default, in the catalog's order."""
+WORTH_NAMING = 0.02
+"""A smaller share of the evidence speaks for nothing."""
 _MORE, _FEWER = "more", "fewer"
 """Loader processes: more, as many as the CPUs can run side by side; or the next lower number."""
 _NOT_BACK = {
@@ -26,7 +26,9 @@ _NOT_BACK = {
 """Moves that would go back from these values of their axis."""
 
 Evidence = Mapping[str, float]
-Why = Callable[[Evidence], str | None]
+Reason = tuple[float, str]
+"""A share of the evidence, and the clause that tells it."""
+Why = Callable[[Evidence], Reason | None]
 
 
 @dataclass(frozen=True)
@@ -55,12 +57,12 @@ class Neighbour:
     rate: float
 
 
-def _share(name: str, words: str, least: float = 0.01) -> Why:
+def _share(name: str, words: str) -> Why:
     """A reason that rests on one share of the evidence, given where that is worth a word."""
 
-    def reason(evidence: Evidence) -> str | None:
+    def reason(evidence: Evidence) -> Reason | None:
         share = evidence.get(name, 0.0)
-        return f"{share:.0%} {words}" if share >= least else None
+        return (share, f"{share:.0%} {words}") if share >= WORTH_NAMING else None
 
     return reason
 
@@ -68,18 +70,20 @@ def _share(name: str, words: str, least: float = 0.01) -> Why:
 def _kinds(kinds: Sequence[str], words: str) -> Why:
     """A reason that rests on how much of the kernels' time some kinds of them take."""
 
-    def reason(evidence: Evidence) -> str | None:
+    def reason(evidence: Evidence) -> Reason | None:
         share = sum(evidence.get(f"time_{kind}", 0.0) for kind in kinds)
-        return f"{share:.0%} of the kernels' time goes into {words}" if share >= 0.02 else None
+        told = f"{share:.0%} of the kernels' time goes into {words}"
+        return (share, told) if share >= WORTH_NAMING else None
 
     return reason
 
 
-def _device(evidence: Evidence) -> str | None:
+def _device(evidence: Evidence) -> Reason | None:
     """For a device that is the limit and was not profiled."""
-    if "time_gemm" in evidence or "time_conv" in evidence:
+    if any(name.startswith("time_") for name in evidence):
         return None
-    return f"only {max(0.0, evidence['input_stall']):.1%} of the step goes away with the loader"
+    stall = max(0.0, evidence["input_stall"])
+    return 1.0 - stall, f"only {stall:.1%} of the step goes away with the loader"
 
 
 _WAITS = _share("stall", "of the step is spent waiting for batches")
@@ -95,37 +99,35 @@ _UPDATES = _kinds(("optimizer",), "the optimizer's update")
 _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("workers", _MORE, (_WAITS,)),
     ("pinning", "on", (_COPIES,)),
-    ("decode", ANY, (_WAITS, _CONTENDS)),
-    ("prefetch", ANY, (_COPIES, _WAITS)),
-    ("loader", ANY, (_WAITS,)),
+    ("prefetch", "on", (_COPIES,)),
+    ("decode", "cache", (_WAITS, _CONTENDS)),
+    ("decode", "gpu", (_WAITS, _CONTENDS)),
+    ("decode", "cpu-uint8", (_COPIES, _CONTENDS)),
+    ("prefetch_factor", "4", (_WAITS,)),
     ("workers", _FEWER, (_CONTENDS,)),
     ("precision", "bf16", (_PRODUCTS, _device)),
-    ("layout", "channels_last", (_CONVOLVES, _device)),
-    ("compile", "default", (_POINTWISE, _device)),
-    ("graphs", ANY, (_QUEUES,)),
-    ("compile", "reduce-overhead", (_QUEUES,)),
-    ("optimizer", "fused", (_UPDATES, _QUEUES, _device)),
-    ("attention", ANY, (_ATTENDS,)),
     ("precision", "tf32", (_PRODUCTS, _device)),
     ("precision", "fp8", (_PRODUCTS,)),
-    ("fp8", ANY, (_PRODUCTS,)),
-    ("zero_grad", ANY, (_UPDATES,)),
-    ("gc", ANY, (_QUEUES,)),
+    ("layout", "channels_last", (_CONVOLVES, _device)),
+    ("graphs", "on", (_QUEUES,)),
+    ("compile", "default", (_POINTWISE, _device)),
+    ("compile", "reduce-overhead", (_QUEUES,)),
     ("compile", "max-autotune", (_PRODUCTS, _POINTWISE)),
+    ("optimizer", "fused", (_UPDATES, _QUEUES, _device)),
+    ("attention", "flash", (_ATTENDS,)),
+    ("attention", "cudnn", (_ATTENDS,)),
+    ("attention", "efficient", (_ATTENDS,)),
 )
-"""Every move that there is and the reasons that it may have, the most promising first."""
-_INPUT = ("workers", "pinning", "decode", "prefetch", "loader")
-_HOST = ("graphs", "compile", "optimizer", "gc", "zero_grad")
-_COMPUTE = ("precision", "fp8", "attention", "layout", "compile", "optimizer")
-_MEMORY = ("compile", "layout", "precision", "attention", "optimizer", "zero_grad")
-_STEP = ("precision", "layout", "compile", "attention", "optimizer", "fp8", "graphs", "zero_grad")
+"""Every move that there is and the reasons that it may have. The batch is none: another batch
+trains differently."""
+_INPUT = ("workers", "pinning", "prefetch", "decode", "prefetch_factor")
 _LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
     Bottleneck.INPUT: _INPUT,
-    Bottleneck.OVERHEAD: _HOST,
-    Bottleneck.COMPUTE: _COMPUTE,
-    Bottleneck.MEMORY: _MEMORY,
-    Bottleneck.MIXED: _STEP,
-    Bottleneck.DEVICE: _STEP,
+    Bottleneck.OVERHEAD: ("graphs", "compile", "optimizer"),
+    Bottleneck.COMPUTE: ("precision", "layout", "attention", "compile", "optimizer"),
+    Bottleneck.MEMORY: ("precision", "layout", "compile", "attention", "optimizer"),
+    Bottleneck.MIXED: ("precision", "layout", "compile", "attention", "optimizer", "graphs"),
+    Bottleneck.DEVICE: ("precision", "layout", "compile", "attention", "optimizer"),
 }
 """The axes that can lift each limit, the most promising first."""
 
@@ -158,19 +160,25 @@ def suggest(
     return tuple(sorted(found, key=lambda s: -(s.speedup or 0.0))[:MOST])
 
 
-def moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
-    """Every move that may lift the verdict's limit and can be made, the most promising first."""
+def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
+    """Every move that may lift the verdict's limit and can be made, the most promising first.
+
+    Of the input those come first whose reason is the largest share of the step.
+    """
     order = _LIFTS.get(verdict.bottleneck, ())
-    for axis, value, reasons in sorted(
-        (move for move in _MOVES if move[0] in order), key=lambda move: order.index(move[0])
-    ):
+    found = []
+    for axis, value, reasons in _MOVES:
         told = (why(verdict.evidence) for why in reasons)
         reason = next((text for text in told if text), None)
-        if reason is None:
-            continue
-        for concrete in _values(case, axis, value, place):
-            if _possible(case, axis, concrete, place):
-                yield Move(axis, concrete, reason)
+        if axis in order and reason is not None:
+            weight = -reason[0] if axis in _INPUT else order.index(axis)
+            found += [
+                (weight, Move(axis, concrete, reason[1]))
+                for concrete in _values(case, axis, value, place)
+                if _possible(case, axis, concrete, place)
+            ]
+    # Sorting is stable: what weighs the same keeps the table's order.
+    return [move for _, move in sorted(found, key=lambda pair: pair[0])]
 
 
 def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
@@ -228,8 +236,6 @@ def _values(case: Case, axis: str, value: str, place: Place) -> Iterator[str]:
             yield from (str(count) for count in counts if int(now) < count <= usable)
         else:
             yield from [str(count) for count in counts if 0 < count < int(now)][:1]
-    elif value == ANY:
-        yield from (known for known in entry.values if known != entry.default)
     elif now not in _NOT_BACK.get((axis, value), ()):
         yield value
 

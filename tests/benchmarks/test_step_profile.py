@@ -3,6 +3,7 @@
 import gzip
 import inspect
 import json
+import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.contracts import Profile, Protocol
-from benchmarks.measure.profile import passes, phases, recording
+from benchmarks.measure.profile import observation, passes, phases, recording
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -70,12 +71,22 @@ def line_of(function: object, words: str) -> str:
 
 
 def test_operations_are_put_down_to_their_lines_the_backward_ones_to_their_forwards() -> None:
+    places, _ = recording.observe(trainer(), ring())
+    wide, narrow = line_of(Net.forward, "self.wide(x)"), line_of(Net.forward, "self.narrow(x)")
+    products = {
+        source.rpartition("/")[2]: calls for source, (_, calls) in places["aten::mm"].items()
+    }
+    assert products == {wide: 2, narrow: 3}  # forward, weights' gradient; inputs' gradient
+    (mask,) = places["aten::threshold_backward"]
+    assert mask.endswith(wide)
+
+
+def test_the_profile_names_those_lines() -> None:
     told = recording.profile(trainer(), ring())
-    wide = line_of(Net.forward, "self.wide(x)")
-    products = {o.source for o in told.operations if o.name == "aten::mm"}
-    assert any(source.endswith(wide) for source in products)
-    masks = [o for o in told.operations if o.name == "aten::threshold_backward"]
-    assert [m.source.rpartition("/")[2] for m in masks] == [wide]
+    named = {operation.source.rpartition(":")[0] for operation in told.operations}
+    assert any(Path(__file__).match(name) for name in named if name)
+    assert told.steps == 5
+    assert told.busy_s
 
 
 def test_a_step_asks_for_the_flops_that_its_shapes_say() -> None:
@@ -190,3 +201,16 @@ def test_only_the_first_process_of_a_job_profiles() -> None:
 def test_a_compiled_case_is_watched_eagerly() -> None:
     compiled = replace(trainer().recipe, compile_options={"mode": "default"})
     assert recording.eager(compiled).compile_options is None
+
+
+def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:
+    """The warnings are raised by hand: only a GPU raises them by itself."""
+    found = observation.Observation()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: observation._take(str(message), found)
+        warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=1)
+        warnings.warn("called a synchronizing CUDA operation (...)", stacklevel=1)
+    ((_, source),) = found.waits
+    here = test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over
+    assert source.endswith(line_of(here, 'warn("called a sync'))

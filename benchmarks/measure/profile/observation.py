@@ -36,6 +36,8 @@ _READS_BACK = {
     "aten.equal": "equal: its answer is read on the host",
 }
 _COPIES = ("aten._to_copy", "aten.copy_")
+_WAITING = "called a synchronizing CUDA operation"
+"""How CUDA's own warning begins; another one says that the mode is a prototype."""
 _SHORT = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16"}
 _SHORT |= {torch.float16: "fp16"}
 
@@ -208,7 +210,7 @@ def implicit_waits(device: torch.device, into: Observation) -> Iterator[None]:
 
 def _take(message: str, into: Observation) -> None:
     """Note a warning of CUDA's, unless the dispatcher has shown that place already."""
-    if "synchroniz" not in message:
+    if _WAITING not in message:
         return
     frame = sys._getframe(2)
     place = line_of(frame) or nearest(frame)

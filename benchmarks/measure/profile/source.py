@@ -18,6 +18,8 @@ _TORCH = str(Path(torch.__file__).parent) + "/"
 _HARNESS = str(Path(__file__).parents[1]) + "/"
 _LIBRARY = sysconfig.get_path("stdlib") + "/"
 _SITE = "/site-packages/"
+_PLUMBING = ("_python_dispatch.py", "torch/_compile.py", "_dynamo/eval_frame.py", "/warnings.py")
+"""What lies between a call and what watches it."""
 
 
 def line_of(frame: FrameType | None) -> str:
@@ -33,8 +35,7 @@ def nearest(frame: FrameType | None) -> str:
     """``file:line`` of the innermost frame outside of the harness, in torch or not."""
     while frame is not None:
         name = frame.f_code.co_filename
-        plumbing = "_python_dispatch" in name or "/torch/_compile" in name or "_dynamo" in name
-        if not name.startswith(_HARNESS) and not plumbing:
+        if not name.startswith(_HARNESS) and not name.endswith(_PLUMBING):
             return f"{_short(name)}:{frame.f_lineno}"
         frame = frame.f_back
     return ""
