@@ -116,6 +116,7 @@ def show_run(
         phase_words=runs.PHASES,
         flags=runs.flags(result),
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
+        profile=runs.profile(result),
         histogram=figures.step_histogram(result),
         steps=figures.step_times(result),
         telemetry=figures.telemetry(result, at.during),

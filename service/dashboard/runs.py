@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from benchmarks.contracts import Bottleneck, Direction, Pass, Result, Sample, Verdict
+from benchmarks.contracts import Bottleneck, Direction, Pass, Profile, Result, Sample, Verdict
 from service import formats
 from service.dashboard import words
 from service.dashboard.figures import PassName
@@ -168,6 +168,12 @@ def flags(result: Result) -> dict[str, str]:
     """Explain each flag of the result and its processes once."""
     named = [*result.flags, *(flag for one in result.replicates for flag in one.flags)]
     return {flag: words.flag(flag) for flag in dict.fromkeys(named)}
+
+
+def profile(result: Result) -> Profile:
+    """The profile of the first process; an empty one where none was asked for."""
+    first = result.replicates[0].profile if result.replicates else None
+    return first or Profile()
 
 
 def evidence(values: Mapping[str, float]) -> list[Evidence]:

@@ -207,6 +207,21 @@ def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
     assert text.count("data-chart") == 3
 
 
+def test_a_run_says_what_to_try_and_which_lines_cost_most(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = pages.get(addresses["run"]).text
+    for said in (
+        "decode=gpu: ",
+        "Most expensive operations",
+        "benchmarks/workloads/example.py:65",
+        "The host waits for the device",
+        "benchmarks/workloads/example.py:12",
+    ):
+        assert said in text
+    assert "Most expensive operations" not in pages.get(addresses["run on a CPU"]).text
+
+
 def test_a_run_on_a_cpu_says_that_there_is_no_telemetry(
     pages: TestClient, addresses: dict[str, str]
 ) -> None:
