@@ -12,7 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from benchmarks.contracts import Bottleneck, Case, Result, Status, Verdict
+from benchmarks.contracts import Bottleneck, Case, Pass, Result, Status, Verdict
 from benchmarks.suggestions import Move, Place, moves, other_moves, with_move
 
 WORTH = 0.02
@@ -29,6 +29,7 @@ class Ending(StrEnum):
     BUDGET = "budget"
     FAILED = "failed"
     """The first case could not be measured."""
+    INTERRUPTED = "interrupted"
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,8 @@ class Rung:
     """Items per second with the loader."""
     synth: float = 0.0
     noise: float = 0.0
-    """Relative half-width of either, the larger one."""
+    """Relative half-width of ``full``."""
+    noise_synth: float = 0.0
     verdict: Verdict | None = None
     right: bool = True
     """False where it was found to compute something else than the reference."""
@@ -61,19 +63,23 @@ def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
     """What a climb needs to know of a result."""
     if result.status is not Status.OK or not result.replicates:
         return Rung(result.case, result.status, result.reason, move=move, took_s=took_s)
-    passes = [timed for r in result.replicates for timed in (r.full, r.synth)]
     rates = {sample.metric: sample.values for sample in result.samples}
     return Rung(
         case=result.case,
         status=result.status,
         full=_mean(rates["throughput"]),
         synth=_mean(rates["throughput_synth"]),
-        noise=max((p.half_width or 0.0) / p.rate for p in passes),
+        noise=_noise([r.full for r in result.replicates]),
+        noise_synth=_noise([r.synth for r in result.replicates]),
         verdict=result.verdict,
         right=_right(result),
         move=move,
         took_s=took_s,
     )
+
+
+def _noise(passes: Sequence[Pass]) -> float:
+    return max((timed.half_width or 0.0) / timed.rate for timed in passes)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -87,15 +93,25 @@ def _right(result: Result) -> bool:
 
 
 def gain(rung: Rung, base: Rung) -> float:
-    """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL lost nothing."""
+    """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL is as it was."""
     full, synth = rung.full / base.full, rung.synth / base.synth
-    return max(full, synth) if full >= 1.0 - max(WORTH, rung.noise + base.noise) else full
+    same = abs(full - 1.0) <= _worth(rung.noise, base.noise)
+    return max(full, synth) if same else full
 
 
 def helped(rung: Rung, base: Rung) -> bool:
     """Whether ``rung`` is to be climbed on from here."""
-    worth = 1.0 + max(WORTH, rung.noise + base.noise)
-    return rung.usable and gain(rung, base) > worth
+    if not rung.usable:
+        return False
+    worth = _worth(rung.noise, base.noise)
+    full, synth = rung.full / base.full, rung.synth / base.synth
+    faster_step = synth > 1.0 + _worth(rung.noise_synth, base.noise_synth)
+    return full > 1.0 + worth or (full >= 1.0 - worth and faster_step)
+
+
+def _worth(*noise: float) -> float:
+    """What a difference must be to be one."""
+    return max(WORTH, sum(noise))
 
 
 def kept(rungs: Sequence[Rung]) -> tuple[bool, ...]:

@@ -15,7 +15,7 @@ from rich.text import Text
 from benchmarks import climb
 from benchmarks.climb import Ending, Rung
 from benchmarks.conclusion import place_of
-from benchmarks.contracts import Case, Protocol, Result, Status, Verdict
+from benchmarks.contracts import Bottleneck, Case, Protocol, Result, Status, Verdict
 from benchmarks.suggestions import Move, with_move
 from cli import bench
 from cli.exits import Exit, Stop
@@ -87,6 +87,7 @@ def _written(rung: Rung, *, kept: bool) -> dict[str, Any]:
         "throughput": rung.full or None,
         "throughput_synth": rung.synth or None,
         "noise": rung.noise,
+        "noise_synth": rung.noise_synth,
         "kept": kept,
         "took_s": rung.took_s,
         "verdict": rung.verdict.model_dump(mode="json") if rung.verdict else None,
@@ -113,12 +114,15 @@ def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
     found.hardware = formats.hardware(result.environment.comparability())
     _say_first(found.rungs[0], told)
     place = place_of(result)
-    while found.ending is None:
-        move = climb.next_move(found.rungs, place, end_s - time.monotonic())
-        if isinstance(move, Ending):
-            found.ending = move
-        else:
-            _try(measure, move, found, end_s, told)
+    try:
+        while found.ending is None:
+            move = climb.next_move(found.rungs, place, end_s - time.monotonic())
+            if isinstance(move, Ending):
+                found.ending = move
+            else:
+                _try(measure, move, found, end_s, told)
+    except KeyboardInterrupt:  # what was climbed so far is worth showing
+        found.ending = Ending.INTERRUPTED
     return found
 
 
@@ -168,6 +172,8 @@ def _say_first(rung: Rung, told: Console) -> None:
 
 def answer(verdict: Verdict) -> str:
     """The answer to "input-bound or GPU-bound?", in two words."""
+    if verdict.bottleneck is Bottleneck.UNKNOWN:
+        return "Not known."
     return f"{verdict.bottleneck.value}-bound, {verdict.confidence} confidence."
 
 
@@ -217,6 +223,7 @@ def _cells(rung: Rung, base: Rung | None, unit: str) -> tuple[str | Text, ...]:
 _ENDINGS = {
     Ending.SUMMIT: f"Nothing else is left to try that may bring more than {climb.WORTH:.0%}.",
     Ending.BUDGET: "The budget is spent; a larger --budget may find more.",
+    Ending.INTERRUPTED: "Interrupted; this is what was climbed so far.",
     Ending.FAILED: "The first case could not be measured.",
 }
 
@@ -236,4 +243,6 @@ def _closing(found: Climb) -> list[str]:
 
 def exit_code(found: Climb) -> Exit:
     """Zero once there is a verdict."""
+    if found.ending is Ending.INTERRUPTED:
+        return Exit.INTERRUPTED
     return Exit.OK if found.best is not None else Exit.FAILED

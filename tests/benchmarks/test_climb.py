@@ -100,7 +100,18 @@ def test_a_gain_within_the_noise_is_none() -> None:
     base = climb.rung_of(Machine(step_s=0.100).measure(RESNET), None, 1.0)
     better = climb.rung_of(Machine(step_s=0.095).measure(RESNET), None, 1.0)
     assert climb.helped(better, base)
-    assert not climb.helped(replace(better, noise=0.04), replace(base, noise=0.04))
+    loud = {"noise": 0.04, "noise_synth": 0.04}
+    assert not climb.helped(replace(better, **loud), replace(base, **loud))
+
+
+def test_a_noisy_loader_does_not_hide_that_the_step_is_faster() -> None:
+    base = climb.rung_of(Machine(read_s=1.0, step_s=0.100).measure(RESNET), None, 1.0)
+    better = climb.rung_of(Machine(read_s=1.0, step_s=0.090).measure(RESNET), None, 1.0)
+    assert climb.helped(replace(better, noise=0.2), replace(base, noise=0.2))
+    assert climb.gain(better, base) == pytest.approx(0.100 / 0.090)
+    slower = replace(better, full=base.full * 0.9)
+    assert not climb.helped(slower, base)
+    assert climb.gain(slower, base) == pytest.approx(0.9)
 
 
 def test_a_faster_step_behind_a_slow_loader_is_kept_for_what_it_gives_without_it() -> None:
