@@ -25,10 +25,10 @@ from benchmarks.verdict import judge
 RECORDED = Path(__file__).with_name("recorded")
 BRIEF = Protocol(
     warmup_min_s=0.5,
-    warmup_max_s=4.0,
+    warmup_max_s=2.0,
     settle_max_s=0.0,
     window_min_s=1.0,
-    window_max_s=3.0,
+    window_max_s=2.0,
     block_min_s=0.1,
     phases=True,
     profile=True,
