@@ -82,7 +82,7 @@ def _device(evidence: Evidence) -> Reason | None:
     """For a device that is the limit and was not profiled."""
     if any(name.startswith("time_") for name in evidence):
         return None
-    stall = max(0.0, evidence["input_stall"])
+    stall = max(0.0, evidence.get("input_stall", 0.0))
     return 1.0 - stall, f"only {stall:.1%} of the step goes away with the loader"
 
 

@@ -29,7 +29,6 @@ from benchmarks.contracts import (
     Sample,
     Status,
     StopReason,
-    Suggestion,
     Synchronization,
     Telemetry,
     Trace,
@@ -299,13 +298,6 @@ def _verdict(full: float, synth: float) -> Verdict:
                 "drained": 0.01,
             },
             bounds={"without_input_stall": synth / full},
-            suggestions=(
-                Suggestion(
-                    axis="decode",
-                    value="gpu",
-                    sentence=f"decode=gpu: {stall:.0%} of the step is spent waiting for batches.",
-                ),
-            ),
         )
     return Verdict(
         bottleneck=Bottleneck.DEVICE,
