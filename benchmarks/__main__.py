@@ -62,6 +62,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--protocol", default="{}", help="a Protocol as JSON, for other windows")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and of input order")
     parser.add_argument("--data-root", type=Path, help="your own ImageFolder or token file")
+    parser.add_argument(
+        "--trace", type=_trace, help="profile, and keep the Chrome trace in this file (.json, .gz)"
+    )
     parser.add_argument("--events-fd", type=int, help="write progress events to this descriptor")
     return parser
 
@@ -83,6 +86,16 @@ def _device(name: str) -> str:
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise argparse.ArgumentTypeError(f"{name!r} is not cpu, cuda or cuda:N")
     return name
+
+
+def _trace(name: str) -> Path:
+    """A file that can be written, found out before it costs time."""
+    path = Path(name)
+    if not path.name.endswith((".json", ".json.gz")):
+        raise argparse.ArgumentTypeError(f"{name!r} ends neither in .json nor in .json.gz")
+    if not path.absolute().parent.is_dir():
+        raise argparse.ArgumentTypeError(f"there is no folder for {name!r}")
+    return path
 
 
 def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> str:
@@ -108,7 +121,7 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
         data_root=options.data_root,
         seed=options.seed,
     )
-    request = Request(case, protocol, context, import_s)
+    request = Request(case, protocol, context, import_s, options.trace)
     with Reporter(options.events_fd, case.key) as reporter:
         return measure(request, reporter).model_dump_json()
 

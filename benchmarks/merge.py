@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from benchmarks.conclusion import concluded
 from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
-from benchmarks.verdict import input_stall, judge
+from benchmarks.verdict import input_stall
 
 _HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
 _FIRST_STEP = "first_step_time"
@@ -63,13 +64,13 @@ def merge(results: Sequence[Result]) -> Result:
     replicates = tuple(r for result in results for r in result.replicates)
     update: dict[str, object] = {
         "measured_at": results[0].measured_at,
+        "protocol": results[0].protocol,  # the only one that names the passes beside timing
         "replicates": replicates,
         "flags": _all_flags(results),
     }
     if failed is None:
         update["samples"] = _merged_samples(results)
-        update["verdict"] = judge(replicates) if replicates else last.verdict
-    return last.model_copy(update=update)
+    return concluded(last.model_copy(update=update))
 
 
 def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:

@@ -6,7 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 
+from benchmarks import device_bound
 from benchmarks.contracts import Bottleneck, Pass, Replicate, Verdict
+from benchmarks.demands import Ceilings
+from benchmarks.device_bound import Finding
 
 INPUT_SHARE = 0.10
 """Share of the step that goes away with the loader, from which a case is input-bound."""
@@ -23,12 +26,8 @@ _LOADER_PARTS = {
     "copy": "copying them to the device",
     "contention": "a step slowed by the loader's use of the processor",
 }
-STARVED = 0.5
-"""Share of steps that found the device idle, from which the host is too slow."""
 HOST_SYNC = "host_sync_per_step"
 """Flag of a replicate whose step waits for the device by itself."""
-ENQUEUE = 0.85
-"""Share of the step that the host spends on queuing it: the second sign of overhead."""
 
 
 def input_stall(full_rate: float, synth_rate: float) -> float:
@@ -36,11 +35,20 @@ def input_stall(full_rate: float, synth_rate: float) -> float:
     return 1.0 - full_rate / synth_rate
 
 
-def judge(replicates: Sequence[Replicate]) -> Verdict:
-    """Say what limits the case that these replicates measured."""
+def judge(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> Verdict:
+    """Say what limits the case that these replicates measured.
+
+    Args:
+        replicates: of one case.
+        ceilings: achievable rates of the device; without them, or without a profile, a device that
+            is the limit is not told further.
+    """
     evidence = _evidence(replicates)
     noise = max(_noise(replicate) for replicate in replicates)
     bounds = {"without_input_stall": max(1.0, 1.0 / (1.0 - evidence["input_stall"]))}
+    seen = device_bound.seen(replicates, ceilings)
+    if seen is not None:
+        evidence, bounds = evidence | seen.evidence, bounds | seen.bounds
     share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
     if noise >= max(INPUT_SHARE, NOISE_SHARE * share):
         return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
@@ -49,23 +57,28 @@ def judge(replicates: Sequence[Replicate]) -> Verdict:
         return _input_bound(evidence, bounds, confidence)
     if share >= INPUT_SHARE:
         return _input_bound(evidence, bounds, "low")
-    if _starved(replicates, evidence):
-        sentence = (
-            f"The host needs {evidence['enqueue']:.0%} of the step to queue its work, and the "
-            f"device had run dry at {evidence['drained']:.0%} of the steps."
-        )
-        return _verdict(Bottleneck.OVERHEAD, "high", sentence, evidence, bounds)
-    if any(HOST_SYNC in replicate.flags for replicate in replicates):
+    waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
+    found = (
+        device_bound.overhead(evidence, seen, waits=waits)
+        or device_bound.device(seen)
+        or _busy(evidence, waits=waits and seen is None)
+    )
+    return _verdict(found.bottleneck, found.confidence, found.sentence, evidence, bounds)
+
+
+def _busy(evidence: Mapping[str, float], *, waits: bool) -> Finding:
+    """The device is the limit, and no profile tells what of it."""
+    if waits:
         sentence = (
             "The gradient scaler makes the host wait for the device in every step, so that host "
             "overhead cannot be told apart; the loader is not the limit."
         )
-        return _verdict(Bottleneck.DEVICE, "low", sentence, evidence, bounds)
+        return Finding(Bottleneck.DEVICE, "low", sentence)
     sentence = (
-        f"The device works without waiting: the loader accounts for {max(share, 0.0):.1%} "
-        "of the step."
+        "The device works without waiting: the loader accounts for "
+        f"{max(evidence['input_stall'], 0.0):.1%} of the step."
     )
-    return _verdict(Bottleneck.DEVICE, "high", sentence, evidence, bounds)
+    return Finding(Bottleneck.DEVICE, "high", sentence)
 
 
 def _input_bound(evidence: dict[str, float], bounds: dict[str, float], confidence: str) -> Verdict:
@@ -100,13 +113,6 @@ def _verdict(
             "bounds": bounds,
         }
     )
-
-
-def _starved(replicates: Sequence[Replicate], evidence: Mapping[str, float]) -> bool:
-    """Whether the host is too slow; a step that waits for the device on purpose cannot tell."""
-    waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
-    dry = evidence.get("drained", 0.0) >= STARVED
-    return dry and evidence["enqueue"] >= ENQUEUE and not waits
 
 
 def _noise(replicate: Replicate) -> float:

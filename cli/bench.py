@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from benchmarks.contracts import Result, Sample, Status
+from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
 from benchmarks.merge import merge
 from cli.exits import Exit, Stop
 from service import formats
@@ -20,31 +22,63 @@ from worker.settings import Settings
 from worker.workspace import environment_in, workspace
 
 
-def measure(arguments: Sequence[str], replicates: int, seed: int = 0) -> Result:
+class TookTooLong(Stop):
+    """A child was stopped because its time was up."""
+
+
+def measure(
+    arguments: Sequence[str],
+    replicates: int,
+    seed: int = 0,
+    *,
+    protocol: Protocol | None = None,
+    trace: Path | None = None,
+    limit_s: float | None = None,
+) -> Result:
     """Measure one case in ``replicates`` fresh processes; the children draw their own progress.
 
     They are the children that a worker would start: each with the next seed, in one folder for
     temporary files and compiler caches, which is removed afterwards.
 
+    Args:
+        arguments: workload, axes and options, as `python -m benchmarks` takes them.
+        replicates: how many processes.
+        seed: of the first one.
+        protocol: how to time; what it asks for beside timing, only the first process does.
+        trace: where the first process keeps its profiler's trace.
+        limit_s: seconds for each process.
+
     Raises:
+        TookTooLong: a child was not done in time.
         Stop: a child did not print a Result.
     """
+    protocol = protocol or Protocol()
     settings = Settings()
     results: list[Result] = []
     with workspace() as folder:
         environment = environment_in(folder, settings)
         for number in range(replicates):
+            own = protocol.of_replicate(number + 1).model_dump_json(exclude_defaults=True)
             command = [*settings.command, *arguments, f"--seed={seed + number}"]
-            results.append(_one(command, environment))
+            command += [f"--protocol={own}"] if own != "{}" else []
+            command += [f"--trace={trace}"] if trace and number == 0 else []
+            results.append(_one(command, environment, limit_s))
             if results[-1].status is not Status.OK:
                 break
     return merge(results)
 
 
-def _one(command: Sequence[str], environment: Mapping[str, str]) -> Result:
-    child = subprocess.run(
-        [*launch.tied(), *command], env=environment, stdout=subprocess.PIPE, check=False
-    )
+def _one(command: Sequence[str], environment: Mapping[str, str], limit_s: float | None) -> Result:
+    try:
+        child = subprocess.run(
+            [*launch.tied(), *command],
+            env=environment,
+            stdout=subprocess.PIPE,
+            check=False,
+            timeout=limit_s,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TookTooLong(f"It was not done after {limit_s:.0f} s.", Exit.TIMEOUT) from error
     if child.returncode == Exit.USAGE:
         raise Stop("Nothing was measured.")  # the child has said why
     if child.returncode != 0:
@@ -55,6 +89,22 @@ def _one(command: Sequence[str], environment: Mapping[str, str]) -> Result:
         raise Stop(
             "The benchmark ended well, but its last line on stdout is no Result.", Exit.FAILED
         ) from error
+
+
+def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:
+    """``base`` with the fields that ``text`` names as JSON.
+
+    Raises:
+        Stop: it is no Protocol; the sentence says which field is wrong.
+    """
+    base = base or Protocol()
+    try:
+        given = Protocol.model_validate_json(text or "{}")
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise Stop(": ".join(filter(None, [place, fault["msg"]]))) from error
+    return base.model_copy(update=given.model_dump(include=given.model_fields_set))
 
 
 def _ending(returncode: int) -> str:
@@ -106,6 +156,8 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     ]
     if result.verdict is not None:
         facts.append(("limited by", f"{result.verdict.bottleneck}: {result.verdict.sentence}"))
+        facts += [("try", told.sentence) for told in result.verdict.suggestions]
+    facts += _profiled(result)
     if result.flags:
         facts.append(("note", ", ".join(result.flags)))
     device = formats.hardware(result.environment.comparability())
@@ -113,6 +165,35 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     if result.repro:
         facts.append(("again with", result.repro))
     return facts
+
+
+TOP = 3
+"""Operations and waits that are named; --json has them all."""
+
+
+def _profiled(result: Result) -> Iterator[tuple[str, str]]:
+    """What the first process saw of its step, where it was asked to look."""
+    first = result.replicates[0] if result.replicates else None
+    if first is None:
+        return
+    if first.phases is not None:
+        spans = (f"{name} {formats.quantity(s, 's')}" for name, s in first.phases.seconds.items())
+        yield "phases", first.phases.absent or ", ".join(spans)
+    if first.profile is not None and first.profile.absent:
+        yield "profile", first.profile.absent
+    elif first.profile is not None:
+        yield from _operations(first.profile)
+
+
+def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
+    total = sum(profile.seconds.values()) or 1.0
+    for told in profile.operations[:TOP]:
+        where = f" at {told.source}" if told.source else ""
+        yield "spends", f"{told.self_s / total:.0%} in {told.name}{where}"
+    for wait in profile.synchronizations[:TOP]:
+        yield "waits", f"for the device at {wait.source}: {wait.what}"
+    for note in profile.notes:
+        yield "profile", note
 
 
 def _quantity(sample: Sample) -> str:

@@ -15,6 +15,7 @@ from cli.commands import (
     bench,
     compare,
     detect,
+    diagnose,
     gate,
     jobs,
     migrate,
@@ -42,6 +43,7 @@ app.command("up")(up.up)
 app.command("serve")(serve.serve)
 app.command("worker")(worker_command.worker)
 app.command("bench")(bench.bench)
+app.command("diagnose")(diagnose.diagnose)
 app.command("submit")(submit.submit)
 app.command("report")(report.report)
 app.command("compare")(compare.compare)

@@ -146,7 +146,7 @@ class Runner:
         if case.preset != "auto":
             arguments += ["--preset", case.preset]
         arguments += ["--device", self._settings.device]
-        arguments += ["--protocol", spec.protocol.model_dump_json()]
+        arguments += ["--protocol", spec.protocol.of_replicate(replicate).model_dump_json()]
         arguments += ["--seed", str(replicate - 1)]
         if self._settings.data_root is not None:
             arguments += ["--data-root", str(self._settings.data_root.expanduser().absolute())]

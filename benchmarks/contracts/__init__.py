@@ -32,7 +32,8 @@ from benchmarks.contracts.measurement import (
     Warmup,
     Window,
 )
-from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Verdict
+from benchmarks.contracts.profile import Demand, Operation, Phases, Profile, Synchronization
+from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Suggestion, Verdict
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -62,6 +63,7 @@ __all__ = [
     "Compilation",
     "Contract",
     "Count",
+    "Demand",
     "Direction",
     "Environment",
     "Event",
@@ -75,7 +77,10 @@ __all__ = [
     "Moment",
     "Name",
     "Number",
+    "Operation",
     "Pass",
+    "Phases",
+    "Profile",
     "Progress",
     "Protocol",
     "Purpose",
@@ -89,6 +94,8 @@ __all__ = [
     "Share",
     "Status",
     "StopReason",
+    "Suggestion",
+    "Synchronization",
     "Telemetry",
     "Text",
     "Trace",

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.contracts.values import Contract, Name, Seconds, Value
+from benchmarks.contracts.values import Contract, Flag, Name, Seconds, Value
 
 
 class Case(Contract):
@@ -50,3 +50,16 @@ class Protocol(Contract):
     block_min_s: Seconds = 0.25
     precision: Annotated[float, Field(strict=True, gt=0, lt=1)] = 0.005
     """Stop a pass once the 95 % half-width over block means is at most this share of the mean."""
+    phases: Flag = False
+    """Mark the phases of a step, after the timed passes of a job's first process."""
+    profile: Flag = False
+    """Profile a few steps there; the verdict then tells compute from memory."""
+
+    def of_replicate(self, number: int) -> Protocol:
+        """What process ``number`` of a job runs: only the first one has the passes beside timing.
+
+        Args:
+            number: from 1.
+        """
+        beside = {"phases": False, "profile": False}
+        return self if number == 1 else self.model_copy(update=beside)

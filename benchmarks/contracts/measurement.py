@@ -8,6 +8,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from benchmarks.contracts.compilation import Compilation
+from benchmarks.contracts.profile import Phases, Profile
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -168,5 +169,9 @@ class Replicate(Contract):
     compilation: Compilation | None = None
     """What the compiler did; None where nothing was compiled."""
     telemetry: dict[Literal["full", "synth"], Telemetry] = Field(default_factory=dict)
+    phases: Phases | None = None
+    """None where they were not asked for."""
+    profile: Profile | None = None
+    """None where none was asked for."""
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     """warmup_incomplete, clock_mismatch, tail ...: nothing is dropped, everything is said."""

@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
-from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Number, Text
+from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Number, Text, Value
 
 
 class Status(StrEnum):
@@ -37,9 +37,30 @@ class Bottleneck(StrEnum):
     """What limits a case."""
 
     INPUT = "input"
+    """Batches come too late, or cost the step too much."""
     OVERHEAD = "overhead"
+    """The host queues work more slowly than the device does it."""
+    COMMUNICATION = "communication"
+    """The device waits for other devices."""
+    COMPUTE = "compute"
+    """Arithmetic: matrix products and convolutions at their peak rate."""
+    MEMORY = "memory"
+    """The bandwidth of the device's memory."""
+    MIXED = "mixed"
+    """The device, and neither arithmetic nor bandwidth alone."""
     DEVICE = "device"
+    """The device, without a profile that tells more."""
     UNKNOWN = "unknown"
+
+
+class Suggestion(Contract):
+    """A value on an axis that may lift the limit, and what speaks for it."""
+
+    axis: Name
+    value: Value
+    sentence: Line
+    speedup: Number | None = None
+    """As measured on a neighbour in the matrix; None where none was."""
 
 
 class Verdict(Contract):
@@ -51,6 +72,7 @@ class Verdict(Contract):
     evidence: dict[Name, Number] = Field(default_factory=dict, max_length=100)
     bounds: dict[Name, Number] = Field(default_factory=dict, max_length=100)
     """Speed-up if a cause vanished, such as ``without_input_stall: 1.7``."""
+    suggestions: tuple[Suggestion, ...] = Field(default=(), max_length=3)
 
 
 class Rejected(Contract):

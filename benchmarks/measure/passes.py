@@ -1,4 +1,4 @@
-"""The passes of one replicate, in order: first step, warm-up, FULL, SYNTH.
+"""The passes of one replicate, in order: first step, warm-up, FULL, SYNTH; then phases, profile.
 
 Everything that compiles, autotunes or allocates happens before the first timed step, both timed
 passes start from the same weights, and nothing but the step runs inside them.
@@ -11,6 +11,7 @@ import math
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 
 from torch import Tensor
 
@@ -19,6 +20,7 @@ from benchmarks.measure import compilation, conditions, feed, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
 from benchmarks.measure.loop import StepTimes
 from benchmarks.measure.marks import drain
+from benchmarks.measure.profile import passes as beside
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.warmup import WarmupRule
@@ -40,8 +42,16 @@ _SPANS = {"warmup": (0.2, 0.4), "full": (0.4, 0.7), "synth": (0.7, 1.0)}
 class Passes:
     """Runs the passes of one trainer."""
 
-    def __init__(self, trainer: Trainer, protocol: Protocol, reporter: Reporter, unit: str) -> None:
+    def __init__(
+        self,
+        trainer: Trainer,
+        protocol: Protocol,
+        reporter: Reporter,
+        unit: str,
+        trace: Path | None = None,
+    ) -> None:
         self._trainer = trainer
+        self._trace = trace
         self.protocol = protocol
         self._reporter = reporter
         self._unit = unit
@@ -64,6 +74,9 @@ class Passes:
             self._flags.append("synth.small_ring")
         del batches  # ends the loader's processes: SYNTH shares the machine with nobody
         synth = self._synth(itertools.cycle(ring), seed)
+        retries, compiled = conditions.allocator_retries(self._device), compilation.read()
+        timed = beside.Timed(full, synth)
+        also = beside.run(self._trainer, ring, timed, self.protocol, self._reporter, self._trace)
         return Replicate(
             seed=seed,
             import_s=import_s,
@@ -73,9 +86,11 @@ class Passes:
             synth=synth,
             peak_memory_b=peak_b,
             reserved_memory_b=reserved_b,
-            allocator_retries=conditions.allocator_retries(self._device),
-            compilation=compilation.read(),
-            flags=tuple(self._flags),
+            allocator_retries=retries,
+            compilation=compiled,
+            phases=also.phases,
+            profile=also.profile,
+            flags=(*self._flags, *also.flags),
         )
 
     def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[Warmup, float]:

@@ -16,7 +16,7 @@ from benchmarks import contracts
 PULSE_S = 1.0
 """A sign of life at least so often, also while a compiler keeps the main thread busy."""
 
-PATIENCE_S = {"warmup": 240.0, "full": 60.0, "synth": 60.0}
+PATIENCE_S = {"warmup": 240.0, "full": 60.0, "synth": 60.0, "phases": 60.0, "profile": 180.0}
 """Without a finished step for so long a phase of steps hangs: the signs of life end, and the
 supervisor sees it. Building and the first step may be silent for as long as they compile; warm-up
 may hold a second compilation."""

@@ -8,10 +8,12 @@ import time
 import traceback
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from pathlib import Path
 
 import torch
 
 from benchmarks import catalog
+from benchmarks.conclusion import concluded
 from benchmarks.contracts import Case, Environment, Protocol, Result, Status
 from benchmarks.environment import capture
 from benchmarks.measure import batch_search, device, flags, graphs
@@ -20,7 +22,6 @@ from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.merge import samples
-from benchmarks.verdict import judge
 from benchmarks.workload import Context, Recipe
 
 
@@ -32,6 +33,8 @@ class Request:
     protocol: Protocol
     context: Context
     import_s: float = 0.0
+    trace: Path | None = None
+    """Where the profiler's trace is kept, if anywhere."""
 
 
 def measure(request: Request, reporter: Reporter) -> Result:
@@ -75,10 +78,11 @@ class _Session:
         from_s = time.perf_counter()
         trainer = self._trainer()
         item = catalog.workloads()[self._case.workload].item
-        passes = Passes(trainer, self._request.protocol, self._reporter, f"{item}/s")
+        asked = self._request
+        passes = Passes(trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace)
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(self._request.context.seed, self._request.import_s, build_s)
-        return Result(
+        found = Result(
             case=self._case,
             status=Status.OK,
             measured_at=self._started_at,
@@ -89,10 +93,10 @@ class _Session:
             environment=self._environment,
             samples=samples(replicate, item),
             replicates=(replicate,),
-            verdict=judge((replicate,)),
             flags=replicate.flags,
             repro=_repro(self._case, self._request),
         )
+        return concluded(found)
 
     def _trainer(self) -> Trainer:
         context = self._request.context

@@ -33,6 +33,13 @@ def bench(
     data_root: Annotated[
         Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
     ] = None,
+    profile: Annotated[
+        bool, typer.Option("--profile", help="Also profile a few steps, and mark their phases.")
+    ] = False,
+    trace: Annotated[
+        Path | None,
+        typer.Option(help="Profile, and keep the Chrome trace in this file (.json or .json.gz)."),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it."""
@@ -41,11 +48,14 @@ def bench(
     given = {
         "--preset": preset,
         "--device": device,
-        "--protocol": protocol,
         "--data-root": data_root,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    result = measuring.measure([workload, *(settings or []), *options], replicates, seed)
+    asked = measuring.read_protocol(protocol)
+    if profile or trace is not None:
+        asked = asked.model_copy(update={"phases": True, "profile": True})
+    words = [workload, *(settings or []), *options]
+    result = measuring.measure(words, replicates, seed, protocol=asked, trace=trace)
     if as_json:
         print(result.model_dump_json())
     else:

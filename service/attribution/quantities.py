@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchmarks.contracts import Bottleneck
 from service.attribution import wording
 from service.attribution.difference import Difference, difference
 from service.attribution.readings import Reading, flags
@@ -74,10 +75,16 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
     sides = [{_limit(each) for each in side} for side in (before, after)]
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         old, new = sides[0].pop(), sides[1].pop()
-        if old and new:
+        if old and new and not _same_but_finer(old, new):
             says = f"the limit {old} -> {new}"
             strength = Strength.WEAK
             yield Evidence(Part.PHASES, "bottleneck", State.CHANGED, strength, says, old, new)
+
+
+def _same_but_finer(old: str, new: str) -> bool:
+    """Whether one side merely had no profile: ``device`` is all of what a profile tells apart."""
+    finer = {Bottleneck.COMPUTE.value, Bottleneck.MEMORY.value, Bottleneck.MIXED.value}
+    return Bottleneck.DEVICE.value in (old, new) and bool(finer & {old, new})
 
 
 def _limit(measurement: Measurement) -> str | None:

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES, JobState
+from benchmarks.contracts import FINAL_STATES, JobState, Suggestion
 from benchmarks.suites import suites
 from service import levels
 from service.dashboard import (
@@ -35,7 +35,7 @@ from service.dashboard.rendering import partial, render, render_error
 from service.database import get_now, get_session
 from service.errors import NotFound
 from service.report import cases_of, changes_between
-from service.results import latest_of_each_series, load_result
+from service.results import StoredResult, latest_of_each_series, load_result
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -116,6 +116,8 @@ def show_run(
         phase_words=runs.PHASES,
         flags=runs.flags(result),
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
+        suggestions=_suggestions(session, stored),
+        profile=runs.profile(result),
         histogram=figures.step_histogram(result),
         steps=figures.step_times(result),
         telemetry=figures.telemetry(result, at.during),
@@ -124,6 +126,15 @@ def show_run(
         attempts=queries.attempts(session, stored.job_id),
         exclusions=levels.exclusions_of(session, result_id),
     )
+
+
+def _suggestions(session: Session, stored: StoredResult) -> tuple[Suggestion, ...]:
+    verdict = stored.result.verdict
+    if verdict is None:
+        return ()
+    metric = runs.rate_that_counts(verdict)
+    beside = queries.neighbours(session, stored.result, stored.revision, metric)
+    return runs.suggestions(stored.result, beside)
 
 
 @router.get("/jobs")

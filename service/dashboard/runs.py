@@ -7,7 +7,19 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from benchmarks.contracts import Bottleneck, Direction, Pass, Result, Sample, Verdict
+from benchmarks import catalog
+from benchmarks.conclusion import place_of
+from benchmarks.contracts import (
+    Bottleneck,
+    Direction,
+    Pass,
+    Profile,
+    Result,
+    Sample,
+    Suggestion,
+    Verdict,
+)
+from benchmarks.suggestions import Neighbour, suggest
 from service import formats
 from service.dashboard import words
 from service.dashboard.figures import PassName
@@ -168,6 +180,29 @@ def flags(result: Result) -> dict[str, str]:
     """Explain each flag of the result and its processes once."""
     named = [*result.flags, *(flag for one in result.replicates for flag in one.flags)]
     return {flag: words.flag(flag) for flag in dict.fromkeys(named)}
+
+
+def profile(result: Result) -> Profile:
+    """The profile of the first process; an empty one where none was asked for."""
+    first = result.replicates[0].profile if result.replicates else None
+    return first or Profile()
+
+
+def rate_that_counts(verdict: Verdict) -> str:
+    """The metric by which a neighbour is better: without the loader unless it is the limit."""
+    limited = verdict.bottleneck is Bottleneck.INPUT
+    return "throughput" if limited else "throughput_synth"
+
+
+def suggestions(result: Result, neighbours: Sequence[Neighbour]) -> tuple[Suggestion, ...]:
+    """What may be tried: what neighbours measured, and else what the run itself suggested."""
+    verdict = result.verdict
+    if verdict is None:
+        return ()
+    try:
+        return suggest(result.case, verdict, place_of(result), neighbours)
+    except (catalog.UnknownName, catalog.Refused):  # a case of another version
+        return verdict.suggestions
 
 
 def evidence(values: Mapping[str, float]) -> list[Evidence]:

@@ -47,9 +47,26 @@ TITLES = {
 BOTTLENECKS = {
     Bottleneck.INPUT: "Input",
     Bottleneck.OVERHEAD: "Host overhead",
+    Bottleneck.COMMUNICATION: "Communication",
+    Bottleneck.COMPUTE: "Arithmetic",
+    Bottleneck.MEMORY: "Memory bandwidth",
+    Bottleneck.MIXED: "Device, mixed",
     Bottleneck.DEVICE: "Device",
     Bottleneck.UNKNOWN: "Unknown",
 }
+
+KINDS = {
+    "gemm": "Matrix products",
+    "conv": "Convolutions",
+    "attention": "Attention",
+    "norm": "Norms",
+    "pointwise": "Pointwise and reductions",
+    "optimizer": "Optimizer",
+    "memcpy": "Copies",
+    "communication": "Communication kernels",
+    "other": "Other kernels",
+}
+"""Kinds of kernel, in a profile."""
 
 EVIDENCE = {
     "input_stall": ("Input stall", "of the step goes away with the loader"),
@@ -61,6 +78,12 @@ EVIDENCE = {
     ),
     "enqueue": ("Queuing", "of the step the host needs to queue the device's work"),
     "drained": ("Drained", "of the steps found the device idle"),
+    "busy": ("Device busy", "of the step at least one kernel ran"),
+    "exposed_communication": ("Communication", "of the step the device waits for other devices"),
+    "memory_share": ("Memory traffic", "of the least time that the device's peaks allow"),
+    "memory_share_fused": ("Memory traffic, fused", "of that, with pointwise operations fused"),
+    "roofline": ("Roofline", "of the step is the least time that the device's peaks allow"),
+    **{f"time_{kind}": (title, "of the kernels' time") for kind, title in KINDS.items()},
     "noise": ("Noise", "of the step: how far these shares may be off"),
 }
 """What a verdict rests on: a title, and what its share is a share of."""
@@ -80,6 +103,9 @@ FLAGS = {
     "device_busy": "The device was not idle when the process was started.",
     "foreign_memory": "Somebody else held memory of the device when the process was started.",
     "node_drift": "The node is not what it was: its canary left the node's own median.",
+    "phases_perturbed": "Marking the phases changed the step time by more than 2 %.",
+    "trace_unreliable": "The profiler slowed the host so much that idle times in its trace tell "
+    "nothing; the kernels' own times hold.",
     "clock_unstable": "The SM clock varied by more than 2 % during the window.",
 }
 

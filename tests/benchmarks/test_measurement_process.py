@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.__main__ import main as benchmarks_command
 from benchmarks.contracts import Event, Result, Status
 
 BRIEF = json.dumps(
@@ -100,11 +101,33 @@ def test_a_case_is_measured_with_its_loader_and_without(
     assert result.verdict is not None
 
 
-def test_a_compiled_case_tells_compilation_from_steady_state(cache: Path) -> None:
-    result = result_of(run(cache, "nanogpt", "compile=default"))
+def test_a_compiled_case_tells_compilation_from_steady_state_and_is_profiled(
+    cache: Path, tmp_path: Path
+) -> None:
+    trace = tmp_path / "trace.json"
+    result = result_of(run(cache, "nanogpt", "compile=default", "--trace", str(trace)))
     assert result.status is Status.OK, result.reason
     (replicate,) = result.replicates
     assert replicate.warmup.first_step_s > 5 * replicate.synth.p50_s
+    assert json.loads(trace.read_bytes())["traceEvents"]
+    assert replicate.phases is None
+    profile = replicate.profile
+    assert profile is not None
+    assert (profile.absent, profile.notes) == ("", ())
+    lines = {told.source.rpartition(":")[0] for told in profile.operations if told.source}
+    assert lines == {"benchmarks/workloads/nanogpt.py"}
+    # 6 N + 12 L H Q T a token, as the workload's docstring counts it; attention of a CPU is not.
+    per_token = sum(demand.flops for demand in profile.demands) / result.batch_items
+    assert per_token == pytest.approx(6 * (result.parameters - 128 * 128), rel=0.01)
+
+
+@pytest.mark.parametrize("name", ["trace.txt", "nowhere/trace.json"])
+def test_a_trace_that_could_not_be_kept_is_refused_at_once(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        benchmarks_command(["nanogpt", "--trace", str(tmp_path / name)])
+    assert "--trace" in capsys.readouterr().err
 
 
 def test_events_tell_the_supervisor_that_the_process_lives(cache: Path) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
+from builders.profiled import a_profile
 
 from benchmarks.contracts import (
     Bottleneck,
@@ -18,7 +19,9 @@ from benchmarks.contracts import (
     Compilation,
     Direction,
     Environment,
+    Operation,
     Pass,
+    Profile,
     Protocol,
     Rejected,
     Replicate,
@@ -26,6 +29,7 @@ from benchmarks.contracts import (
     Sample,
     Status,
     StopReason,
+    Synchronization,
     Telemetry,
     Trace,
     Verdict,
@@ -309,6 +313,21 @@ def _canary(at: datetime) -> Canary:
     return Canary(measured_at=at, readings=readings, moved={"python_s": 0.07})
 
 
+def _profile(step_s: float) -> Profile:
+    """Of a step that spends half of its time in one convolution."""
+    wait = Synchronization(what=".item()", source="benchmarks/workloads/example.py:12")
+    shares = {"conv": 0.7, "norm": 0.2, "optimizer": 0.1}
+    told = a_profile(0.97 * step_s, {k: s * step_s for k, s in shares.items()}, waits=[wait])
+    operation = Operation(
+        name="aten::cudnn_convolution",
+        kind="conv",
+        self_s=0.5 * step_s,
+        calls=16.0,
+        source="benchmarks/workloads/example.py:65",
+    )
+    return told.model_copy(update={"step_s": step_s, "operations": (operation,)})
+
+
 def _replicates(
     plan: Plan, full: np.ndarray, synth: np.ndarray, random: np.random.Generator
 ) -> Iterator[Replicate]:
@@ -316,6 +335,7 @@ def _replicates(
         work_s = plan.batch / without
         yield Replicate(
             seed=seed,
+            profile=_profile(plan.batch / float(without)) if plan.gpu and seed == 0 else None,
             import_s=4.1,
             build_s=1.2,
             warmup=Warmup(steps=14, s=6.2, reason="steady", first_step_s=plan.first_step_s),

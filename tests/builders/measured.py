@@ -2,6 +2,7 @@
 
 from datetime import UTC, datetime
 
+from benchmarks.conclusion import concluded
 from benchmarks.contracts import (
     Case,
     Environment,
@@ -16,7 +17,6 @@ from benchmarks.contracts import (
     Window,
 )
 from benchmarks.merge import samples
-from benchmarks.verdict import judge
 
 BATCH = 100
 STEPS = 50
@@ -75,7 +75,7 @@ def a_replicate(full: Pass, synth: Pass, seed: int = 0) -> Replicate:
 
 def a_result(replicate: Replicate, workload: str = "resnet50") -> Result:
     """The Result of one process."""
-    return Result(
+    result = Result(
         case=Case(workload=workload, preset="tiny"),
         status=Status.OK,
         measured_at=datetime(2026, 11, 20, 2, replicate.seed, tzinfo=UTC),
@@ -85,8 +85,8 @@ def a_result(replicate: Replicate, workload: str = "resnet50") -> Result:
         environment=Environment(facts={"hw.device": "cpu"}),
         samples=samples(replicate, "img"),
         replicates=(replicate,),
-        verdict=judge((replicate,)),
     )
+    return concluded(result)
 
 
 def a_failure(status: Status, reason: str) -> Result:

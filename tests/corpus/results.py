@@ -8,17 +8,31 @@ from collections.abc import Iterator
 from typing import Any
 
 from builders.measured import a_pass, a_replicate, a_result
+from builders.profiled import COMPUTE, a_profile
 from corpus.case import Case
 
-from benchmarks.contracts import Result, Telemetry, Trace
+from benchmarks.contracts import (
+    Operation,
+    Phases,
+    Profile,
+    Result,
+    Synchronization,
+    Telemetry,
+    Trace,
+)
 
 TARGET = "/jobs/{job}/attempts/{number}/result"
 _MAY_BE_NULL = {
     *("half_widths", "verdict", "half_width", "lag1", "n_eff", "drained", "cpu_pressure"),
-    "energy_j",
+    *("energy_j", "phases", "profile", "step_s", "busy_s", "fragmentation", "speedup"),
 }
-_OWN_NAMES = {"facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"}
+_OWN_NAMES = {
+    *("facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"),
+    *("seconds", "idle_s"),
+}
 """Objects whose names are the sender's own, within bounds."""
+_ALL_DEFAULTS = {"phases", "profile"}
+"""Objects each of whose fields may be left out, as are those of the protocol."""
 _SAMPLES: tuple[Any, ...] = (None, True, -1, 1.5, 2**53 + 1, "", "1", "a\n", [], [[]], {}, {"": 0})
 Path = tuple[str | int, ...]
 
@@ -33,12 +47,25 @@ def good() -> dict[str, Any]:
         energy_j=20.0,
     )
     replicate = a_replicate(a_pass(0.1), a_pass(0.1)).model_copy(
-        update={"telemetry": {"full": telemetry}, "flags": ("tail",)}
+        update={
+            "telemetry": {"full": telemetry},
+            "flags": ("tail",),
+            "phases": Phases(steps=20, step_s=0.1, seconds={"forward": 0.04}),
+            "profile": _profile(),
+        }
     )
     result = a_result(replicate, "unet").model_dump(mode="json")
     result |= {"flags": ["tail"], "repro": "python -m benchmarks unet", "log_tail": "x"}
     Result.model_validate(result)
     return result
+
+
+def _profile() -> Profile:
+    wait = Synchronization(what=".item()", source="a.py:1")
+    told = a_profile(0.09, {"gemm": 0.09}, COMPUTE[:1], waits=[wait])
+    operation = Operation(name="aten::mm", kind="gemm", self_s=0.09, calls=12.5, source="a.py:2")
+    update = {"operations": (operation,), "notes": ("x",), "idle_s": {"other": 0.01}}
+    return told.model_copy(update=update | {"fragmentation": 0.1})
 
 
 def cases() -> Iterator[Case]:
@@ -92,6 +119,8 @@ def _mistyped(whole: dict[str, Any], path: Path) -> Iterator[Case]:
     for sample in _SAMPLES:
         if sample is None and path[-1] in _MAY_BE_NULL:
             continue
+        if isinstance(sample, bool) and isinstance(right, bool):
+            continue
         alike = _kind(sample) == _kind(right) or (right is None and _kind(sample) == "number")
         if alike and not isinstance(right, int):  # each integer is bounded and takes no fraction
             continue
@@ -115,7 +144,7 @@ def _grown(whole: dict[str, Any], path: Path) -> Iterator[Case]:
     if path[-1] not in _OWN_NAMES:
         yield _case(f"{told} has an unknown field", _changed(whole, path, value | {"zz": 1}), 422)
         without = {name: own for place, (name, own) in enumerate(value.items()) if place}
-        if path[0] != "protocol":  # all of whose fields have defaults
+        if path[0] != "protocol" and path[-1] not in _ALL_DEFAULTS:
             yield _case(f"{told} lacks its first field", _changed(whole, path, without), 422)
     name = next(iter(value))
     marked = json.dumps(_changed(whole, path, value | {"\0": 0}))

@@ -207,6 +207,26 @@ def test_a_run_shows_numbers_verdict_phases_telemetry_and_how_to_repeat_it(
     assert text.count("data-chart") == 3
 
 
+def test_a_run_suggests_what_a_neighbour_of_its_revision_measured(
+    pages: TestClient, seeded: Seeded
+) -> None:
+    eager = history.PLANS[0].case
+    text = pages.get(f"/runs/{seeded.ids['latest:' + eager.key]}").text
+    assert f"precision=bf16 measured +128% on {eager.key}." in text.replace("&#43;", "+")
+
+
+def test_a_run_says_which_lines_cost_most(pages: TestClient, addresses: dict[str, str]) -> None:
+    text = pages.get(addresses["run"]).text
+    for said in (
+        "Most expensive operations",
+        "benchmarks/workloads/example.py:65",
+        "The host waits for the device",
+        "benchmarks/workloads/example.py:12",
+    ):
+        assert said in text
+    assert "Most expensive operations" not in pages.get(addresses["run on a CPU"]).text
+
+
 def test_a_run_on_a_cpu_says_that_there_is_no_telemetry(
     pages: TestClient, addresses: dict[str, str]
 ) -> None:

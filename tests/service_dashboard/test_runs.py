@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 from builders.measured import a_pass, a_replicate, a_result
+from builders.profiled import H200, MIXED, a_profile
 
 from benchmarks.contracts import Bottleneck, Verdict
 from benchmarks.verdict import judge
@@ -52,7 +53,9 @@ def test_no_other_headline_is_doubted_for_the_stall() -> None:
 
 
 def test_all_evidence_is_a_share_that_is_explained() -> None:
-    found = judge(STEADY.replicates).evidence
+    kinds = dict.fromkeys(words.KINDS, 0.01)
+    replicate = STEADY.replicates[0].model_copy(update={"profile": a_profile(0.09, kinds, MIXED)})
+    found = judge([replicate, *STEADY.replicates[1:]], H200).evidence
     assert set(found) == set(words.EVIDENCE)
     assert all(one.value.endswith("%") and one.meaning for one in runs.evidence(found))
 

@@ -1,0 +1,198 @@
+"""From measured cases to the next one worth trying: how `throughline diagnose` climbs. Pure.
+
+A climb begins at one case. Each further case is the best one so far with one move made; it is kept
+if it was measured faster by more than `WORTH` and by more than the noise, and computes the same.
+Two rates count: FULL, with the loader, and SYNTH, without. A move that speeds up the step of a case
+whose loader is the limit shows in SYNTH alone, and is kept as long as it costs FULL nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.contracts import Bottleneck, Case, Pass, Result, Status, Verdict
+from benchmarks.suggestions import Move, Place, moves, other_moves, with_move
+
+WORTH = 0.02
+"""A gain up to here is not worth a setting, and a bound up to here not worth a try."""
+LONGER = 1.5
+"""A case may take so many times the longest one before it; less time left, and it is not begun."""
+
+
+class Ending(StrEnum):
+    """Why a climb ended."""
+
+    SUMMIT = "summit"
+    """Nothing is left to try that may bring more than `WORTH`."""
+    BUDGET = "budget"
+    FAILED = "failed"
+    """The first case could not be measured."""
+    INTERRUPTED = "interrupted"
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One measured case of a climb."""
+
+    case: Case
+    status: Status
+    reason: str = ""
+    """Why it has no rates."""
+    full: float = 0.0
+    """Items per second with the loader."""
+    synth: float = 0.0
+    noise: float = 0.0
+    """Relative half-width of ``full``."""
+    noise_synth: float = 0.0
+    verdict: Verdict | None = None
+    right: bool = True
+    """False where it was found to compute something else than the reference."""
+    move: Move | None = None
+    """What was tried; None of the first case."""
+    took_s: float = 0.0
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be climbed on."""
+        return self.status is Status.OK and self.right
+
+
+def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
+    """What a climb needs to know of a result."""
+    if result.status is not Status.OK or not result.replicates:
+        return Rung(result.case, result.status, result.reason, move=move, took_s=took_s)
+    rates = {sample.metric: sample.values for sample in result.samples}
+    return Rung(
+        case=result.case,
+        status=result.status,
+        full=_mean(rates["throughput"]),
+        synth=_mean(rates["throughput_synth"]),
+        noise=_noise([r.full for r in result.replicates]),
+        noise_synth=_noise([r.synth for r in result.replicates]),
+        verdict=result.verdict,
+        right=_right(result),
+        move=move,
+        took_s=took_s,
+    )
+
+
+def _noise(passes: Sequence[Pass]) -> float:
+    return max((timed.half_width or 0.0) / timed.rate for timed in passes)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _right(result: Result) -> bool:
+    """False only where parity was looked at and failed."""
+    parity = getattr(result, "parity", None)
+    return str(getattr(parity, "status", "")) != "fail"
+
+
+def gain(rung: Rung, base: Rung) -> float:
+    """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL is as it was."""
+    full, synth = rung.full / base.full, rung.synth / base.synth
+    same = abs(full - 1.0) <= _worth(rung.noise, base.noise)
+    return max(full, synth) if same else full
+
+
+def helped(rung: Rung, base: Rung) -> bool:
+    """Whether ``rung`` is to be climbed on from here."""
+    if not rung.usable:
+        return False
+    worth = _worth(rung.noise, base.noise)
+    full, synth = rung.full / base.full, rung.synth / base.synth
+    faster_step = synth > 1.0 + _worth(rung.noise_synth, base.noise_synth)
+    return full > 1.0 + worth or (full >= 1.0 - worth and faster_step)
+
+
+def _worth(*noise: float) -> float:
+    """What a difference must be to be one."""
+    return max(WORTH, sum(noise))
+
+
+def kept(rungs: Sequence[Rung]) -> tuple[bool, ...]:
+    """For each rung of a climb whether it became the best one, in turn."""
+    best: Rung | None = None
+    found = []
+    for rung in rungs:
+        better = rung.usable and (best is None or helped(rung, best))
+        best = rung if better else best
+        found.append(better)
+    return tuple(found)
+
+
+def best_of(rungs: Sequence[Rung]) -> Rung | None:
+    """The rung to climb on; None where none could be measured."""
+    standing = [rung for rung, good in zip(rungs, kept(rungs), strict=True) if good]
+    return standing[-1] if standing else None
+
+
+def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Ending:
+    """What to try next.
+
+    Args:
+        rungs: what was measured so far, the first case first.
+        place: device and CPUs of this machine.
+        left_s: seconds of the budget that are left.
+    """
+    best = best_of(rungs)
+    if best is None or best.verdict is None:
+        return Ending.FAILED
+    move = next(_untried(rungs, best, best.verdict, place), None)
+    if move is None:
+        return Ending.SUMMIT
+    longest_s = max(rung.took_s for rung in rungs)
+    return move if left_s >= LONGER * longest_s else Ending.BUDGET
+
+
+def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Moves from the best rung, those against its limit first."""
+    known = {rung.case.key for rung in rungs}
+    spent = _spent(rungs)
+    seen: set[tuple[str, str]] = set()
+    for move in (*moves(best.case, verdict, place), *_others(best.case, verdict, place)):
+        pair = move.axis, move.value
+        new = pair not in seen and pair not in spent
+        seen.add(pair)
+        if new and with_move(best.case, move).key not in known:
+            yield move
+
+
+def _others(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Moves against another limit than the one that was named; none where nothing can be won."""
+    if verdict.bounds and all(bound <= 1.0 + WORTH for bound in _bounds(verdict)):
+        return
+    yield from other_moves(case, verdict, place)
+
+
+def _bounds(verdict: Verdict) -> Iterator[float]:
+    """The bounds that together say how much is left; infinite where the roofline is not known."""
+    yield verdict.bounds.get("without_input_stall", 1.0)
+    yield verdict.bounds.get("at_roofline", float("inf"))
+
+
+def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
+    """Moves that did not help, and will not: they failed, or nothing that matters is other now.
+
+    A move of the input may help once the step is faster, and one of the step once batches come in
+    time; what a layout or a compiler gives depends on the arithmetic.
+    """
+    spent = set()
+    best: Rung | None = None
+    last = best_of(rungs)
+    for rung, good in zip(rungs, kept(rungs), strict=True):
+        if rung.move is not None and best is not None and not good:
+            same = last is not None and _situation(last) == _situation(best)
+            if same or not rung.usable:
+                spent.add((rung.move.axis, rung.move.value))
+        best = rung if good else best
+    return spent
+
+
+def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None]:
+    """What decides whether a move helps: the limit, and the arithmetic."""
+    return rung.verdict.bottleneck if rung.verdict else None, rung.case.axes.get("precision")

@@ -1,0 +1,90 @@
+"""Where a step's time goes: its phases, and a profile of its operations."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from benchmarks.contracts.values import Contract, Count, Line, Name, Number, Seconds, Share
+
+
+class Phases(Contract):
+    """Mean seconds of each phase of a step; taken after the timed passes, with marks inside it."""
+
+    steps: Count = 0
+    step_s: Seconds | None = None
+    """Mean step of this pass; 2 % away from SYNTH's it is flagged ``phases_perturbed``."""
+    seconds: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)
+    """data and copy as FULL saw them; forward, backward and optimizer over batches in place."""
+    absent: Line = ""
+    """Why there are none."""
+
+
+class Operation(Contract):
+    """One operation of a step: what it cost on the device, and the line that asked for it."""
+
+    name: Annotated[str, Field(max_length=300, pattern=r"^[^\x00-\x1f\x7f]*$")]
+    kind: Name
+    """gemm, conv, attention, norm, pointwise, optimizer, memcpy, communication or other."""
+    self_s: Seconds
+    """Device seconds per step, without what it calls."""
+    calls: Number
+    """Per step."""
+    source: Line = ""
+    """``file:line``; of a backward operation, the line of its forward. Empty: not known."""
+
+
+class Demand(Contract):
+    """What the operations of one kind and size ask of the device in one eager step, together."""
+
+    name: Line
+    arithmetic: Name
+    """fp32, tf32, bf16, fp16 ...: which peak its matrix products are held against."""
+    flops: Number
+    moved_b: Number
+    """Bytes read and written if each operation reads its inputs and writes its outputs once."""
+    calls: Count
+    fusable: Annotated[bool, Field(strict=True)] = False
+    """Pointwise: fused into its neighbours it moves nothing of its own."""
+
+
+class Synchronization(Contract):
+    """A place in the step at which the host waits for the device."""
+
+    what: Line
+    source: Line
+    calls: Count = 1
+    """Per step."""
+
+
+class Profile(Contract):
+    """What `torch.profiler` saw of a few SYNTH steps, and what one eager step asks for."""
+
+    absent: Line = ""
+    """Why there is none."""
+    steps: Count = 0
+    step_s: Seconds | None = None
+    """Mean step under the profiler, which slows the host."""
+    busy_s: Seconds | None = None
+    """Seconds per step in which at least one stream worked."""
+    kernels: Number = 0.0
+    """Kernels and copies per step; on a CPU: operators."""
+    launches: Number = 0.0
+    """Calls of the host that launched them, per step; a CUDA graph is one."""
+    seconds: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)
+    """Device seconds per step by kind of kernel."""
+    idle_s: dict[Name, Seconds] = Field(default_factory=dict, max_length=20)
+    """Idle seconds per step: host_wait (launched too late), kernel_gap (under 30 us), other."""
+    exposed_communication_s: Seconds = 0.0
+    """Per step: communication while nothing else ran."""
+    operations: tuple[Operation, ...] = Field(default=(), max_length=100)
+    """The most expensive ones, most expensive first."""
+    demands: tuple[Demand, ...] = Field(default=(), max_length=2_000)
+    synchronizations: tuple[Synchronization, ...] = Field(default=(), max_length=100)
+    allocator_retries: Count = 0
+    """During this pass."""
+    fragmentation: Share | None = None
+    """Share of the reserved device memory that lies idle in split blocks."""
+    notes: tuple[Line, ...] = Field(default=(), max_length=20)
+    """What of the above could not be had, and why."""

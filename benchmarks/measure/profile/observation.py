@@ -1,0 +1,218 @@
+"""One eager step, watched operation by operation: FLOPs, bytes, lines, and waits for the device.
+
+`Observer` sees what reaches the dispatcher, forward and backward, on any device. A backward
+operation is put down to the line of its forward, which autograd's sequence numbers join to it.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from types import FrameType
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
+
+from benchmarks.contracts import Demand, Synchronization
+from benchmarks.measure.profile.reading import AT
+from benchmarks.measure.profile.source import line_of, nearest
+
+_ALLOCATES = ("aten.empty", "aten.new_empty", "aten.detach", "aten.lift_fresh", "profiler.")
+_NO_COPY = ("aten._unsafe_view", "aten._reshape_alias", "aten.alias")
+_READS_BACK = {
+    "aten._local_scalar_dense": ".item(), or a tensor used as a Python number or condition",
+    "aten.nonzero": "nonzero, or indexing by a mask: its size is read on the host",
+    "aten.masked_select": "masked_select: its size is read on the host",
+    "aten._unique2": "unique: its size is read on the host",
+    "aten.unique_dim": "unique: its size is read on the host",
+    "aten.equal": "equal: its answer is read on the host",
+}
+_COPIES = ("aten._to_copy", "aten.copy_")
+_WAITING = "called a synchronizing CUDA operation"
+"""How CUDA's own warning begins; another one says that the mode is a prototype."""
+_SHORT = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16"}
+_SHORT |= {torch.float16: "fp16"}
+
+
+@dataclass
+class Observation:
+    """What one step asked for."""
+
+    demands: Counter[tuple[str, str, int, int, bool]] = field(default_factory=Counter)
+    """How often: name, arithmetic, FLOPs, bytes, fusable."""
+    waits: Counter[tuple[str, str]] = field(default_factory=Counter)
+    """How often: what, and its line."""
+
+    def told(self) -> tuple[tuple[Demand, ...], tuple[Synchronization, ...]]:
+        """Both as they are stored; equal operations are added up."""
+        demands = tuple(
+            Demand(
+                name=name,
+                arithmetic=arithmetic,
+                flops=float(flops * calls),
+                moved_b=float(moved_b * calls),
+                calls=calls,
+                fusable=fusable,
+            )
+            for (name, arithmetic, flops, moved_b, fusable), calls in self.demands.items()
+        )
+        waits = tuple(
+            Synchronization(what=what, source=source, calls=calls)
+            for (what, source), calls in self.waits.items()
+        )
+        return demands, waits
+
+
+class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Watches every operation while it is entered; slow, so never in a timed pass."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.observed = Observation()
+        self._device = device
+        self._lines: dict[int, str] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: Sequence[type],
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run ``func`` within an annotation that names its line, and note what it asked for."""
+        line = self._line(sys._getframe(1))
+        with torch.profiler.record_function(AT + line):
+            out = func(*args, **(kwargs or {}))
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, Tensor)]
+        made = [leaf for leaf in tree_leaves(out) if isinstance(leaf, Tensor)]
+        self._note_demand(func, given, made, (args, kwargs or {}, out))
+        self._note_wait(func, given, made, (args, kwargs or {}), line)
+        return out
+
+    def _line(self, frame: FrameType) -> str:
+        """The workload's line behind the present operation, through autograd where need be."""
+        node = torch._C._current_autograd_node()
+        if node is not None:
+            return self._lines.get(node._sequence_nr(), "")
+        line = line_of(frame)
+        # The node of this operation was made just before it came here, and took the last number.
+        last = torch.autograd._get_sequence_nr() - 1
+        if line:
+            self._lines.setdefault(last, line)
+        return line
+
+    def _note_demand(
+        self, func: Any, given: Sequence[Tensor], made: Sequence[Tensor], call: tuple[Any, Any, Any]
+    ) -> None:
+        name = str(func._overloadpacket)
+        if name.startswith((*_ALLOCATES, *_NO_COPY)) or _is_view(func):
+            return
+        moved_b = sum(_size_b(tensor) for tensor in (*given, *made) if self._is_here(tensor))
+        if moved_b == 0:
+            return
+        args, kwargs, out = call
+        count = flop_registry.get(func._overloadpacket)
+        flops = int(count(*args, **kwargs, out_val=out)) if count else 0
+        dtype = next((t.dtype for t in (*made, *given) if t.is_floating_point()), torch.float32)
+        fusable = torch.Tag.pointwise in func.tags
+        self.observed.demands[name, _arithmetic(dtype), flops, moved_b, fusable] += 1
+
+    def _is_here(self, tensor: Tensor) -> bool:
+        return tensor.device.type == self._device.type
+
+    def _note_wait(
+        self,
+        func: Any,
+        given: Sequence[Tensor],
+        made: Sequence[Tensor],
+        call: tuple[tuple[Any, ...], Mapping[str, Any]],
+        line: str,
+    ) -> None:
+        name = str(func._overloadpacket)
+        what = _READS_BACK.get(name)
+        if what is None and name in _COPIES:
+            what = _copied_back(given, made, call)
+        if what is None or not any(self._is_here(tensor) for tensor in (*given, *made)):
+            return
+        if self._device.type == "cpu" and not line:
+            return  # an optimizer reads its step count, which lies on the host on purpose
+        self.observed.waits[what, line or nearest(sys._getframe(2))] += 1
+
+
+def _is_view(func: Any) -> bool:
+    """Whether the result is another look at the same memory."""
+    returns = func._schema.returns
+    aliased = any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
+    return aliased and not func._schema.is_mutable
+
+
+def _size_b(tensor: Tensor) -> int:
+    """Bytes that reading or writing ``tensor`` moves; an expanded one is read once."""
+    try:
+        held = tensor.untyped_storage().nbytes()
+    except (RuntimeError, NotImplementedError):  # a wrapper without storage of its own
+        return tensor.numel() * tensor.element_size()
+    return min(tensor.numel() * tensor.element_size(), held)
+
+
+def _arithmetic(dtype: torch.dtype) -> str:
+    if dtype is torch.float32 and torch.backends.cuda.matmul.allow_tf32:
+        return "tf32"
+    return _SHORT.get(dtype, str(dtype).removeprefix("torch.").lower())
+
+
+def _copied_back(
+    given: Sequence[Tensor],
+    made: Sequence[Tensor],
+    call: tuple[tuple[Any, ...], Mapping[str, Any]],
+) -> str | None:
+    """What kind of wait a copy between host and device is; None where it is none."""
+    args, kwargs = call
+    if kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True):
+        return None
+    from_, to = (given[-1].device.type, made[0].device.type) if given and made else ("", "")
+    if from_ == "cuda" and to == "cpu":
+        return ".cpu(), or another copy to the host"
+    if from_ == "cpu" and to == "cuda":
+        return "a blocking copy of a host tensor to the device"
+    return None
+
+
+@contextmanager
+def implicit_waits(device: torch.device, into: Observation) -> Iterator[None]:
+    """Let CUDA itself name each call that waits for the device, also those the dispatcher hides.
+
+    On another device nothing is watched.
+    """
+    if device.type != "cuda":
+        yield
+        return
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        shown = warnings.showwarning
+        warnings.showwarning = lambda message, *_, **__: _take(str(message), into)
+        before = torch.cuda.get_sync_debug_mode()
+        torch.cuda.set_sync_debug_mode("warn")
+        try:
+            yield
+        finally:
+            torch.cuda.set_sync_debug_mode(before)
+            warnings.showwarning = shown
+
+
+def _take(message: str, into: Observation) -> None:
+    """Note a warning of CUDA's, unless the dispatcher has shown that place already."""
+    if _WAITING not in message:
+        return
+    frame = sys._getframe(2)
+    place = line_of(frame) or nearest(frame)
+    if place not in {source for _, source in into.waits}:
+        into.waits["a call that waits for the device", place] += 1

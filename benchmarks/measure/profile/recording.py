@@ -1,0 +1,152 @@
+"""Runs the profiler: the only part of profiling that needs a device and a clock."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tempfile
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import fields, replace
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, schedule
+
+from benchmarks.contracts import Profile
+from benchmarks.measure.marks import drain
+from benchmarks.measure.profile import reading, timeline
+from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
+from benchmarks.measure.profile.timeline import Timeline
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Recipe
+
+WAIT, WARM_UP, ACTIVE = 1, 2, 5
+REFUSED = (
+    "The driver recorded no kernel: profiling is not permitted here "
+    "(NVreg_RestrictProfilingToAdminUsers, or a container without the capability)."
+)
+
+
+def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -> Profile:
+    """Profile a few steps over batches on the device; absent with its reason where that fails.
+
+    Args:
+        trainer: in steady state.
+        ring: batches on the device.
+        keep: write the trace into this file, gzipped if its name ends in ``.gz``.
+    """
+    retries = _retries(trainer.device)
+    try:
+        steady = _timed(trainer, ring, keep)
+        if trainer.device.type == "cuda" and not steady.on_gpu:
+            return Profile(absent=REFUSED)
+        found = reading.read(steady)
+    except Exception as error:  # a profile is worth no measurement: whatever fails, is told
+        return Profile(absent=_sentence("The profile could not be taken", error))
+    update: dict[str, Any] = {
+        "allocator_retries": _retries(trainer.device) - retries,
+        "fragmentation": _fragmentation(trainer.device),
+    }
+    if steady.graphed:
+        update["notes"] = ("A CUDA graph was launched: its kernels name no operator.",)
+    found = found.model_copy(update=update)
+    return _observed(found, steady, trainer, ring)
+
+
+def _observed(found: Profile, steady: Timeline, trainer: Trainer, ring: Sequence[Batch]) -> Profile:
+    """``found`` with lines, demands and waits, which one eager step tells."""
+    try:
+        places, observation = observe(trainer, ring)
+    except Exception as error:  # such as too little memory for an eager step
+        why = _sentence("The eager step could not be watched", error)
+        return found.model_copy(update={"notes": (*found.notes, why)})
+    demands, waits = observation.told()
+    operations = reading.read(steady, places).operations
+    update = {"operations": operations, "demands": demands, "synchronizations": waits}
+    return found.model_copy(update=update)
+
+
+_PLAIN: dict[str, Any] = {"compile_options": None, "graphs": False, "checkpointing": False}
+"""What hides operations from a watcher, and what was done to the model itself and would be done to
+it again; as far as this version has such fields."""
+
+
+def eager(recipe: Recipe) -> Recipe:
+    """``recipe`` as a plain step over the same model."""
+    known = {field.name for field in fields(recipe)}
+    return replace(recipe, **{name: off for name, off in _PLAIN.items() if name in known})
+
+
+def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:
+    """Watch one eager step: where each operation comes from, and what the step asks for."""
+    watched = Trainer(eager(trainer.recipe), trainer.device)
+    watched.step(ring[0])  # allocates the optimizer's state, and tunes
+    observer = Observer(trainer.device)
+    with tempfile.TemporaryDirectory(prefix="tl-") as folder:
+        path = Path(folder) / "trace.json"
+        with torch.profiler.profile(activities=_activities(trainer.device)) as profiler:
+            with observer:
+                watched.step(ring[0])
+            drain(trainer.device)
+        profiler.export_chrome_trace(str(path))
+        places = reading.located(timeline.read(_events(path)))
+    with implicit_waits(trainer.device, observer.observed):
+        watched.step(ring[0])
+    return places, observer.observed
+
+
+def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> Timeline:
+    """A few profiled steps of the step as it is timed: no stacks, no shapes."""
+    feed = cycle(ring)
+    plan = schedule(wait=WAIT, warmup=WARM_UP, active=ACTIVE, repeat=1)
+    with tempfile.TemporaryDirectory(prefix="tl-") as folder:
+        path = keep or Path(folder) / "trace.json"
+        with torch.profiler.profile(
+            activities=_activities(trainer.device),
+            schedule=plan,
+            on_trace_ready=lambda ready: ready.export_chrome_trace(str(path)),
+        ) as profiler:
+            for number in range(WAIT + WARM_UP + ACTIVE):
+                trainer.step(trainer.place(next(feed)))
+                if number == WAIT + WARM_UP + ACTIVE - 1:
+                    drain(trainer.device)  # what is still queued belongs to the trace
+                profiler.step()
+        return timeline.read(_events(path))
+
+
+def _activities(device: torch.device) -> list[ProfilerActivity]:
+    gpu = [ProfilerActivity.CUDA] if device.type == "cuda" else []
+    return [ProfilerActivity.CPU, *gpu]
+
+
+def _events(path: Path) -> list[dict[str, Any]]:
+    """The events of a Chrome trace.
+
+    Raises:
+        OSError: the profiler wrote none.
+        ValueError: it is no JSON.
+    """
+    with closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
+        events: list[dict[str, Any]] = json.load(file)["traceEvents"]
+    return events
+
+
+def _retries(device: torch.device) -> int:
+    return torch.cuda.memory_stats(device)["num_alloc_retries"] if device.type == "cuda" else 0
+
+
+def _fragmentation(device: torch.device) -> float | None:
+    if device.type != "cuda":
+        return None
+    told = torch.cuda.memory_stats(device)
+    reserved = told["reserved_bytes.all.current"]
+    return told["inactive_split_bytes.all.current"] / reserved if reserved else None
+
+
+def _sentence(what: str, error: Exception) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    text = f"{what}: {type(error).__name__}: {lines[0] if lines else 'no message'}"
+    return "".join(c if c.isprintable() else " " for c in text)[:400]

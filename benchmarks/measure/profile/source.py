@@ -1,0 +1,55 @@
+"""Which line of a workload asked for something: the first frame between the harness and torch.
+
+Frames of `benchmarks.measure` are the harness, and what called it is nobody's concern; a workload's
+are in `benchmarks.workloads`, or wherever its owner keeps it.
+"""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+import torch
+
+_TORCH = str(Path(torch.__file__).parent) + "/"
+_HARNESS = str(Path(__file__).parents[1]) + "/"
+_LIBRARY = sysconfig.get_path("stdlib") + "/"
+_SITE = "/site-packages/"
+_PLUMBING = ("_python_dispatch.py", "torch/_compile.py", "_dynamo/eval_frame.py", "/warnings.py")
+"""What lies between a call and what watches it."""
+
+
+def line_of(frame: FrameType | None) -> str:
+    """``file:line`` of the innermost frame that a workload wrote; empty where there is none."""
+    while frame is not None and not frame.f_code.co_filename.startswith(_HARNESS):
+        if _is_of_workload(frame.f_code.co_filename):
+            return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+def nearest(frame: FrameType | None) -> str:
+    """``file:line`` of the innermost frame outside of the harness, in torch or not."""
+    while frame is not None:
+        name = frame.f_code.co_filename
+        if not name.startswith(_HARNESS) and not name.endswith(_PLUMBING):
+            return f"{_short(name)}:{frame.f_lineno}"
+        frame = frame.f_back
+    return ""
+
+
+@cache
+def _is_of_workload(name: str) -> bool:
+    library = name.startswith((_TORCH, _LIBRARY)) or _SITE in name
+    return not library and not name.startswith("<") and name.endswith(".py")
+
+
+@cache
+def _short(name: str) -> str:
+    """The file's path below the longest folder of the module path that holds it."""
+    folders = (f"{Path(entry or '.').absolute()}/" for entry in sys.path)
+    within = max((f for f in folders if name.startswith(f)), key=len, default="")
+    return name[len(within) :]

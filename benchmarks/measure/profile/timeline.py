@@ -1,0 +1,165 @@
+"""A Chrome trace as `torch.profiler` writes it, read into what ran when and who asked. Pure.
+
+Times become seconds from the first profiled step. On a GPU the work is its kernels and copies,
+each joined to the launch that queued it by its correlation id, and so to the operators that were
+open on that thread. On a CPU the work is the operators themselves.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.measure.profile.kinds import kind_of
+
+STEP = "ProfilerStep#"
+"""How the annotation begins that the profiler puts around each step."""
+_DEVICE = frozenset({"kernel", "gpu_memcpy", "gpu_memset"})
+_RUNTIME = frozenset({"cuda_runtime", "cuda_driver"})
+_HOST = frozenset({"cpu_op", "user_annotation"})
+_GRAPH_LAUNCH = "GraphLaunch"
+
+Event = Mapping[str, Any]
+Span = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One kernel or copy; on a CPU one operator."""
+
+    name: str
+    op: str
+    """The innermost operator around it; empty where none was open."""
+    stack: tuple[str, ...]
+    """Operators and annotations around it, the outermost first."""
+    start_s: float
+    end_s: float
+    self_s: float
+    """Without what it called; a kernel calls nothing."""
+    queued_s: float | None = None
+    """When the host launched it; None where the trace does not tell."""
+
+    @property
+    def kind(self) -> str:
+        """Its kind, as `kind_of` tells it."""
+        return kind_of(self.name, self.stack)
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """What one trace holds."""
+
+    steps: tuple[Span, ...]
+    """Each profiled step on the host."""
+    work: tuple[Work, ...]
+    """In order of start."""
+    launches: tuple[float, ...]
+    """When the host launched a kernel or a graph."""
+    graphed: bool
+    """Whether a CUDA graph was launched: then no kernel tells which operator it came from."""
+    on_gpu: bool
+
+
+@dataclass(slots=True)
+class _Open:
+    event: Event
+    stack: tuple[str, ...]
+    children_us: float = 0.0
+
+
+def read(events: Iterable[Event]) -> Timeline:
+    """Read the ``traceEvents`` of one trace; whatever is not understood is passed over."""
+    spans = [e for e in events if e.get("ph") == "X" and "ts" in e and "dur" in e]
+    own = [e for e in spans if e.get("cat") in _HOST | _RUNTIME]
+    steps = sorted(
+        _span(e) for e in own if e["cat"] == "user_annotation" and e["name"].startswith(STEP)
+    )
+    zero_us = steps[0][0] if steps else min((float(e["ts"]) for e in spans), default=0.0)
+    opened = [entry for thread in _threads(own).values() for entry in _nested(thread)]
+    device = [e for e in spans if e.get("cat") in _DEVICE]
+    work = _kernels(device, opened, zero_us) if device else _operators(opened, zero_us)
+    calls = [e for e in own if e["cat"] in _RUNTIME and "Launch" in e["name"]]
+    return Timeline(
+        steps=tuple((_s(start, zero_us), _s(end, zero_us)) for start, end in steps),
+        work=tuple(sorted(work, key=lambda item: item.start_s)),
+        launches=tuple(sorted(_s(float(e["ts"]), zero_us) for e in calls)),
+        graphed=any(_GRAPH_LAUNCH in e["name"] for e in calls),
+        on_gpu=bool(device),
+    )
+
+
+def _span(event: Event) -> Span:
+    return float(event["ts"]), float(event["ts"]) + float(event["dur"])
+
+
+def _s(at_us: float, zero_us: float) -> float:
+    return (at_us - zero_us) / 1e6
+
+
+def _threads(events: Iterable[Event]) -> dict[tuple[Any, Any], list[Event]]:
+    threads: dict[tuple[Any, Any], list[Event]] = defaultdict(list)
+    for event in events:
+        threads[event.get("pid"), event.get("tid")].append(event)
+    return threads
+
+
+def _nested(events: Sequence[Event]) -> Iterator[_Open]:
+    """Each event of one thread with what was open around it; spans of a thread nest."""
+    open_: list[_Open] = []
+    for event in sorted(events, key=lambda e: (float(e["ts"]), -float(e["dur"]))):
+        start, end = _span(event)
+        while open_ and _span(open_[-1].event)[1] <= start:
+            yield open_.pop()
+        around = (*open_[-1].stack, str(open_[-1].event["name"])) if open_ else ()
+        caller = next((o for o in reversed(open_) if o.event["cat"] == "cpu_op"), None)
+        if caller is not None and event["cat"] == "cpu_op":
+            caller.children_us += end - start
+        open_.append(_Open(event, around))
+    yield from reversed(open_)
+
+
+def _kernels(device: Sequence[Event], opened: Sequence[_Open], zero_us: float) -> Iterator[Work]:
+    launched = {
+        _correlation(entry.event): entry for entry in opened if entry.event["cat"] in _RUNTIME
+    }
+    for event in device:
+        start, end = _span(event)
+        entry = launched.get(_correlation(event))
+        stack = entry.stack if entry else ()
+        yield Work(
+            name=str(event["name"]),
+            op=_innermost(stack),
+            stack=stack,
+            start_s=_s(start, zero_us),
+            end_s=_s(end, zero_us),
+            self_s=(end - start) / 1e6,
+            queued_s=_s(float(entry.event["ts"]), zero_us) if entry else None,
+        )
+
+
+def _correlation(event: Event) -> Any:
+    return event.get("args", {}).get("correlation")
+
+
+def _innermost(stack: Sequence[str]) -> str:
+    """The operator that was called last; not the autograd engine's own brackets."""
+    called = (name for name in reversed(stack) if "::" in name and " " not in name)
+    return next(called, "")
+
+
+def _operators(opened: Sequence[_Open], zero_us: float) -> Iterator[Work]:
+    for entry in opened:
+        name = str(entry.event["name"])
+        if entry.event["cat"] != "cpu_op" or "::" not in name or " " in name:
+            continue
+        start, end = _span(entry.event)
+        yield Work(
+            name=name,
+            op=name,
+            stack=entry.stack,
+            start_s=_s(start, zero_us),
+            end_s=_s(end, zero_us),
+            self_s=max(0.0, end - start - entry.children_us) / 1e6,
+        )

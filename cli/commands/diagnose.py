@@ -1,0 +1,53 @@
+"""`throughline diagnose`: what stops a model here, and what makes it faster."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli.options import Json
+
+
+def diagnose(
+    workload: Annotated[str, typer.Argument(help="What to train, such as resnet50.")],
+    settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[AXIS=VALUE]...", help="Where to begin.")
+    ] = None,
+    *,
+    budget: Annotated[
+        str, typer.Option(metavar="10m", help="Wall clock for all of it, such as 90s or 1h.")
+    ] = "10m",
+    preset: Annotated[
+        str | None, typer.Option(help="Size of the case: full on a GPU, tiny on a CPU.")
+    ] = None,
+    device: Annotated[str | None, typer.Option(help="cpu, cuda or cuda:N.")] = None,
+    protocol: Annotated[
+        str | None, typer.Option(help="How to time, as JSON; what it leaves out stays short.")
+    ] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """Say what stops a case on this machine, try what may lift it, and keep what helped."""
+    from rich.console import Console
+
+    from cli import bench, form, wanted
+    from cli import diagnose as climbing
+    from cli.gate.order import seconds
+
+    given = {"--device": device, "--data-root": data_root}
+    options = [f"{name}={value}" for name, value in given.items() if value is not None]
+    first = wanted.case(workload, settings or [], preset)
+    timing = bench.read_protocol(protocol, climbing.BRIEF)
+    measure = climbing.measurer(options, timing)
+    found = climbing.run(measure, first, seconds(budget), Console(stderr=True))
+    if as_json:
+        import json
+
+        print(json.dumps(found.document()))
+    else:
+        climbing.show(found, form.paper())
+    raise typer.Exit(climbing.exit_code(found))

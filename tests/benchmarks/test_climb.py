@@ -1,0 +1,173 @@
+"""A climb finds what a machine has to give, keeps only what helped, and ends."""
+
+from dataclasses import replace
+
+import pytest
+from builders.machines import Machine
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from benchmarks import catalog, climb
+from benchmarks.climb import Ending, Rung
+from benchmarks.contracts import Bottleneck, Case, Status
+from benchmarks.suggestions import Place, with_move
+
+TUNED = {
+    "precision=bf16": 0.4,
+    "precision=tf32": 0.6,
+    "layout=channels_last": 0.7,
+    "compile=default": 0.8,
+    "optimizer=fused": 0.95,
+}
+RESNET = Case(workload="resnet50", preset="full")
+
+
+def climbed(
+    machine: Machine, first: Case = RESNET, budget_s: float = 1e6, took_s: float = 30.0
+) -> tuple[list[Rung], Ending]:
+    """Climb on ``machine``; each case takes ``took_s`` of the budget."""
+    place = Place("cuda", machine.cpus)
+    rungs = [climb.rung_of(machine.measure(first), None, took_s)]
+    while True:
+        move = climb.next_move(rungs, place, budget_s - took_s * len(rungs))
+        if isinstance(move, Ending):
+            return rungs, move
+        best = climb.best_of(rungs)
+        assert best is not None
+        case = with_move(best.case, move)
+        rungs.append(climb.rung_of(machine.measure(case), move, took_s))
+        assert len(rungs) < 60, "it does not end"
+
+
+def summit(machine: Machine) -> Rung:
+    rungs, ending = climbed(machine)
+    best = climb.best_of(rungs)
+    assert ending is Ending.SUMMIT
+    assert best is not None
+    return best
+
+
+def test_it_reaches_the_top_of_a_machine_that_waits_for_its_loader_and_computes_slowly() -> None:
+    best = summit(Machine(read_s=0.5, copy_s=0.02, step_s=0.2, factors=TUNED))
+    assert best.case.axes == {
+        "workers": "16",
+        "pinning": "on",
+        "precision": "bf16",
+        "layout": "channels_last",
+        "compile": "default",
+        "optimizer": "fused",
+    }
+
+
+def test_the_first_thing_it_tries_is_against_the_limit() -> None:
+    rungs, _ = climbed(Machine(read_s=0.5, step_s=0.1, factors=TUNED))
+    first = rungs[1].move
+    assert first is not None
+    assert rungs[0].verdict is not None
+    assert rungs[0].verdict.bottleneck is Bottleneck.INPUT
+    assert (first.axis, first.value) == ("workers", "16")
+    assert "waiting for batches" in first.reason
+
+
+def test_a_host_that_is_too_slow_is_helped_by_graphs_of_the_compiler() -> None:
+    best = summit(Machine(host_s=0.2, step_s=0.05))
+    assert best.case.axes["compile"] == "reduce-overhead"
+
+
+def test_what_is_no_faster_is_not_kept() -> None:
+    slower = {"precision=bf16": 0.5, "layout=channels_last": 1.4, "compile=default": 0.99}
+    best = summit(Machine(step_s=0.1, factors=slower))
+    assert best.case.axes == {"precision": "bf16"}
+
+
+@pytest.mark.parametrize("status", [Status.OOM, Status.COMPILE_ERROR, Status.TIMEOUT])
+def test_what_fails_is_told_left_out_and_not_tried_again(status: Status) -> None:
+    rungs, _ = climbed(Machine(factors=TUNED, fails={"compile=default": status}))
+    failed = [rung for rung in rungs if rung.status is status]
+    assert len(failed) == 1
+    assert "compile" not in (climb.best_of(rungs) or rungs[0]).case.axes
+
+
+def test_what_computes_something_else_is_not_kept_however_fast_it_is() -> None:
+    fast = climb.rung_of(Machine(step_s=0.01).measure(RESNET), None, 1.0)
+    slow = climb.rung_of(Machine(step_s=0.1).measure(RESNET), None, 1.0)
+    assert climb.helped(fast, slow)
+    assert not climb.helped(replace(fast, right=False), slow)
+    assert climb.kept([slow, replace(fast, right=False), fast]) == (True, False, True)
+
+
+def test_a_gain_within_the_noise_is_none() -> None:
+    base = climb.rung_of(Machine(step_s=0.100).measure(RESNET), None, 1.0)
+    better = climb.rung_of(Machine(step_s=0.095).measure(RESNET), None, 1.0)
+    assert climb.helped(better, base)
+    loud = {"noise": 0.04, "noise_synth": 0.04}
+    assert not climb.helped(replace(better, **loud), replace(base, **loud))
+
+
+def test_a_noisy_loader_does_not_hide_that_the_step_is_faster() -> None:
+    base = climb.rung_of(Machine(read_s=1.0, step_s=0.100).measure(RESNET), None, 1.0)
+    better = climb.rung_of(Machine(read_s=1.0, step_s=0.090).measure(RESNET), None, 1.0)
+    assert climb.helped(replace(better, noise=0.2), replace(base, noise=0.2))
+    assert climb.gain(better, base) == pytest.approx(0.100 / 0.090)
+    slower = replace(better, full=base.full * 0.9)
+    assert not climb.helped(slower, base)
+    assert climb.gain(slower, base) == pytest.approx(0.9)
+
+
+def test_a_faster_step_behind_a_slow_loader_is_kept_for_what_it_gives_without_it() -> None:
+    best = summit(Machine(read_s=4.0, step_s=0.1, factors=TUNED, cpus=2))
+    assert best.verdict is not None
+    assert best.verdict.bottleneck is Bottleneck.INPUT
+    assert best.case.axes["workers"] == "2"
+    assert best.case.axes["precision"] == "bf16"
+
+
+def test_no_case_is_begun_that_the_budget_may_not_hold() -> None:
+    rungs, ending = climbed(Machine(factors=TUNED), budget_s=130.0, took_s=30.0)
+    assert ending is Ending.BUDGET
+    assert len(rungs) == 3  # 40 s would be left for the fourth, and the last took 30
+
+
+def test_a_first_case_that_fails_ends_it() -> None:
+    rungs, ending = climbed(Machine(fails={"batch=9": Status.OOM}), Case(
+        workload="resnet50", preset="full", axes={"batch": "9"}
+    ))  # fmt: skip
+    assert (len(rungs), ending) == (1, Ending.FAILED)
+
+
+def test_it_does_not_try_to_go_back() -> None:
+    rungs, _ = climbed(Machine(step_s=0.1, factors=TUNED))
+    tried = [(rung.move.axis, rung.move.value) for rung in rungs if rung.move]
+    assert ("precision", "tf32") not in tried
+
+
+STEPS = [
+    f"{axis}={value}"
+    for axis in ("precision", "layout", "compile", "optimizer", "pinning")
+    for value in catalog.axes()[axis].values
+]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    machine=st.builds(
+        Machine,
+        read_s=st.sampled_from([0.0, 0.05, 0.5, 5.0]),
+        copy_s=st.sampled_from([0.0, 0.01, 0.1]),
+        host_s=st.sampled_from([0.0, 0.05, 0.3]),
+        step_s=st.floats(0.01, 1.0),
+        factors=st.dictionaries(st.sampled_from(STEPS), st.floats(0.3, 1.5)),
+        fails=st.dictionaries(st.sampled_from(STEPS), st.just(Status.OOM), max_size=2),
+        cpus=st.sampled_from([1, 4, 16, 64]),
+    )
+)
+def test_on_any_machine_it_ends_measures_no_case_twice_and_is_never_slower_than_it_began(
+    machine: Machine,
+) -> None:
+    rungs, ending = climbed(machine)
+    assert ending is Ending.SUMMIT
+    assert len({rung.case.key for rung in rungs}) == len(rungs)
+    best = climb.best_of(rungs)
+    assert best is not None
+    assert best.full >= rungs[0].full * 0.9
+    assert best.synth >= rungs[0].synth * 0.9

@@ -1,0 +1,118 @@
+"""What of the device is the limit: computed evidence, until recordings say more (see truths)."""
+
+import pytest
+from builders.measured import a_pass, a_replicate
+from builders.profiled import COMPUTE, H200, MEMORY, MIXED, a_demand, a_profile, profiled
+
+from benchmarks.contracts import Bottleneck, Profile, Replicate, Synchronization
+from benchmarks.demands import Ceilings, roofline
+from benchmarks.verdict import HOST_SYNC, judge
+
+MATRIX = {"gemm": 0.08, "pointwise": 0.015}
+POINTWISE = {"norm": 0.06, "pointwise": 0.03, "gemm": 0.005}
+
+
+def busy_host(profile: Profile, drained: float = 0.9) -> Replicate:
+    return profiled(profile, a_pass(0.1, enqueue_s=0.095, drained=drained))
+
+
+def test_a_step_of_matrix_products_at_their_peak_is_limited_by_arithmetic() -> None:
+    told = judge((profiled(a_profile(0.098, MATRIX, COMPUTE)),), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.COMPUTE, "high")
+    assert told.evidence["busy"] == pytest.approx(0.98)
+    assert told.bounds["at_roofline"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_step_of_norms_and_activations_is_limited_by_memory() -> None:
+    told = judge((profiled(a_profile(0.098, POINTWISE, MEMORY)),), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.MEMORY, "high")
+    assert "matrix products take 5% of the kernels' time" in told.sentence
+
+
+def test_a_step_that_fusion_would_make_another_is_mixed() -> None:
+    told = judge((profiled(a_profile(0.098, MATRIX, MIXED)),), H200)
+    assert told.bottleneck is Bottleneck.MIXED
+    assert told.evidence["memory_share"] == pytest.approx(0.467 / (0.467 + 0.499), abs=0.02)
+    assert told.evidence["memory_share_fused"] == 0.0
+
+
+def test_kernels_that_contradict_the_roofline_lower_the_confidence() -> None:
+    told = judge((profiled(a_profile(0.098, POINTWISE, COMPUTE)),), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.COMPUTE, "low")
+
+
+@pytest.mark.parametrize("ceilings", [None, Ceilings(4e12, {"fp32": 51e12})])
+def test_a_device_whose_peaks_are_not_known_is_neither_compute_nor_memory(
+    ceilings: Ceilings | None,
+) -> None:
+    told = judge((profiled(a_profile(0.098, MATRIX, COMPUTE)),), ceilings)
+    assert told.bottleneck is Bottleneck.DEVICE
+    assert "at_roofline" not in told.bounds
+
+
+def test_an_idle_device_and_a_busy_host_are_overhead_with_the_bound_without_gaps() -> None:
+    told = judge((busy_host(a_profile(0.040, MATRIX, COMPUTE)),), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.OVERHEAD, "high")
+    assert told.bounds["without_launch_gaps"] == pytest.approx(2.5)
+    assert "480 launches" in told.sentence
+
+
+def test_a_wait_inside_the_step_is_named_with_its_line() -> None:
+    wait = Synchronization(what=".item()", source="mypkg/model.py:7", calls=2)
+    told = judge((busy_host(a_profile(0.040, MATRIX, waits=[wait])),), H200)
+    assert "waits for the device at mypkg/model.py:7: .item()" in told.sentence
+
+
+def test_a_busy_device_is_not_overhead_however_often_it_ran_dry_at_a_steps_start() -> None:
+    told = judge((busy_host(a_profile(0.097, MATRIX, COMPUTE)),), H200)
+    assert told.bottleneck is Bottleneck.COMPUTE
+
+
+def test_a_graph_of_short_kernels_is_not_overhead() -> None:
+    """The host queues one graph in no time; what is idle lies between the kernels."""
+    graphed = profiled(a_profile(0.06, MATRIX, COMPUTE), a_pass(0.1, enqueue_s=0.01, drained=0.9))
+    told = judge((graphed,), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.MIXED, "low")
+
+
+def test_a_scaler_that_waits_makes_overhead_uncertain_and_no_longer_unknown() -> None:
+    timed = a_pass(0.1, enqueue_s=0.099, drained=1.0)
+    flagged = {"flags": (HOST_SYNC,)}
+    idle = profiled(a_profile(0.04, MATRIX), timed).model_copy(update=flagged)
+    busy = profiled(a_profile(0.098, MATRIX, COMPUTE), timed).model_copy(update=flagged)
+    told = judge((idle,), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.OVERHEAD, "low")
+    assert judge((busy,), H200).bottleneck is Bottleneck.COMPUTE
+
+
+def test_communication_that_nothing_hides_is_named() -> None:
+    told = judge((profiled(a_profile(0.098, MATRIX, COMPUTE, exposed_s=0.02)),), H200)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.COMMUNICATION, "high")
+    assert "20% of the step" in told.sentence
+
+
+def test_the_loader_is_judged_before_the_device() -> None:
+    full, synth = a_pass(0.2, stall_s=0.1), a_pass(0.1)
+    profile = a_profile(0.098, MATRIX, COMPUTE)
+    replicate = a_replicate(full, synth).model_copy(update={"profile": profile})
+    told = judge((replicate,), H200)
+    assert told.bottleneck is Bottleneck.INPUT
+    assert told.bounds["at_roofline"] == pytest.approx(1.0, abs=0.01)
+
+
+def test_a_profile_that_is_absent_changes_nothing() -> None:
+    absent = Profile(absent="The driver recorded no kernel.")
+    told = judge((profiled(absent),), H200)
+    assert told.bottleneck is Bottleneck.DEVICE
+    assert "busy" not in told.evidence
+
+
+def test_a_step_of_nothing_but_pointwise_operations_is_memory_fused_or_not() -> None:
+    found = roofline([a_demand(0.0, 428e9, fusable=True)], H200)
+    assert found is not None
+    assert (found.memory_share, found.memory_share_fused) == (1.0, 1.0)
+    assert found.roof_s == found.fused_s == pytest.approx(0.1)
+
+
+def test_a_step_that_asks_for_nothing_has_no_roofline() -> None:
+    assert roofline([], H200) is None

@@ -1,0 +1,216 @@
+"""What a profile tells of real steps on a CPU: lines, FLOPs, waits, phases; or why it cannot."""
+
+import gzip
+import inspect
+import json
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+from builders.measured import a_pass
+from torch import Tensor, nn
+from torch.utils.data import TensorDataset
+
+from benchmarks.contracts import Profile, Protocol
+from benchmarks.measure.profile import observation, passes, phases, recording
+from benchmarks.measure.progress import Reporter
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Recipe
+
+B, IN, HIDDEN = 16, 32, 64
+CPU = torch.device("cpu")
+
+
+class Net(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide, self.narrow = nn.Linear(IN, HIDDEN, bias=False), nn.Linear(HIDDEN, 1, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.wide(x).relu()
+        out: Tensor = self.narrow(x)
+        return out
+
+
+def loss(model: nn.Module, batch: Batch) -> Tensor:
+    out: Tensor = model(batch[0]).pow(2).mean()
+    return out
+
+
+def waiting_loss(model: nn.Module, batch: Batch) -> Tensor:
+    out = loss(model, batch)
+    if out.item() < 0:
+        raise AssertionError
+    return out
+
+
+def trainer(loss_of=loss) -> Trainer:  # type: ignore[no-untyped-def]
+    recipe = Recipe(
+        model=Net(),
+        loss=loss_of,
+        optimizer=torch.optim.SGD,
+        parameters=lambda model: model.parameters(),
+        dataset=TensorDataset(torch.randn(64, IN)),
+        batch=B,
+        optimizer_options={"lr": 1e-3},
+    )
+    return Trainer(recipe, CPU)
+
+
+def ring() -> list[Batch]:
+    return [(torch.randn(B, IN),) for _ in range(4)]
+
+
+def line_of(function: object, words: str) -> str:
+    """Where in this file ``function`` says ``words``."""
+    lines, first = inspect.getsourcelines(function)  # type: ignore[arg-type]
+    place = next(number for number, line in enumerate(lines) if words in line)
+    return f"{Path(__file__).name}:{first + place}"
+
+
+def test_operations_are_put_down_to_their_lines_the_backward_ones_to_their_forwards() -> None:
+    places, _ = recording.observe(trainer(), ring())
+    wide, narrow = line_of(Net.forward, "self.wide(x)"), line_of(Net.forward, "self.narrow(x)")
+    products = {
+        source.rpartition("/")[2]: calls for source, (_, calls) in places["aten::mm"].items()
+    }
+    assert products == {wide: 2, narrow: 3}  # forward, weights' gradient; inputs' gradient
+    (mask,) = places["aten::threshold_backward"]
+    assert mask.endswith(wide)
+
+
+def test_the_profile_names_those_lines() -> None:
+    told = recording.profile(trainer(), ring())
+    named = {operation.source.rpartition(":")[0] for operation in told.operations}
+    assert any(Path(__file__).match(name) for name in named if name)
+    assert told.steps == 5
+    assert told.busy_s
+
+
+def test_a_step_asks_for_the_flops_that_its_shapes_say() -> None:
+    told = recording.profile(trainer(), ring())
+    # Forward and the weights' gradient of both layers, and the inputs' gradient of the second.
+    expected = 2 * B * HIDDEN * (2 * IN + 3 * 1)
+    assert sum(demand.flops for demand in told.demands) == expected
+    forward = B * IN * 4 + IN * HIDDEN * 4 + B * HIDDEN * 4
+    products = [d.moved_b / d.calls for d in told.demands if d.name == "aten.mm"]
+    assert forward in products
+    assert {d.name for d in told.demands if d.fusable} >= {"aten.relu", "aten.threshold_backward"}
+
+
+def test_an_item_in_the_step_is_found_and_named_with_its_line() -> None:
+    (wait,) = recording.profile(trainer(waiting_loss), ring()).synchronizations
+    assert wait.source.endswith(line_of(waiting_loss, "out.item()"))
+    assert ".item()" in wait.what
+
+
+def test_a_step_without_a_wait_has_none() -> None:
+    assert recording.profile(trainer(), ring()).synchronizations == ()
+
+
+def test_a_profile_that_is_refused_is_absent_with_its_reason(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise RuntimeError("CUPTI_ERROR_INSUFFICIENT_PRIVILEGES\nand more")
+
+    monkeypatch.setattr(torch.profiler, "profile", refuse)
+    told = recording.profile(trainer(), ring())
+    assert told == Profile(
+        absent="The profile could not be taken: RuntimeError: CUPTI_ERROR_INSUFFICIENT_PRIVILEGES"
+    )
+
+
+def test_a_step_that_cannot_be_watched_keeps_its_profile_and_says_what_is_missing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def refuse(*_: object) -> None:
+        raise torch.OutOfMemoryError("no room")
+
+    monkeypatch.setattr(recording, "observe", refuse)
+    told = recording.profile(trainer(), ring())
+    assert told.busy_s
+    assert told.demands == ()
+    assert told.notes == ("The eager step could not be watched: OutOfMemoryError: no room",)
+
+
+def test_the_trace_is_kept_where_it_was_asked_for(tmp_path: Path) -> None:
+    path = tmp_path / "trace.json.gz"
+    recording.profile(trainer(), ring(), path)
+    events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
+    names = {event.get("name") for event in events}
+    assert "aten::mm" in names
+
+
+def test_phases_add_up_to_the_step() -> None:
+    made = trainer()
+    told = phases.measure(made, ring(), a_pass(0.1, stall_s=0.01, copy_s=0.002))
+    assert set(told.seconds) == {"data", "copy", "forward", "backward", "optimizer"}
+    assert (told.seconds["data"], told.seconds["copy"]) == (0.01, 0.002)
+    inside = sum(told.seconds[phase] for phase in ("forward", "backward", "optimizer"))
+    assert told.step_s is not None
+    assert 0 < inside <= told.step_s
+    assert made._forward == made._loss
+
+
+def test_a_step_that_is_one_graph_has_no_phases_and_says_why(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = trainer()
+    monkeypatch.setattr(made, "step", lambda batch: batch[0].sum())
+    told = phases.measure(made, ring(), a_pass(0.1))
+    assert told.seconds == {}
+    assert "one CUDA graph" in told.absent
+
+
+def test_marks_that_change_the_step_are_told() -> None:
+    told = phases.measure(trainer(), ring(), a_pass(0.1))
+    assert told.step_s is not None
+    exact = a_pass(told.step_s)
+    assert not phases.perturbed(told, exact)
+    assert phases.perturbed(told, a_pass(told.step_s * 1.03))
+
+
+def test_a_trace_whose_idle_times_are_the_profilers_own_is_told() -> None:
+    told = Profile(steps=5, step_s=0.2, busy_s=0.09)
+    assert passes.unreliable(told, a_pass(0.1))
+    assert not passes.unreliable(told, a_pass(0.19))
+
+
+def test_nothing_is_run_that_was_not_asked_for() -> None:
+    timed = passes.Timed(a_pass(0.1), a_pass(0.1))
+    with Reporter(None, "test") as reporter:
+        quiet = passes.run(trainer(), ring(), timed, Protocol(), reporter)
+        asked = Protocol(phases=True, profile=True)
+        both = passes.run(trainer(), ring(), timed, asked, reporter)
+    assert (quiet.phases, quiet.profile, quiet.flags) == (None, None, [])
+    assert both.phases is not None
+    assert both.profile is not None
+
+
+def test_only_the_first_process_of_a_job_profiles() -> None:
+    asked = Protocol(replicates=3, phases=True, profile=True)
+    assert asked.of_replicate(1) == asked
+    later = asked.of_replicate(2)
+    assert (later.phases, later.profile) == (False, False)
+    assert later.model_copy(update={"phases": True, "profile": True}) == asked
+
+
+def test_a_compiled_case_is_watched_eagerly() -> None:
+    compiled = replace(trainer().recipe, compile_options={"mode": "default"})
+    assert recording.eager(compiled).compile_options is None
+
+
+def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:
+    """The warnings are raised by hand: only a GPU raises them by itself."""
+    found = observation.Observation()
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        warnings.showwarning = lambda message, *_, **__: observation._take(str(message), found)
+        warnings.warn("Synchronization debug mode is a prototype feature", stacklevel=1)
+        warnings.warn("called a synchronizing CUDA operation (...)", stacklevel=1)
+    ((_, source),) = found.waits
+    here = test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over
+    assert source.endswith(line_of(here, 'warn("called a sync'))

@@ -1,0 +1,54 @@
+"""Profiles with chosen numbers, for tests of what is made out of them. Computed, not measured."""
+
+from collections.abc import Mapping, Sequence
+
+from builders.measured import a_pass, a_replicate
+
+from benchmarks.contracts import Demand, Pass, Profile, Replicate, Synchronization
+from benchmarks.demands import Ceilings
+
+H200 = Ceilings(4.28e12, {"bf16": 802e12, "tf32": 381e12, "fp32": 51e12})
+"""What an NVIDIA H200 was measured to reach: copy, and matrix products of each arithmetic."""
+
+
+def a_demand(flops: float, moved_b: float, *, fusable: bool = False) -> Demand:
+    """An operation in bf16."""
+    return Demand(
+        name="aten.op", arithmetic="bf16", flops=flops, moved_b=moved_b, calls=1, fusable=fusable
+    )
+
+
+COMPUTE = (a_demand(80e12, 10e9), a_demand(0.0, 40e9, fusable=True))
+"""0.1 s of arithmetic and 0.01 s of memory traffic on an H200."""
+MEMORY = (a_demand(0.0, 300e9), a_demand(0.0, 100e9, fusable=True), a_demand(8e12, 10e9))
+"""0.09 s of memory traffic and 0.01 s of arithmetic."""
+MIXED = (a_demand(40e12, 10e9), a_demand(0.0, 200e9, fusable=True))
+"""Half of each, and arithmetic alone once it is fused."""
+
+
+def a_profile(
+    busy_s: float,
+    seconds: Mapping[str, float] | None = None,
+    demands: Sequence[Demand] = (),
+    *,
+    exposed_s: float = 0.0,
+    waits: Sequence[Synchronization] = (),
+) -> Profile:
+    """A profile of five steps."""
+    return Profile(
+        steps=5,
+        step_s=0.11,
+        busy_s=busy_s,
+        kernels=500.0,
+        launches=480.0,
+        seconds=dict(seconds or {"gemm": busy_s}),
+        exposed_communication_s=exposed_s,
+        demands=tuple(demands),
+        synchronizations=tuple(waits),
+    )
+
+
+def profiled(profile: Profile, timed: Pass | None = None) -> Replicate:
+    """A process whose loader costs nothing, with a profile; its step takes 0.1 s."""
+    timed = timed or a_pass(0.1)
+    return a_replicate(timed, timed).model_copy(update={"profile": profile})

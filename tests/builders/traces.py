@@ -1,0 +1,32 @@
+"""Chrome traces made by hand, in the words that `torch.profiler` writes them; microseconds."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Event = dict[str, Any]
+
+
+def span(cat: str, name: str, ts: float, dur: float, tid: int = 1, **args: Any) -> Event:
+    """One span of the host, or of a device's stream."""
+    return {
+        "ph": "X", "cat": cat, "name": name, "pid": 1, "tid": tid, "ts": ts, "dur": dur,
+        "args": args,
+    }  # fmt: skip
+
+
+def step(number: int, ts: float, dur: float) -> Event:
+    """The annotation around one profiled step."""
+    return span("user_annotation", f"ProfilerStep#{number}", ts, dur)
+
+
+def launch(correlation: int, ts: float, name: str = "cudaLaunchKernel", tid: int = 1) -> Event:
+    """The host's call that queues a kernel."""
+    return span("cuda_runtime", name, ts, 3.0, tid, correlation=correlation)
+
+
+def kernel(
+    correlation: int, ts: float, dur: float, name: str = "sm90_gemm_bf16", stream: int = 7
+) -> Event:
+    """What that call had the device do."""
+    return span("kernel", name, ts, dur, stream, correlation=correlation, stream=stream)

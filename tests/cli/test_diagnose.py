@@ -1,0 +1,99 @@
+"""`throughline diagnose` climbs by itself and shows the ladder, on a simulated machine."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from benchmarks.contracts import Protocol
+from cli import bench
+from cli.diagnose import BRIEF
+from cli.exits import Exit, Stop
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+CHILD = Path(__file__).with_name("simulated_machine.py")
+
+
+@pytest.fixture
+def diagnose(
+    tmp_path: Path,
+    environment: dict[str, str],
+    throughline_in: Callable[[Path, dict[str, str]], Run],
+) -> Run:
+    command = {"THROUGHLINE_CHILD_COMMAND": f'["{sys.executable}", "{CHILD}"]'}
+    run = throughline_in(tmp_path, environment | command)
+    return lambda *arguments, **more: run("diagnose", *arguments, **more)
+
+
+def test_it_climbs_to_the_top_and_tells_each_step(diagnose: Run) -> None:
+    done = diagnose("resnet50", "--json")
+    assert done.returncode == Exit.OK, done.stderr
+    told = json.loads(done.stdout)
+    assert told["ended"] == "summit"
+    assert told["best"] == ("resnet50:full layout=channels_last precision=bf16 workers=16")
+    assert told["speedup"] == pytest.approx(0.5 / 0.08, rel=0.01)
+    kept = [rung["tried"] for rung in told["rungs"] if rung["kept"]]
+    assert kept == [None, "workers=16", "precision=bf16", "layout=channels_last"]
+    assert all(rung["because"] for rung in told["rungs"][1:])
+
+
+def test_the_first_verdict_is_said_at_once_and_the_ladder_at_the_end(diagnose: Run) -> None:
+    done = diagnose("resnet50")
+    first, second = done.stderr.splitlines()[:2]
+    assert first.startswith("input-bound, high confidence.")
+    assert second.startswith("Trying workers=16: 60% of the step is spent waiting for batches")
+    assert "compile=default" in done.stdout
+    assert "Nothing else is left to try that may bring more than 2%." in done.stdout
+    assert "Best: resnet50:full layout=channels_last precision=bf16 workers=16" in done.stdout
+
+
+def test_what_does_not_fit_is_told_and_not_kept(diagnose: Run) -> None:
+    told = json.loads(diagnose("resnet50", "--json", MACHINE="oom").stdout)
+    bf16 = next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16")
+    assert (bf16["status"], bf16["kept"]) == ("oom", False)
+    assert "precision=bf16" not in told["best"]
+
+
+def test_a_case_that_hangs_is_stopped_when_the_budget_is_spent(diagnose: Run) -> None:
+    told = json.loads(diagnose("resnet50", "--json", "--budget=5s", MACHINE="hangs").stdout)
+    assert told["ended"] == "budget"
+    bf16 = next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16")
+    assert bf16["status"] == "timeout"
+
+
+def test_it_begins_where_it_is_told_to(diagnose: Run) -> None:
+    told = json.loads(diagnose("resnet50", "workers=8", "precision=tf32", "--json").stdout)
+    assert told["rungs"][0]["case"]["axes"] == {"precision": "tf32", "workers": "8"}
+
+
+def test_a_first_case_that_fails_is_told_with_its_reason(diagnose: Run) -> None:
+    done = diagnose("resnet50", "workers=2", MACHINE="broken")
+    assert done.returncode == Exit.FAILED
+    assert "crashed: It does not work here." in done.stderr
+    assert "The first case could not be measured." in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["resnet5"], "There is no workload 'resnet5'"),
+        (["resnet50", "--budget=soon"], "no span of time"),
+        (["resnet50", "--protocol={"], "Invalid JSON"),
+        (["resnet50", '--protocol={"window_min_s": -1}'], "window_min_s"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(diagnose: Run, arguments: list[str], sentence: str) -> None:
+    done = diagnose(*arguments)
+    assert done.returncode == Exit.USAGE
+    assert sentence in done.stderr
+
+
+def test_a_given_protocol_replaces_only_the_fields_that_it_names() -> None:
+    told = bench.read_protocol('{"window_max_s": 9.0}', BRIEF)
+    assert told == BRIEF.model_copy(update={"window_max_s": 9.0})
+    assert bench.read_protocol(None) == Protocol()
+    with pytest.raises(Stop, match="windows: Extra"):
+        bench.read_protocol('{"windows": 1}')
