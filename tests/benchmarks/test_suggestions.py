@@ -94,7 +94,7 @@ def test_loader_processes_that_slow_the_step_become_fewer() -> None:
         sentence="",
         evidence={"input_stall": 0.3, "stall": 0.0, "copy": 0.0, "contention": 0.3},
     )
-    crowded = CASE.model_copy(update={"axes": {"workers": "16", "decode": "cache"}})
+    crowded = Case(workload="nanogpt", preset="full", axes={"workers": "16"})
     assert "workers=8" in names(crowded, verdict)
 
 

@@ -163,6 +163,12 @@ def test_a_trace_without_steps_or_without_work_is_refused_with_a_sentence(
         read(*events)
 
 
+def test_kernels_that_no_launch_explains_are_refused_rather_than_taken_for_one_step() -> None:
+    orphans = [event for event in steps_of(ONE, ONE) if event["cat"] != "cuda_runtime"]
+    with pytest.raises(Unreadable, match="which step"):
+        read(*orphans)
+
+
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 50)), max_size=30))
 def test_the_union_of_spans_is_what_counting_each_instant_gives(
     pairs: list[tuple[int, int]],

@@ -65,6 +65,8 @@ def _window(timeline: Timeline) -> tuple[Span, int]:
         raise Unreadable("The profiler recorded no work of the device.")
     starts = (_first(timeline, step) for step in timeline.steps)
     firsts = [start for start in starts if start is not None]
+    if len(firsts) < len(timeline.steps):
+        raise Unreadable("The trace does not tell which step its kernels belong to.")
     if len(firsts) > 1:
         return (firsts[0], firsts[-1]), len(firsts) - 1
     return (timeline.work[0].start_s, max(item.end_s for item in timeline.work)), 1
