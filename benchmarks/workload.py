@@ -75,3 +75,6 @@ class Recipe:
     """Arguments of `torch.compile`; None leaves the model eager."""
     cudnn_benchmark: bool = False
     """Let cuDNN try its convolution algorithms on first use; right where shapes never change."""
+    draw: Callable[[Batch], Batch] | None = None
+    """Adds to a batch what the loss would else draw at random by itself, on the batch's device.
+    Parity draws once, as compilers and memory layouts each have random numbers of their own."""

@@ -6,7 +6,9 @@ only where a person reads them. Nothing here knows torch, a database or a clock.
 
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.case import Case, Protocol, workload_of
 from benchmarks.contracts.compilation import Compilation
+from benchmarks.contracts.efficiency import Efficiency, Use, Work
 from benchmarks.contracts.job import (
     FINAL_STATES,
     AttemptState,
@@ -32,7 +34,9 @@ from benchmarks.contracts.measurement import (
     Warmup,
     Window,
 )
+from benchmarks.contracts.parity import Agreement, Parity, ParityStatus
 from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Verdict
+from benchmarks.contracts.result import Bottleneck, Result, Status, Verdict
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -49,11 +53,13 @@ from benchmarks.contracts.values import (
     Text,
     Trace,
     Value,
+    Workload,
 )
 
 __all__ = [
     "COMPARABILITY",
     "FINAL_STATES",
+    "Agreement",
     "AttemptState",
     "Bottleneck",
     "Canary",
@@ -63,6 +69,7 @@ __all__ = [
     "Contract",
     "Count",
     "Direction",
+    "Efficiency",
     "Environment",
     "Event",
     "Flag",
@@ -75,6 +82,8 @@ __all__ = [
     "Moment",
     "Name",
     "Number",
+    "Parity",
+    "ParityStatus",
     "Pass",
     "Progress",
     "Protocol",
@@ -92,9 +101,13 @@ __all__ = [
     "Telemetry",
     "Text",
     "Trace",
+    "Use",
     "Value",
     "Verdict",
     "Warmup",
     "Window",
+    "Work",
     "Worker",
+    "Workload",
+    "workload_of",
 ]

@@ -1,0 +1,120 @@
+"""Follows a trainer over a few steps and notes what it computed."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from benchmarks.measure.trainer import Trainer
+from benchmarks.parity import STEPS, Trajectory
+from benchmarks.workload import Batch
+
+ENTRIES = 4096
+"""Of each parameter tensor that are compared: a wrong update is wrong in more than a few."""
+SETTLING = 20
+"""Steps in which a gradient scaler may look for its scale before it counts."""
+
+
+class TooSlow(Exception):
+    """So many steps would take longer than is allowed; the message says how long."""
+
+
+def follow(
+    trainer: Trainer,
+    batches: Sequence[Batch],
+    seed: int,
+    *,
+    steps: int = STEPS,
+    limit_s: float = float("inf"),
+    tell: Callable[[int], None] = lambda step: None,  # noqa: ARG005
+) -> Trajectory:
+    """Take ``steps`` steps from the initial weights, over ``batches`` round and round.
+
+    Args:
+        trainer: what steps; it may have been timed before.
+        batches: host batches.
+        seed: of whatever is drawn on the way.
+        steps: how many.
+        limit_s: seconds that they may take, foreseen after the second step.
+        tell: told each step.
+
+    Raises:
+        TooSlow: they would take longer.
+    """
+    _settle(trainer, batches)
+    trainer.rewind(seed)
+    before = _entries(trainer)
+    update = np.zeros(0, np.float32)
+    losses: list[float] = []
+    skips = 0
+    from_s = time.perf_counter()
+    with _norms(trainer) as norms:
+        for step in range(1, steps + 1):
+            scale = _scale(trainer)
+            losses.append(float(trainer.step(trainer.place(batches[(step - 1) % len(batches)]))))
+            skips += _scale(trainer) < scale
+            if step == 1:
+                update = _entries(trainer) - before
+                from_s = time.perf_counter()  # the first step may compile or autotune
+            elif step == 2 and (need_s := (time.perf_counter() - from_s) * steps) > limit_s:
+                raise TooSlow(f"{steps} steps of it take {need_s:,.0f} s")
+            tell(step)
+    return Trajectory(tuple(losses), dict(enumerate(norms, start=1)), update, skips)
+
+
+def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
+    """Let a gradient scaler find its scale, as warm-up does before what is timed."""
+    for number in range(SETTLING if trainer.scaler is not None else 0):
+        scale = _scale(trainer)
+        trainer.step(trainer.place(batches[number % len(batches)]))
+        if _scale(trainer) >= scale:
+            return
+
+
+def _scale(trainer: Trainer) -> float:
+    return float(trainer.scaler.get_scale()) if trainer.scaler is not None else 1.0
+
+
+@contextmanager
+def _norms(trainer: Trainer) -> Iterator[list[float]]:
+    """The gradient's norm before each update; none where the update is replayed from a graph."""
+    found: list[float] = []
+
+    def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        gradients = [
+            weight.grad
+            for group in optimizer.param_groups
+            for weight in group["params"]
+            if weight.grad is not None
+        ]
+        norm = float(torch.nn.utils.get_total_norm(gradients))
+        scale = getattr(optimizer, "grad_scale", None)  # a fused update divides by it itself
+        found.append(norm / float(scale) if scale is not None else norm)
+
+    hook = trainer.optimizer.register_step_pre_hook(note)
+    try:
+        yield found
+    finally:
+        hook.remove()
+
+
+def _entries(trainer: Trainer) -> NDArray[np.float32]:
+    """Entries of every parameter, evenly spread and weighted by how many each stands for."""
+    parts = [_some(weight.detach()) for weight in trainer.model.parameters() if weight.numel()]
+    return torch.cat(parts).cpu().numpy()
+
+
+def _some(weight: Tensor) -> Tensor:
+    # Whatever a tensor's layout in memory, its entries are taken in the order of its indices.
+    flat = weight.reshape(-1)
+    stride = -(-flat.numel() // ENTRIES)
+    kept = flat[::stride].float()
+    weighted: Tensor = kept * math.sqrt(flat.numel() / kept.numel())
+    return weighted
