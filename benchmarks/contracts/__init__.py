@@ -5,7 +5,6 @@ only where a person reads them. Nothing here knows torch, a database or a clock.
 """
 
 from benchmarks.contracts.canary import Canary
-from benchmarks.contracts.case import Case, Protocol
 from benchmarks.contracts.case import Case, Protocol, workload_of
 from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
@@ -36,7 +35,6 @@ from benchmarks.contracts.measurement import (
 )
 from benchmarks.contracts.parity import Agreement, Parity, ParityStatus
 from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Verdict
-from benchmarks.contracts.result import Bottleneck, Result, Status, Verdict
 from benchmarks.contracts.values import (
     Contract,
     Count,

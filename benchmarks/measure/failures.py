@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog import Refused, UnknownName
 from benchmarks.contracts import Status
 from benchmarks.data import UnusableData
 
@@ -27,7 +27,7 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
         batch: samples per step, for the sentence about memory.
     """
     text = str(error)
-    if isinstance(error, Refused):
+    if isinstance(error, Refused | UnknownName):
         return Status.UNSUPPORTED, text
     chain = _chain(error)
     if any(_is_out_of_memory(link) for link in chain):
