@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
+from benchmarks.efficiency import used
 from benchmarks.verdict import input_stall, judge
 
 _HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
@@ -63,9 +64,14 @@ def merge(results: Sequence[Result]) -> Result:
     replicates = tuple(r for result in results for r in result.replicates)
     update: dict[str, object] = {
         "measured_at": results[0].measured_at,
+        "protocol": results[0].protocol,
+        "parity": results[0].parity,
         "replicates": replicates,
         "flags": _all_flags(results),
     }
+    if (told := results[0].efficiency) is not None:
+        facts = last.environment.facts
+        update["efficiency"] = used(told, replicates, last.batch_items, facts)
     if failed is None:
         update["samples"] = _merged_samples(results)
         update["verdict"] = judge(replicates) if replicates else last.verdict

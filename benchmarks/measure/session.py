@@ -11,11 +11,13 @@ from datetime import UTC, datetime
 
 import torch
 
-from benchmarks import catalog
-from benchmarks.contracts import Case, Environment, Protocol, Result, Status
+from benchmarks import catalog, parity, workload_module
+from benchmarks.catalog import Refused
+from benchmarks.contracts import Case, Efficiency, Environment, Protocol, Result, Status
 from benchmarks.environment import capture
-from benchmarks.measure import device, flags
+from benchmarks.measure import device, flags, work
 from benchmarks.measure.failures import classify
+from benchmarks.measure.parity import PHASE, Check
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
@@ -74,11 +76,11 @@ class _Session:
         """Build, run every pass, and tell what they gave."""
         from_s = time.perf_counter()
         trainer = self._trainer()
-        item = catalog.workloads()[self._case.workload].item
+        item = workload_module.load(self._case.workload).entry.item
         passes = Passes(trainer, self._request.protocol, self._reporter, f"{item}/s")
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(self._request.context.seed, self._request.import_s, build_s)
-        return Result(
+        result = Result(
             case=self._case,
             status=Status.OK,
             measured_at=self._started_at,
@@ -93,14 +95,35 @@ class _Session:
             flags=replicate.flags,
             repro=_repro(self._case, self._request),
         )
+        if broken := parity.not_finite(replicate.flags):
+            return parity.without_speed(result, broken)
+        check = self._check() if self._request.protocol.parity else None
+        if check is not None:
+            check.follow(trainer)
+        del trainer, passes  # their memory is needed for what follows
+        if check is not None:
+            result = parity.with_parity(result, check.verdict())
+        return result.model_copy(update={"efficiency": self._efficiency()})
+
+    def _efficiency(self) -> Efficiency:
+        facts = self._environment.facts
+        return work.efficiency(self._case, self._request.context, facts, build)
+
+    def _check(self) -> Check:
+        def tell(step: int) -> None:
+            self._reporter.tell(PHASE, 1.0, step)
+
+        return Check(self._case, self._request.context, self._environment.facts, build, tell)
 
     def _trainer(self) -> Trainer:
         context = self._request.context
-        self._case = catalog.normalise(self._case, context.device.type)
+        module = workload_module.load(self._case.workload)
+        self._case = catalog.normalise(self._case, context.device.type, module.entry)
         near = device.stay_near(context.device)
         recipe = build(self._case, context)
         self.batch = recipe.batch
-        facts = flags.put_in_force(recipe) | {"flag.cpu_affinity": near}
+        facts = flags.put_in_force(recipe)
+        facts |= {"flag.cpu_affinity": near, "sw.model": module.code}
         self._environment = capture(context.device, facts, recipe.data_name)
         return Trainer(recipe, context.device)
 
@@ -126,10 +149,22 @@ def build(case: Case, context: Context) -> Recipe:
         context: device, data and seed.
     """
     torch.manual_seed(context.seed)
-    size = catalog.workloads()[case.workload].presets[case.preset]
-    workload = importlib.import_module(f"benchmarks.workloads.{case.workload}")
-    recipe: Recipe = workload.build(size, context)
+    recipe = _proposed(case, context)
     for name, value in catalog.settings(case).items():
         axis = importlib.import_module(f"benchmarks.axes.{name}")
         recipe = axis.apply(value, recipe)
+    return recipe
+
+
+def _proposed(case: Case, context: Context) -> Recipe:
+    """What the workload builds; a user's own model may have forgotten device and mode."""
+    module = workload_module.load(case.workload)
+    recipe = module.build(module.entry.presets[case.preset], context)
+    if not isinstance(recipe, Recipe):
+        raise Refused(
+            f"{case.workload} returned {type(recipe).__name__}, and a Recipe of "
+            "benchmarks.workload is needed."
+        )
+    if catalog.is_own(case.workload):
+        recipe.model.to(context.device).train()
     return recipe
