@@ -5,14 +5,15 @@ from __future__ import annotations
 import subprocess
 from collections.abc import Mapping, Sequence
 
+from pydantic import ValidationError
 from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
-from benchmarks.contracts import Result, Sample, Status
+from benchmarks.contracts import Protocol, Result, Sample, Status
 from benchmarks.merge import merge
 from cli.exits import Exit, Stop
-from service import formats
+from service import efficiency, formats
 from service.summary import summarise
 from worker import launch
 from worker.outcome import read_result
@@ -20,7 +21,14 @@ from worker.settings import Settings
 from worker.workspace import environment_in, workspace
 
 
-def measure(arguments: Sequence[str], replicates: int, seed: int = 0) -> Result:
+def measure(
+    arguments: Sequence[str],
+    replicates: int,
+    seed: int = 0,
+    protocol: str | None = None,
+    *,
+    parity: bool = False,
+) -> Result:
     """Measure one case in ``replicates`` fresh processes; the children draw their own progress.
 
     They are the children that a worker would start: each with the next seed, in one folder for
@@ -35,10 +43,22 @@ def measure(arguments: Sequence[str], replicates: int, seed: int = 0) -> Result:
         environment = environment_in(folder, settings)
         for number in range(replicates):
             command = [*settings.command, *arguments, f"--seed={seed + number}"]
+            command += _timing(protocol, number + 1, parity=parity)
             results.append(_one(command, environment))
             if results[-1].status is not Status.OK:
                 break
     return merge(results)
+
+
+def _timing(told: str | None, number: int, *, parity: bool) -> list[str]:
+    """The protocol of process ``number``, as an argument; what is no protocol the child refuses."""
+    try:
+        asked = Protocol.model_validate_json(told or "{}")
+    except ValidationError:
+        return [f"--protocol={told}"]
+    asked = asked.model_copy(update={"parity": True} if parity else {}).of_replicate(number)
+    said = asked.model_dump_json(exclude_unset=True)
+    return [] if said == "{}" else [f"--protocol={said}"]
 
 
 def _one(command: Sequence[str], environment: Mapping[str, str]) -> Result:
@@ -106,6 +126,7 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     ]
     if result.verdict is not None:
         facts.append(("limited by", f"{result.verdict.bottleneck}: {result.verdict.sentence}"))
+    facts += _beside(result)
     if result.flags:
         facts.append(("note", ", ".join(result.flags)))
     device = formats.hardware(result.environment.comparability())
@@ -113,6 +134,17 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     if result.repro:
         facts.append(("again with", result.repro))
     return facts
+
+
+def _beside(result: Result) -> list[tuple[str, str]]:
+    """Whether the numbers are right, and how much of the device they use."""
+    found = []
+    if result.parity is not None:
+        why = f": {result.parity.reason}" if result.parity.reason else ""
+        found.append(("parity", f"{result.parity.status}{why}"))
+    if result.efficiency is not None:
+        found.append(("efficiency", efficiency.sentence(result.efficiency)))
+    return found
 
 
 def _quantity(sample: Sample) -> str:

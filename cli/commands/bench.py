@@ -11,7 +11,9 @@ from cli.options import Json
 
 
 def bench(
-    workload: Annotated[str, typer.Argument(help="What to train, such as resnet50.")],
+    workload: Annotated[
+        str, typer.Argument(help="What to train: resnet50, or your own as mypkg.bench:build.")
+    ],
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="[AXIS=VALUE]...", help="Such as precision=bf16.")
     ] = None,
@@ -33,6 +35,9 @@ def bench(
     data_root: Annotated[
         Path | None, typer.Option(help="Your own images or tokens instead of the built-in data.")
     ] = None,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Also hold 20 steps against fp32 eager training.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it."""
@@ -41,11 +46,11 @@ def bench(
     given = {
         "--preset": preset,
         "--device": device,
-        "--protocol": protocol,
         "--data-root": data_root,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    result = measuring.measure([workload, *(settings or []), *options], replicates, seed)
+    words = [workload, *(settings or []), *options]
+    result = measuring.measure(words, replicates, seed, protocol, parity=parity)
     if as_json:
         print(result.model_dump_json())
     else:
