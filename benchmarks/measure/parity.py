@@ -12,6 +12,7 @@ import gc
 import hashlib
 import itertools
 import json
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -198,5 +199,7 @@ def _deterministic() -> Iterator[None]:
 def free(device: torch.device) -> None:
     """Give back what no longer has an owner."""
     if device.type == "cuda":
+        if "torch._dynamo" in sys.modules:  # keeps compiled code, graphs, and what they hold
+            torch._dynamo.reset()
         gc.collect()
         torch.cuda.empty_cache()

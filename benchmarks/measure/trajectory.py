@@ -50,23 +50,28 @@ def follow(
     """
     _settle(trainer, batches)
     trainer.rewind(seed)
-    before = _entries(trainer)
-    update = np.zeros(0, np.float32)
+    before, update = _entries(trainer), np.zeros(0, np.float32)
     losses: list[float] = []
+    norms: dict[int, float] = {}
     skips = 0
     from_s = time.perf_counter()
-    with _norms(trainer) as norms:
+    with _norms(trainer) as seen:
         for step in range(1, steps + 1):
             scale = _scale(trainer)
             losses.append(float(trainer.step(trainer.place(batches[(step - 1) % len(batches)]))))
-            skips += _scale(trainer) < scale
-            if step == 1:
+            skipped = _scale(trainer) < scale  # its gradient was not finite, and no wonder
+            skips += skipped
+            if seen and not skipped:
+                norms[step] = seen[-1]
+            if step == 1 and not skipped:
                 update = _entries(trainer) - before
+            seen.clear()
+            if step == 1:
                 from_s = time.perf_counter()  # the first step may compile or autotune
             elif step == 2 and (need_s := (time.perf_counter() - from_s) * steps) > limit_s:
                 raise TooSlow(f"{steps} steps of it take {need_s:,.0f} s")
             tell(step)
-    return Trajectory(tuple(losses), dict(enumerate(norms, start=1)), update, skips)
+    return Trajectory(tuple(losses), norms, update, skips)
 
 
 def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:

@@ -25,7 +25,8 @@ from torch.utils.flop_counter import FlopCounterMode, flop_registry
 from benchmarks import peaks, workload_module
 from benchmarks.contracts import Case, Efficiency, Work
 from benchmarks.efficiency import counted
-from benchmarks.measure.parity import base_of, depends
+from benchmarks.measure import flags
+from benchmarks.measure.parity import base_of, depends, free
 from benchmarks.measure.trainer import Trainer
 from benchmarks.peaks import Peak
 from benchmarks.workload import Batch, Context, Recipe
@@ -84,11 +85,13 @@ def _kept(
     path = context.cache / "work" / f"{name}.json"
     with suppress(OSError, ValueError):
         return Work.model_validate_json(path.read_bytes())
-    recipe = build(eager, context)
+    free(context.device)
+    recipe = replace(build(eager, context), cudnn_benchmark=False)  # few samples, two sizes
+    flags.put_in_force(recipe)
     module = workload_module.load(case.workload)
     size = module.entry.presets[case.preset]
     work = count(
-        Trainer(replace(recipe, cudnn_benchmark=False), context.device),
+        Trainer(recipe, context.device),
         _samples(recipe),
         module.flops(size) if module.flops is not None else None,
         None if row is None else (row, peaks.dtype(facts)),

@@ -170,6 +170,44 @@ def test_a_forgotten_zero_grad_is_found(bench: Bench, case: Case) -> None:
     assert "gradient" in found.reason
 
 
+class Scaler:
+    """Halves its scale, and lets no update through, in the steps that it is told."""
+
+    def __init__(self, bad: set[int]) -> None:
+        self.bad, self.at, self.factor = bad, 0, 65536.0
+
+    def scale(self, told: Tensor) -> Tensor:
+        return told * self.factor
+
+    def step(self, optimizer: torch.optim.Optimizer) -> None:
+        self.at += 1
+        for group in optimizer.param_groups:
+            for weight in group["params"]:
+                weight.grad /= self.factor
+        if self.at not in self.bad:
+            optimizer.step()
+
+    def update(self) -> None:
+        self.factor /= 2 if self.at in self.bad else 1
+
+    def get_scale(self) -> float:
+        return self.factor
+
+
+@pytest.mark.parametrize(("bad", "skips"), [({1, 2}, 0), ({1, 5}, 1), ({4, 5, 6, 7}, 4)])
+def test_a_scaler_that_leaves_steps_out_is_counted_once_it_has_settled(
+    bad: set[int], skips: int
+) -> None:
+    device = torch.device("cpu")
+    own = recipe(PLAIN, Context(device, Path("nowhere")))
+    trainer = Trainer(own, device)
+    trainer.scaler = Scaler(bad)  # type: ignore[assignment]
+    found = follow(trainer, running.inputs(own, 0), 0)
+    assert found.skips == skips
+    assert len(found.gradient_norms) == 20 - skips
+    assert found.update.size
+
+
 def test_the_reference_is_computed_once_for_all_cases_of_one_input(bench: Bench) -> None:
     assert not bench.verdict(BF16).reference_cached
     again = bench.verdict(PLAIN)
