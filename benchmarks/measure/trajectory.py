@@ -22,6 +22,10 @@ SETTLING = 20
 """Steps in which a gradient scaler may look for its scale before it counts."""
 
 
+HOPELESS = 4.0
+"""Times the limit from which the first few steps are enough to give up."""
+
+
 class TooSlow(Exception):
     """So many steps would take longer than is allowed; the message says how long."""
 
@@ -42,7 +46,7 @@ def follow(
         batches: host batches.
         seed: of whatever is drawn on the way.
         steps: how many.
-        limit_s: seconds that they may take, foreseen after the second step.
+        limit_s: seconds that they may take, as the steps so far foretell.
         tell: told each step.
 
     Raises:
@@ -68,10 +72,16 @@ def follow(
             seen.clear()
             if step == 1:
                 from_s = time.perf_counter()  # the first step may compile or autotune
-            elif step == 2 and (need_s := (time.perf_counter() - from_s) * steps) > limit_s:
-                raise TooSlow(f"{steps} steps of it take {need_s:,.0f} s")
+            else:
+                _in_time((time.perf_counter() - from_s) / (step - 1) * steps, step, steps, limit_s)
             tell(step)
     return Trajectory(tuple(losses), norms, update, skips)
+
+
+def _in_time(need_s: float, step: int, steps: int, limit_s: float) -> None:
+    """End early what is hopeless: one slow step on a busy machine is not."""
+    if need_s > (limit_s if step > steps // 4 else HOPELESS * limit_s):
+        raise TooSlow(f"{steps} steps of it take {need_s:,.0f} s")
 
 
 def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
