@@ -74,6 +74,16 @@ class _Session:
 
     def measured(self) -> Result:
         """Build, run every pass, and tell what they gave."""
+        result, check = self._timed()
+        # The trainer is gone by here, and what follows needs its memory.
+        if result.status is not Status.OK:
+            return result
+        if check is not None:
+            result = parity.with_parity(result, check.verdict())
+        return result.model_copy(update={"efficiency": self._efficiency()})
+
+    def _timed(self) -> tuple[Result, Check | None]:
+        """The timed passes, and the parity of the very trainer that was timed, if it is asked."""
         from_s = time.perf_counter()
         trainer = self._trainer()
         item = workload_module.load(self._case.workload).entry.item
@@ -96,14 +106,12 @@ class _Session:
             repro=_repro(self._case, self._request),
         )
         if broken := parity.not_finite(replicate.flags):
-            return parity.without_speed(result, broken)
-        check = self._check() if self._request.protocol.parity else None
-        if check is not None:
-            check.follow(trainer)
-        del trainer, passes  # their memory is needed for what follows
-        if check is not None:
-            result = parity.with_parity(result, check.verdict())
-        return result.model_copy(update={"efficiency": self._efficiency()})
+            return parity.without_speed(result, broken), None
+        if not self._request.protocol.parity:
+            return result, None
+        check = self._check()
+        check.follow(trainer)
+        return result, check
 
     def _efficiency(self) -> Efficiency:
         facts = self._environment.facts
