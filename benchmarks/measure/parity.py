@@ -20,6 +20,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 
 import torch
+from torch import nn
 
 from benchmarks import catalog
 from benchmarks.contracts import Case, Parity, ParityStatus, Status
@@ -92,6 +93,7 @@ class Check:
     def _follow(self, trainer: Trainer) -> None:
         self._inputs = inputs(self._recipe(_reference_of(self.case)), self.context.seed)
         seed = self.context.seed
+        without_dropout(trainer.model)
         self._own = follow(trainer, self._inputs, seed, limit_s=LIMIT_S, tell=self.tell)
 
     def _judge(self) -> None:
@@ -117,6 +119,7 @@ class Check:
     def _computed(self, role: str, case: Case) -> Trajectory:
         recipe = self._recipe(case)
         flags.put_in_force(recipe)
+        without_dropout(recipe.model)
         if role == SHAKEN:
             shake(recipe.model, self.context.seed)
         trainer = Trainer(recipe, self.context.device)
@@ -172,7 +175,16 @@ def inputs(recipe: Recipe, seed: int) -> list[Batch]:
         return [recipe.draw(batch) for batch in batches]
 
 
-def shake(model: torch.nn.Module, seed: int) -> None:
+def without_dropout(model: nn.Module) -> None:
+    """Let no layer drop anything: compilers and layouts would each drop something else."""
+    for layer in model.modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd):
+            layer.p = 0.0
+        elif isinstance(layer, nn.MultiheadAttention | nn.RNNBase):
+            layer.dropout = 0.0
+
+
+def shake(model: nn.Module, seed: int) -> None:
     """Move every weight by up to one rounding, each by its own part of it."""
     random = torch.Generator().manual_seed(seed)
     with torch.no_grad():

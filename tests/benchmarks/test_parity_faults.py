@@ -65,9 +65,10 @@ def recipe(case: Case, context: Context) -> Recipe:
 
 @dataclass
 class Bench:
-    """A cache folder, and whether the reference was found in it."""
+    """What is trained, and the folder that keeps references."""
 
     cache: Path
+    recipe: Callable[[Case, Context], Recipe] = recipe
 
     def verdict(
         self,
@@ -76,8 +77,8 @@ class Bench:
         change: Callable[[Recipe], Recipe] = lambda recipe: recipe,
     ) -> Parity:
         context = Context(torch.device("cpu"), self.cache)
-        check = Check(case, context, {"sw.torch": torch.__version__}, recipe)
-        check.follow(trainer(change(recipe(case, context)), context.device))
+        check = Check(case, context, {"sw.torch": torch.__version__}, self.recipe)
+        check.follow(trainer(change(self.recipe(case, context)), context.device))
         return check.verdict()
 
 
@@ -114,6 +115,18 @@ def test_a_trainer_that_was_timed_before_is_judged_from_its_start(bench: Bench) 
         return trainer
 
     assert bench.verdict(trainer=used).status is ParityStatus.PASS
+
+
+def test_dropout_is_off_in_every_run(bench: Bench) -> None:
+    def dropping(case: Case, context: Context) -> Recipe:
+        old = recipe(case, context)
+        return replace(old, model=nn.Sequential(old.model, nn.Dropout(0.5)))
+
+    found = replace(bench, recipe=dropping).verdict(PLAIN)
+    assert found.status is ParityStatus.PASS, found.reason
+    attention = nn.MultiheadAttention(4, 1, dropout=0.5)
+    running.without_dropout(attention)
+    assert attention.dropout == 0.0
 
 
 class ForgetsToZero(Trainer):
