@@ -60,6 +60,10 @@ def load(name: str) -> WorkloadModule:
 
 
 def _imported(name: str) -> ModuleType:
+    # A worker's child does not look into the folder that it was started in, where a training
+    # project may have a `benchmarks` of its own. Looked into last it can hide nothing of ours.
+    if not {"", str(Path.cwd())} & set(sys.path):
+        sys.path.append(str(Path.cwd()))
     try:
         return importlib.import_module(name)
     except ModuleNotFoundError as error:

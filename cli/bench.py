@@ -13,6 +13,7 @@ from rich.table import Table
 from benchmarks.contracts import Protocol, Result, Sample, Status
 from benchmarks.merge import merge
 from cli.exits import Exit, Stop
+from cli.settings import our_packages
 from service import efficiency, formats
 from service.summary import summarise
 from worker import launch
@@ -40,7 +41,7 @@ def measure(
     settings = Settings()
     results: list[Result] = []
     with workspace() as folder:
-        environment = environment_in(folder, settings)
+        environment = environment_in(folder, settings) | our_packages()
         for number in range(replicates):
             command = [*settings.command, *arguments, f"--seed={seed + number}"]
             command += _timing(protocol, number + 1, parity=parity)

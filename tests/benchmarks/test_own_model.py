@@ -81,6 +81,15 @@ def test_the_command_of_the_documents_measures_it(tmp_path: Path) -> None:
     assert "word/s" in finished.stdout
 
 
+def test_a_projects_own_folder_called_benchmarks_hides_nothing(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "tagger", tmp_path / "tagger")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").write_text("raise SystemExit('the wrong one')\n")
+    words = ("cli", "bench", f"{TAGGER}:huge", "--json")
+    result = result_of(run(tmp_path, *words, at=tmp_path))
+    assert result.reason.startswith("There is no preset of tagger.bench:build 'huge'")
+
+
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
