@@ -36,7 +36,7 @@ BRIEF = {
 
 
 def run(cache: Path, *words: str, at: Path = EXAMPLES) -> subprocess.CompletedProcess[str]:
-    """A child, started in ``at`` as a user would start it in the project's folder."""
+    """A child, started in ``at``, which it does not look into by itself, as under a worker."""
     root = str(Path(__file__).parents[2])
     return subprocess.run(
         [sys.executable, "-m", *words, "--device", "cpu"],
@@ -45,6 +45,7 @@ def run(cache: Path, *words: str, at: Path = EXAMPLES) -> subprocess.CompletedPr
             "THROUGHLINE_CACHE_DIR": str(cache),
             "OMP_NUM_THREADS": "1",
             "PYTHONPATH": root,
+            "PYTHONSAFEPATH": "1",
         },
         cwd=at,
         capture_output=True,

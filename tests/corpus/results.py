@@ -19,6 +19,8 @@ _MAY_BE_NULL = {
 }
 _OWN_NAMES = {"facts", "channels", "reasons", "evidence", "bounds", "axes", "telemetry"}
 """Objects whose names are the sender's own, within bounds."""
+_ALL_OPTIONAL = {"efficiency"}
+"""Objects that may be empty, as all of their fields have defaults."""
 _SAMPLES: tuple[Any, ...] = (None, True, -1, 1.5, 2**53 + 1, "", "1", "a\n", [], [[]], {}, {"": 0})
 Path = tuple[str | int, ...]
 
@@ -93,15 +95,20 @@ def _mistyped(whole: dict[str, Any], path: Path) -> Iterator[Case]:
         if sample is None and path[-1] in _MAY_BE_NULL:
             continue
         alike = _kind(sample) == _kind(right) or (right is None and _kind(sample) == "number")
-        if alike and not isinstance(right, int):  # each integer is bounded and takes no fraction
+        counted = isinstance(right, int) and not isinstance(right, bool)
+        if alike and not counted:  # each integer is bounded and takes no fraction
+            continue
+        if sample == {} and path[-1] in _ALL_OPTIONAL:
             continue
         said = f"{'.'.join(map(str, path))} is {json.dumps(sample)}"
         yield _case(said, _changed(whole, path, sample), 422)
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value)
+    if isinstance(value, bool):
+        return "flag"
+    if value is None:
+        return "nothing"
     names = {int: "number", float: "number", str: "text", list: "array", dict: "object"}
     return names[type(value)]
 
