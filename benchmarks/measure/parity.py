@@ -17,7 +17,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 from torch import nn
@@ -91,8 +91,10 @@ class Check:
             self._spent_s += time.perf_counter() - from_s
 
     def _follow(self, trainer: Trainer) -> None:
-        self._inputs = inputs(self._recipe(_reference_of(self.case)), self.context.seed)
-        seed = self.context.seed
+        seed, reference = self.context.seed, self._recipe(_reference_of(self.case))
+        # The batch that was timed, which need not be the one that the recipe proposed.
+        self._inputs = inputs(replace(reference, batch=trainer.recipe.batch), seed)
+        del reference
         without_dropout(trainer.model)
         self._own = follow(trainer, self._inputs, seed, limit_s=LIMIT_S, tell=self.tell)
 
@@ -159,8 +161,9 @@ def _with_batch(case: Case, axes: Mapping[str, str]) -> Case:
     return case.model_copy(update={"axes": dict(sorted({**kept, **axes}.items()))})
 
 
-FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor"})
-"""Axes that bring the same numbers in another way; without them more cases share a reference."""
+FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"})
+"""Axes that bring the same input in another way: left out, so that all runs read the same numbers
+(two decoders do not) and more cases share a reference."""
 
 
 def inputs(recipe: Recipe, seed: int) -> list[Batch]:

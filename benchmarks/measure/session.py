@@ -115,7 +115,7 @@ class _Session:
 
     def _efficiency(self) -> Efficiency:
         facts = self._environment.facts
-        return work.efficiency(self._case, self._request.context, facts, build)
+        return work.efficiency(self._case, self.batch, self._request.context, facts, build)
 
     def _check(self) -> Check:
         def tell(step: int) -> None:

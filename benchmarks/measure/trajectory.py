@@ -18,8 +18,10 @@ from benchmarks.workload import Batch
 
 ENTRIES = 4096
 """Of each parameter tensor that are compared: a wrong update is wrong in more than a few."""
+PRELUDE = 4
+"""Steps before it counts: what compiles, or is captured, does so for these batches."""
 SETTLING = 20
-"""Steps in which a gradient scaler may look for its scale before it counts."""
+"""Steps in which a gradient scaler may look for its scale at most."""
 
 
 HOPELESS = 4.0
@@ -85,11 +87,11 @@ def _in_time(need_s: float, step: int, steps: int, limit_s: float) -> None:
 
 
 def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
-    """Let a gradient scaler find its scale, as warm-up does before what is timed."""
-    for number in range(SETTLING if trainer.scaler is not None else 0):
+    """Compile, capture, and let a gradient scaler find its scale, as warm-up does."""
+    for number in range(SETTLING):
         scale = _scale(trainer)
         trainer.step(trainer.place(batches[number % len(batches)]))
-        if _scale(trainer) >= scale:
+        if number + 1 >= PRELUDE and _scale(trainer) >= scale:
             return
 
 
@@ -103,6 +105,8 @@ def _norms(trainer: Trainer) -> Iterator[list[float]]:
     found: list[float] = []
 
     def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
+        if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
+            return  # nothing may be read there
         gradients = [
             weight.grad
             for group in optimizer.param_groups

@@ -57,36 +57,40 @@ class Operation:
 
 
 def efficiency(
-    case: Case, context: Context, facts: Mapping[str, str], build: Callable[[Case, Context], Recipe]
+    case: Case,
+    batch: int,
+    context: Context,
+    facts: Mapping[str, str],
+    build: Callable[[Case, Context], Recipe],
 ) -> Efficiency:
     """What a step of ``case`` has to do; counted once and kept, like a reference of parity.
 
     Nothing that goes wrong here costs the measurement: the reason is told instead.
     """
-    row = peaks.match(facts)
     if context.device.type != "cuda":
         return counted(None, case, facts)
     try:
-        return counted(_kept(case, context, facts, build, row), case, facts)
+        return counted(_kept(case, batch, context, facts, build), case, facts)
     except Exception as error:  # the speed was measured; only its share of the peak is missing
         return counted(None, case, facts, f"The work of a step was not counted: {error}"[:500])
 
 
 def _kept(
     case: Case,
+    batch: int,
     context: Context,
     facts: Mapping[str, str],
     build: Callable[[Case, Context], Recipe],
-    row: Peak | None,
 ) -> Work:
-    eager = base_of(case)
-    told = [eager.model_dump(mode="json"), depends(facts), repr(row)]
+    eager, row = base_of(case), peaks.match(facts)
+    told = [eager.model_dump(mode="json"), batch, depends(facts), repr(row)]
     name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
     path = context.cache / "work" / f"{name}.json"
     with suppress(OSError, ValueError):
         return Work.model_validate_json(path.read_bytes())
     free(context.device)
-    recipe = replace(build(eager, context), cudnn_benchmark=False)  # few samples, two sizes
+    # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
+    recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
     flags.put_in_force(recipe)
     module = workload_module.load(case.workload)
     size = module.entry.presets[case.preset]

@@ -54,10 +54,10 @@ def test_work_is_counted_on_the_gpu_and_kept(tmp_path: Path) -> None:
     case = catalog.normalise(Case(workload="unet", preset="tiny"), "cuda")
     recipe = build(case, context)
     facts = capture(device, flags.put_in_force(recipe), recipe.data_name).facts
-    told = work.efficiency(case, context, facts, build)
+    told = work.efficiency(case, recipe.batch, context, facts, build)
     assert told.work is not None, told.reason
     assert told.work.flops_by_formula is not None
     assert told.work.flops_per_item == pytest.approx(told.work.flops_by_formula, rel=0.02)
     assert (told.work.roof_s is not None) == (peaks.match(facts) is not None)
-    assert work.efficiency(case, context, facts, build) == told
+    assert work.efficiency(case, recipe.batch, context, facts, build) == told
     assert len(list((tmp_path / "work").iterdir())) == 1

@@ -110,6 +110,6 @@ def test_on_a_cpu_nothing_is_counted_and_the_reason_is_told(tmp_path: Path) -> N
         raise AssertionError
 
     context = Context(torch.device("cpu"), tmp_path)
-    told = work.efficiency(Case(workload="unet", preset="tiny"), context, {}, never)
+    told = work.efficiency(Case(workload="unet", preset="tiny"), 4, context, {}, never)
     assert (told.work, told.uses) == (None, {})
     assert told.reason == "Measured on a CPU, which has no peak in the table."
