@@ -51,7 +51,10 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks", description=(__doc__ or "").partition("\n")[0]
     )
     known = ", ".join(catalog.workloads())
-    parser.add_argument("workload", help=f"name or name:preset; one of: {known}")
+    parser.add_argument(
+        "workload",
+        help=f"{known}, or your own as package.module:build; :preset may follow",
+    )
     parser.add_argument(
         "axes", nargs="*", metavar="axis=value", help=f"axes: {', '.join(catalog.axes())}"
     )
@@ -78,7 +81,7 @@ def _case(options: argparse.Namespace) -> Case:
         if axis in axes:
             raise WrongUsage(f"The axis {axis!r} is given twice; choose one value.")
         axes[axis] = value
-    workload, _, preset = options.workload.partition(":")
+    workload, preset = catalog.named(options.workload)
     return Case(workload=workload, preset=preset or options.preset, axes=axes)
 
 

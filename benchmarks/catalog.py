@@ -143,26 +143,55 @@ def _known(kind: str, name: str, among: Mapping[str, T]) -> T:
         ) from None
 
 
-def normalise(case: Case, device: str | None = None) -> Case:
+def is_own(workload: str) -> bool:
+    """Whether a workload's name is that of a user's own: ``package.module:function``."""
+    return ":" in workload
+
+
+def named(told: str) -> tuple[str, str]:
+    """Workload and preset out of ``resnet50``, ``resnet50:full`` or ``mypkg.bench:build:tiny``.
+
+    A name of the catalog stands for itself; whatever else has a colon is a user's own. The preset
+    is empty if none is named.
+    """
+    first, _, rest = told.partition(":")
+    if first in workloads() or not rest:
+        return first, rest
+    function, _, preset = rest.partition(":")
+    return f"{first}:{function}", preset
+
+
+def normalise(case: Case, device: str | None = None, own: WorkloadEntry | None = None) -> Case:
     """Check every name and leave out what equals a default, so that equal cases are equal values.
 
     With ``device`` (``cuda`` or ``cpu``) the preset ``auto`` becomes that device's preset and the
-    combination is checked against it; without, whatever depends on the device is left open.
+    combination is checked against it; without, whatever depends on the device is left open. So is
+    whatever depends on a user's own workload until it was imported and given as ``own``.
 
     Raises:
         UnknownName: a name that the catalog does not have.
         Refused: a combination that cannot run.
     """
-    workload = _known("workload", case.workload, workloads())
+    workload = own
+    if workload is None and not is_own(case.workload):
+        workload = _known("workload", case.workload, workloads())
     preset = case.preset
-    if preset == "auto" and device is not None:
-        preset = _PRESET_OF_DEVICE[device]
-    if preset != "auto":
-        _known(f"preset of {case.workload}", preset, workload.presets)
+    if workload is not None:
+        if preset == "auto" and device is not None:
+            preset = _preset(workload, device)
+        if preset != "auto":
+            _known(f"preset of {case.workload}", preset, workload.presets)
     chosen = {name: _checked(name, value) for name, value in case.axes.items()}
     _refuse_impossible(workload, chosen, device)
     named = {name: value for name, value in chosen.items() if value != axes()[name].default}
     return Case(workload=case.workload, preset=preset, axes=dict(sorted(named.items())))
+
+
+def _preset(workload: WorkloadEntry, device: str) -> str:
+    """The device's own preset; the first of a user's workload that has others."""
+    wanted = _PRESET_OF_DEVICE[device]
+    own = is_own(workload.name) and wanted not in workload.presets
+    return next(iter(workload.presets)) if own else wanted
 
 
 def settings(case: Case) -> dict[str, str]:
@@ -188,22 +217,28 @@ def _checked(name: str, value: str) -> str:
 
 
 def _refuse_impossible(
-    workload: WorkloadEntry, chosen: Mapping[str, str], device: str | None
+    workload: WorkloadEntry | None, chosen: Mapping[str, str], device: str | None
 ) -> None:
     facts = {name: chosen.get(name, axis.default) for name, axis in axes().items()}
-    facts |= workload.facts
+    facts |= workload.facts if workload is not None else {}
     if device is not None:
         facts["device"] = device
     for name, value in chosen.items():
         for fact, allowed in axes()[name].needs.get(value, {}).items():
+            wanted = f"{name}={value} needs {fact}={' or '.join(allowed)}, and "
             if fact in facts and facts[fact] not in allowed:
-                raise Refused(
-                    f"{name}={value} needs {fact}={' or '.join(allowed)}, "
-                    f"and {_owner(fact, workload, device)} has {fact}={facts[fact]}."
-                )
+                has = f"{_owner(fact, workload, device)} has {fact}={facts[fact]}."
+                raise Refused(wanted + has)
+            if workload is not None and fact not in facts and fact in _declarable():
+                raise Refused(f"{wanted}{workload.name} declares no {fact} in its FACTS.")
 
 
-def _owner(fact: str, workload: WorkloadEntry, device: str | None) -> str:
+def _declarable() -> frozenset[str]:
+    """What workloads tell of themselves."""
+    return frozenset(fact for entry in workloads().values() for fact in entry.facts)
+
+
+def _owner(fact: str, workload: WorkloadEntry | None, device: str | None) -> str:
     if fact == "device" and device is not None:
         return "this worker"
-    return workload.name if fact in workload.facts else "this case"
+    return workload.name if workload is not None and fact in workload.facts else "this case"

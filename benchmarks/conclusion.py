@@ -2,25 +2,29 @@
 
 from __future__ import annotations
 
+from benchmarks import peaks
 from benchmarks.contracts import Result, Status
 from benchmarks.demands import Ceilings
 from benchmarks.suggestions import Place, suggest
 from benchmarks.verdict import judge
 
 
-def concluded(result: Result, ceilings: Ceilings | None = None) -> Result:
-    """``result`` with its verdict; unchanged where nothing was measured.
-
-    Args:
-        result: with its replicates.
-        ceilings: achievable rates of the device that it was measured on.
-    """
+def concluded(result: Result) -> Result:
+    """``result`` with its verdict; unchanged where nothing was measured."""
     if result.status is not Status.OK or not result.replicates:
         return result
-    verdict = judge(result.replicates, ceilings)
+    verdict = judge(result.replicates, ceilings_of(result))
     suggestions = suggest(result.case, verdict, place_of(result))
     told = verdict.model_copy(update={"suggestions": suggestions})
     return result.model_copy(update={"verdict": told})
+
+
+def ceilings_of(result: Result) -> Ceilings | None:
+    """What the device that measured ``result`` can reach; None where that was never measured."""
+    row = peaks.match(result.environment.facts)
+    if row is None or row.achievable_bandwidth is None or not row.achievable:
+        return None
+    return Ceilings(row.achievable_bandwidth, row.achievable)
 
 
 def place_of(result: Result) -> Place:

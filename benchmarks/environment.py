@@ -98,6 +98,7 @@ def _nvml(uuid: str) -> Iterator[tuple[str, str]]:
         "gpu.ecc": lambda: pynvml.nvmlDeviceGetEccMode(gpu)[0],
         "gpu.mig": lambda: "on" if pynvml.nvmlDeviceGetMigMode(gpu)[0] else "off",
         "gpu.pcie_generation": lambda: pynvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu),
+        "gpu.memory_bus_bits": lambda: pynvml.nvmlDeviceGetMemoryBusWidth(gpu),
         "gpu.pcie_width": lambda: pynvml.nvmlDeviceGetMaxPcieLinkWidth(gpu),
     }
     for name, read in readings.items():

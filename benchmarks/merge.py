@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from benchmarks.conclusion import concluded
 from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
+from benchmarks.efficiency import used
 from benchmarks.verdict import input_stall
 
 _HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
@@ -65,9 +66,13 @@ def merge(results: Sequence[Result]) -> Result:
     update: dict[str, object] = {
         "measured_at": results[0].measured_at,
         "protocol": results[0].protocol,  # the only one that names the passes beside timing
+        "parity": results[0].parity,
         "replicates": replicates,
         "flags": _all_flags(results),
     }
+    if (told := results[0].efficiency) is not None:
+        facts = last.environment.facts
+        update["efficiency"] = used(told, replicates, last.batch_items, facts)
     if failed is None:
         update["samples"] = _merged_samples(results)
     return concluded(last.model_copy(update=update))

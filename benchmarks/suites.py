@@ -27,10 +27,13 @@ QUICK = Protocol(
     window_max_s=8.0,
     block_min_steps=2,
     precision=0.01,
+    efficiency=True,
 )
 """One process a case and short windows, temperature not awaited: at most three quarters of a minute
 a case, once it has compiled, also on a machine too busy to become steady."""
-STANDARD = Protocol(replicates=3)
+LADDER = QUICK.model_copy(update={"parity": True})
+"""The same, and each rung is held against fp32 eager: a climb that changes the numbers is none."""
+STANDARD = Protocol(replicates=3, parity=True, efficiency=True)
 """Three processes a case, so that the interval holds what differs between processes."""
 
 _PINNED = {"pinning": "on"}
@@ -144,7 +147,7 @@ _ALL = (
             *_rungs("nanogpt", _GPU_LOADER["nanogpt"], *_TOKEN_LADDER),
             *_rungs("unet", _GPU_LOADER["unet"], *_IMAGE_LADDER),
         ),
-        QUICK,
+        LADDER,
     ),
     Suite(
         "nightly",

@@ -101,3 +101,6 @@ class Recipe:
     on the device never come to it."""
     prefetch: bool = False
     """Copy the next batch on a stream of its own, beside the computation."""
+    draw: Callable[[Batch], Batch] | None = None
+    """Adds to a batch what the loss would else draw at random by itself, on the batch's device.
+    Parity draws once, as compilers and memory layouts each have random numbers of their own."""

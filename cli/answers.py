@@ -112,6 +112,9 @@ class RowView(Answer):
     bottleneck: str | None
     verdict: str
     peak_memory_b: float | None
+    parity: str | None = None
+    parity_reason: str = ""
+    mfu: float | None = None
 
 
 class ChangeView(Answer):

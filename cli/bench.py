@@ -14,7 +14,8 @@ from rich.table import Table
 from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
 from benchmarks.merge import merge
 from cli.exits import Exit, Stop
-from service import formats
+from cli.settings import our_packages
+from service import efficiency, formats
 from service.summary import summarise
 from worker import launch
 from worker.outcome import read_result
@@ -56,7 +57,7 @@ def measure(
     settings = Settings()
     results: list[Result] = []
     with workspace() as folder:
-        environment = environment_in(folder, settings)
+        environment = environment_in(folder, settings) | our_packages()
         for number in range(replicates):
             own = protocol.of_replicate(number + 1).model_dump_json(exclude_defaults=True)
             command = [*settings.command, *arguments, f"--seed={seed + number}"]
@@ -158,6 +159,7 @@ def _facts(result: Result) -> list[tuple[str, str]]:
         facts.append(("limited by", f"{result.verdict.bottleneck}: {result.verdict.sentence}"))
         facts += [("try", told.sentence) for told in result.verdict.suggestions]
     facts += _profiled(result)
+    facts += _beside(result)
     if result.flags:
         facts.append(("note", ", ".join(result.flags)))
     device = formats.hardware(result.environment.comparability())
@@ -194,6 +196,17 @@ def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
         yield "waits", f"for the device at {wait.source}: {wait.what}"
     for note in profile.notes:
         yield "profile", note
+
+
+def _beside(result: Result) -> list[tuple[str, str]]:
+    """Whether the numbers are right, and how much of the device they use."""
+    found = []
+    if result.parity is not None:
+        why = f": {result.parity.reason}" if result.parity.reason else ""
+        found.append(("parity", f"{result.parity.status}{why}"))
+    if result.efficiency is not None:
+        found.append(("efficiency", efficiency.sentence(result.efficiency)))
+    return found
 
 
 def _quantity(sample: Sample) -> str:

@@ -33,6 +33,7 @@ BRIEF = Protocol(
     block_min_steps=2,
     precision=0.01,
     profile=True,
+    parity=True,
 )
 """Short windows: the first verdict within a minute, also where the first step takes half of it."""
 LEAST_S = 60.0

@@ -10,16 +10,16 @@ import cli
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What a service or a worker inherits, ``given`` on top.
+    """What a service or a worker inherits, ``given`` on top."""
+    return os.environ | our_packages() | {"PYTHONUNBUFFERED": "1"} | dict(given)
 
-    Our packages are found by the path of this one and never by the current folder, which may well
-    be a training repository with a folder called ``service`` or ``worker`` of its own.
+
+def our_packages() -> dict[str, str]:
+    """Has our packages found by the path of this one and never by the current folder.
+
+    That may well be a training repository with a folder called ``benchmarks`` or ``worker`` of its
+    own.
     """
     root = str(Path(cli.__file__).parent.parent)
     paths = [root, *filter(None, [os.environ.get("PYTHONPATH")])]
-    ours = {
-        "PYTHONPATH": os.pathsep.join(paths),
-        "PYTHONSAFEPATH": "1",
-        "PYTHONUNBUFFERED": "1",
-    }
-    return os.environ | ours | dict(given)
+    return {"PYTHONPATH": os.pathsep.join(paths), "PYTHONSAFEPATH": "1"}

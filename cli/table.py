@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rich import box
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.contracts import JobState
+from benchmarks.contracts import JobState, ParityStatus, Status
 from cli.answers import RowView
 from service import formats
 
@@ -20,28 +20,62 @@ _BASIS = {
     "replicates": "between processes: where the next one will fall",
 }
 """What an interval rests on."""
+_PARITY = {"nondeterministic": "varies"}
+"""Statuses of parity whose names are too long for a column."""
 
 
 def show(rows: Sequence[RowView], console: Console) -> None:
     """Print the table, what its intervals rest on, and each failure with its reason."""
-    wide = console.width >= ROOMY
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("case", min_width=22)
     table.add_column("throughput, 95 %", justify="right", no_wrap=True)
     table.add_column("vs fp32", justify="right", no_wrap=True)
     table.add_column("limited by", no_wrap=True)
-    if wide:
-        table.add_column("peak memory", justify="right", no_wrap=True)
+    further = _further(rows, wide=console.width >= ROOMY)
+    for name in further:
+        table.add_column(name, justify="right", no_wrap=True)
     for row in rows:
-        table.add_row(*_cells(row, rows)[: len(table.columns)])
+        measured = row.throughput is not None
+        beside = (read(row) if measured else "" for read in further.values())
+        table.add_row(*_cells(row, rows), *beside)
     console.print(table)
     for basis in dict.fromkeys(row.throughput.interval for row in rows if row.throughput):
         if basis in _BASIS:
             console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
     for row in rows:
-        if row.reason:
-            line = f"{row.case.key}: {row.reason}"
-            console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+        _remark(row, console)
+
+
+def _further(rows: Sequence[RowView], *, wide: bool) -> dict[str, Callable[[RowView], str | Text]]:
+    """Columns that stand only where they have something to say, and memory where it has room."""
+    found: dict[str, Callable[[RowView], str | Text]] = {}
+    if any(row.parity is not None for row in rows):
+        found["parity"] = _parity
+    if wide and any(row.mfu is not None for row in rows):
+        found["MFU"] = lambda row: formats.DASH if row.mfu is None else formats.share(row.mfu)
+    if wide:
+        found["peak memory"] = _memory
+    return found
+
+
+def _parity(row: RowView) -> str | Text:
+    style = "red" if row.parity == ParityStatus.FAIL else ""
+    return Text(_PARITY.get(row.parity or "", row.parity or formats.DASH), style=style)
+
+
+def _memory(row: RowView) -> str:
+    known = row.peak_memory_b
+    return formats.DASH if known is None else formats.quantity(known, "B")
+
+
+def _remark(row: RowView, console: Console) -> None:
+    """Why a case failed, or was not compared."""
+    if row.reason:
+        line = f"{row.case.key}: {row.reason}"
+        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    elif row.parity_reason:
+        line = f"{row.case.key}: {row.parity_reason}"
+        console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
@@ -51,7 +85,7 @@ def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
     if row.throughput is None:
         good = row.state is JobState.SUCCEEDED or row.status is None
         said = Text(row.status or row.state.value, style="" if good else "red")
-        return name, said, "", "", ""
+        return name, said, "", ""
     estimate = row.throughput
     rate = formats.quantity(estimate.value, row.unit)
     spread = formats.half_width(estimate.value, estimate.low, estimate.high, row.unit)
@@ -60,7 +94,6 @@ def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
         f"{rate} {spread:>8}",
         _speedup(row, among),
         row.bottleneck or formats.DASH,
-        formats.DASH if row.peak_memory_b is None else formats.quantity(row.peak_memory_b, "B"),
     )
 
 
@@ -69,5 +102,5 @@ def _speedup(row: RowView, among: Sequence[RowView]) -> str:
     if row.speedup is not None:
         return formats.times(row.speedup.value)
     compared = {other.case.workload for other in among if other.speedup is not None}
-    measured = row.throughput is not None and row.case.workload in compared
-    return "baseline" if measured else formats.DASH
+    sound = row.throughput is not None and row.status == Status.OK
+    return "baseline" if sound and row.case.workload in compared else formats.DASH

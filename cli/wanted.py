@@ -19,7 +19,7 @@ class Wanted:
 
 
 def read(name: str, settings: Sequence[str], preset: str | None) -> Wanted:
-    """Read ``smoke``, or ``resnet50 precision=bf16 layout=channels_last``.
+    """Read ``smoke``, ``resnet50 precision=bf16``, or a user's own ``mypkg.bench:build``.
 
     Raises:
         Stop: a name or a value that does not exist, or a combination that cannot run.
@@ -29,11 +29,12 @@ def read(name: str, settings: Sequence[str], preset: str | None) -> Wanted:
         if settings or preset:
             raise Stop(f"{name} is a suite: it takes no axis=value and no --preset.")
         return Wanted(suite=name)
-    if name in catalog.workloads():
-        return Wanted(case=case(name, settings, preset))
+    workload, named = catalog.named(name)
+    if workload in catalog.workloads() or catalog.is_own(workload):
+        return Wanted(case=case(workload, settings, preset or named or None))
     raise Stop(
-        f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, "
-        f"the workloads {', '.join(catalog.workloads())}."
+        f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, the workloads "
+        f"{', '.join(catalog.workloads())}; a model of your own is package.module:build."
     )
 
 

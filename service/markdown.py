@@ -19,7 +19,7 @@ _SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
 def report(told: Report) -> str:
     """The results table of a submission, then the comparison if one was asked for."""
     title = f"## {escape(told.suite or 'Cases')} at {escape(told.revision)}"
-    head = ("case", "throughput", "speed-up", "limited by", "status")
+    head = ("case", "throughput", "speed-up", "limited by", "parity", "MFU", "status")
     parts = [title, table(head, (_row(row) for row in told.rows))]
     if not told.finished:
         parts.append("Not finished: some cases are still to be measured.")
@@ -69,6 +69,8 @@ def _row(row: Row) -> tuple[str, ...]:
         _summary(row.throughput, row.unit),
         _ratio(row.speedup),
         escape(row.bottleneck or ""),
+        escape(row.parity or ""),
+        "" if row.mfu is None else formats.share(row.mfu),
         f"{escape(status)}{reason}",
     )
 

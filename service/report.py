@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from benchmarks import catalog, suites
-from benchmarks.contracts import Case, Result, Status
+from benchmarks.contracts import Case, ParityStatus, Result, Status
 from benchmarks.design import Design, Levels
-from service import results
+from service import efficiency, results
 from service.changes import Change, Ratio, compare_all, ratio
 from service.effects import Effects, estimate
 from service.errors import UnknownChoice
@@ -40,6 +40,11 @@ class Row:
     bottleneck: str | None
     verdict: str
     peak_memory_b: float | None
+    parity: str | None = None
+    """Whether it computes what fp32 eager computes; None: nobody asked."""
+    parity_reason: str = ""
+    mfu: float | None = None
+    """Share of the device's nominal peak; None where it is not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,8 +146,9 @@ def rows(jobs: Sequence[JobView], stored: Mapping[str, StoredResult]) -> list[Ro
 
 def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResult]) -> Row:
     result = own.result if own else None
-    throughput = _summary(result, METRIC)
-    memory = _summary(result, "peak_memory")
+    throughput = _shown(result, METRIC)
+    memory = _shown(result, "peak_memory")
+    parity = result.parity if result else None
     verdict = result.verdict if result else None
     return Row(
         job_id=job.id,
@@ -157,7 +163,24 @@ def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResu
         bottleneck=verdict.bottleneck.value if verdict else None,
         verdict=verdict.sentence if verdict else "",
         peak_memory_b=memory[0].value if memory else None,
+        parity=_parity(result),
+        parity_reason=parity.reason if parity else "",
+        mfu=efficiency.mfu(result.efficiency) if result else None,
     )
+
+
+def _parity(result: Result | None) -> str | None:
+    if result is not None and result.parity is not None:
+        return result.parity.status.value
+    made_nan = result is not None and result.status is Status.PARITY_FAIL
+    return ParityStatus.FAIL.value if made_nan else None
+
+
+def _shown(result: Result | None, metric: str) -> tuple[Summary, str] | None:
+    """What a table shows: also of a case that computes something else, with that beside it."""
+    if result is not None and result.status is Status.PARITY_FAIL:
+        result = result.model_copy(update={"status": Status.OK}) if result.samples else None
+    return _summary(result, metric)
 
 
 def _case(job: JobView, own: StoredResult | None) -> Case:

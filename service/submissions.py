@@ -147,7 +147,7 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
         raise Impossible(str(error)) from error
     if request.revision_at is not None:
         check_time("revision_at", request.revision_at)
-    protocol = request.protocol or (suite.protocol if suite else Protocol())
+    protocol = request.protocol or (suite.protocol if suite else Protocol(efficiency=True))
     if request.replicates is not None:
         protocol = protocol.model_copy(update={"replicates": request.replicates})
     return tuple(

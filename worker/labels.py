@@ -24,6 +24,8 @@ def introduce(settings: Settings, gpu: Gpu | None, containment: Containment) -> 
         "arch": platform.machine(),
         "containment": containment.value,
     }
+    if settings.allowed_models:
+        labels["models"] = ",".join(settings.allowed_models)
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": driver_version() or ""}
     labels |= settings.labels

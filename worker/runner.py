@@ -17,7 +17,8 @@ from benchmarks.merge import merge
 from worker import canary
 from worker.canary import NodeHistory
 from worker.child import Ending
-from worker.outcome import Run, failure, judge, last_line
+from worker.outcome import Run, failure, judge, last_line, without_numbers
+from worker.own_models import refused
 from worker.settings import Settings
 from worker.station import Station, Task, Watch, listed
 from worker.target import Target, TargetAbsent, target_of
@@ -57,6 +58,8 @@ class Runner:
         Raises:
             Interrupted: ``watch`` gave a cause.
         """
+        if refusal := refused(spec.case.workload, self._settings.allowed_models):
+            return without_numbers(spec, Status.UNSUPPORTED, refusal)
         until_s = time.monotonic() + spec.timeout_s
         results: list[Result] = []
         rejected: list[Rejected] = []
@@ -146,7 +149,7 @@ class Runner:
         if case.preset != "auto":
             arguments += ["--preset", case.preset]
         arguments += ["--device", self._settings.device]
-        arguments += ["--protocol", spec.protocol.of_replicate(replicate).model_dump_json()]
+        arguments += ["--protocol", spec.protocol.of_replicate(replicate).for_child()]
         arguments += ["--seed", str(replicate - 1)]
         if self._settings.data_root is not None:
             arguments += ["--data-root", str(self._settings.data_root.expanduser().absolute())]

@@ -16,6 +16,8 @@ from benchmarks.processors import usable_cpus
 from worker.containment import Wanted
 
 Positive = Annotated[float, Field(gt=0)]
+_NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?"
+_MODELS = rf"^( *{_NAME} *(, *{_NAME} *)*)?$"
 REVISION = "{revision}"
 """Where a revision's name goes in `Settings.worker_target`."""
 
@@ -45,6 +47,9 @@ class Settings(BaseSettings):
     worker_target: str = ""
     """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
     revision runs what is installed here."""
+    models: Annotated[str, Field(pattern=_MODELS)] = ""
+    """Users' own models that jobs may name: modules with all that is in them, or single functions,
+    such as ``mypkg.bench,other:build``; empty: none."""
     once: bool = False
     """End when the queue has no work."""
 
@@ -102,6 +107,11 @@ class Settings(BaseSettings):
         told = self.worker_name or f"{platform.node() or 'host'}-{self.device}"
         name = re.sub(r"[^a-z0-9_.-]+", "", told.lower().replace(" ", "-"))
         return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
+
+    @property
+    def allowed_models(self) -> tuple[str, ...]:
+        """What `models` names, one by one."""
+        return tuple(name.strip() for name in self.models.split(",") if name.strip())
 
     @property
     def command(self) -> tuple[str, ...]:

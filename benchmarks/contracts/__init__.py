@@ -5,8 +5,9 @@ only where a person reads them. Nothing here knows torch, a database or a clock.
 """
 
 from benchmarks.contracts.canary import Canary
-from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.case import Case, Protocol, workload_of
 from benchmarks.contracts.compilation import Compilation
+from benchmarks.contracts.efficiency import Efficiency, Use, Work
 from benchmarks.contracts.job import (
     FINAL_STATES,
     AttemptState,
@@ -32,6 +33,7 @@ from benchmarks.contracts.measurement import (
     Warmup,
     Window,
 )
+from benchmarks.contracts.parity import Agreement, Parity, ParityStatus
 from benchmarks.contracts.profile import Demand, Operation, Phases, Profile, Synchronization
 from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Suggestion, Verdict
 from benchmarks.contracts.values import (
@@ -50,11 +52,13 @@ from benchmarks.contracts.values import (
     Text,
     Trace,
     Value,
+    Workload,
 )
 
 __all__ = [
     "COMPARABILITY",
     "FINAL_STATES",
+    "Agreement",
     "AttemptState",
     "Bottleneck",
     "Canary",
@@ -65,6 +69,7 @@ __all__ = [
     "Count",
     "Demand",
     "Direction",
+    "Efficiency",
     "Environment",
     "Event",
     "Flag",
@@ -78,6 +83,8 @@ __all__ = [
     "Name",
     "Number",
     "Operation",
+    "Parity",
+    "ParityStatus",
     "Pass",
     "Phases",
     "Profile",
@@ -99,9 +106,13 @@ __all__ = [
     "Telemetry",
     "Text",
     "Trace",
+    "Use",
     "Value",
     "Verdict",
     "Warmup",
     "Window",
+    "Work",
     "Worker",
+    "Workload",
+    "workload_of",
 ]

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.contracts.values import Contract, Flag, Name, Seconds, Value
+from benchmarks.contracts.values import Contract, Flag, Name, Seconds, Value, Workload
 
 
 class Case(Contract):
@@ -16,7 +16,7 @@ class Case(Contract):
     continues every series; `benchmarks.catalog.normalise` brings a case into that form.
     """
 
-    workload: Name
+    workload: Workload
     preset: Name = "auto"
     """``auto`` becomes ``full`` on a GPU and ``tiny`` on a CPU; a result always names which."""
     axes: dict[Name, Value] = Field(default_factory=dict, max_length=64)
@@ -26,6 +26,12 @@ class Case(Contract):
         """One line that names the case, such as ``resnet50:full layout=channels_last``."""
         settings = "".join(f" {axis}={value}" for axis, value in sorted(self.axes.items()))
         return f"{self.workload}:{self.preset}{settings}"
+
+
+def workload_of(key: str) -> tuple[str, str]:
+    """Workload and preset out of a case's key; a user's own workload has a colon in its name."""
+    workload, _, preset = key.partition(" ")[0].rpartition(":")
+    return workload, preset
 
 
 class Protocol(Contract):
@@ -54,6 +60,11 @@ class Protocol(Contract):
     """Mark the phases of a step, after the timed passes of a job's first process."""
     profile: Flag = False
     """Profile a few steps there; the verdict then tells compute from memory."""
+    parity: Flag = False
+    """After the timed passes of a job's first process: hold 20 steps against fp32 eager."""
+
+    efficiency: Flag = False
+    """Count there what a step has to do, and what share of the device's rates it reached."""
 
     def of_replicate(self, number: int) -> Protocol:
         """What process ``number`` of a job runs: only the first one has the passes beside timing.
@@ -61,5 +72,13 @@ class Protocol(Contract):
         Args:
             number: from 1.
         """
-        beside = {"phases": False, "profile": False}
-        return self if number == 1 else self.model_copy(update=beside)
+        return self if number == 1 else self.model_copy(update=dict.fromkeys(BESIDE, False))
+
+    def for_child(self) -> str:
+        """As JSON, without what is switched off: a revision of long ago may not know the switch."""
+        off = {name for name in BESIDE if not getattr(self, name)}
+        return self.model_dump_json(exclude=off)
+
+
+BESIDE = ("phases", "profile", "parity", "efficiency")
+"""Passes beside the timing, each switched by its field."""

@@ -9,7 +9,9 @@ from pydantic import Field, model_validator
 
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.efficiency import Efficiency
 from benchmarks.contracts.measurement import Environment, Replicate, Sample
+from benchmarks.contracts.parity import Parity
 from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Number, Text, Value
 
 
@@ -23,6 +25,8 @@ class Status(StrEnum):
     """The batch does not fit. The batch is never made smaller in silence."""
     COMPILE_ERROR = "compile_error"
     RUNTIME_ERROR = "runtime_error"
+    PARITY_FAIL = "parity_fail"
+    """It computes something else than fp32 eager training does, or NaN: how fast is no matter."""
     CRASHED = "crashed"
     """The child died by a signal."""
     GARBAGE = "garbage"
@@ -110,6 +114,9 @@ class Result(Contract):
     canary: Canary | None = None
     """What the node could do when this was measured; None where no canary was taken."""
     verdict: Verdict | None = None
+    parity: Parity | None = None
+    """Whether the case computes what fp32 eager computes; None: nobody asked."""
+    efficiency: Efficiency | None = None
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     repro: Text = ""
     """The command that measures this case again."""

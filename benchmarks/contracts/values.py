@@ -15,6 +15,15 @@ from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Fiel
 
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
 """An identifier that is safe in a URL, a file name and a shell: workload, axis, suite, metric."""
+Workload = Annotated[
+    str,
+    Field(
+        max_length=128,
+        pattern=r"^([a-z0-9][a-z0-9_.-]{0,63}"
+        r"|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*)$",
+    ),
+]
+"""A workload of the catalog by its name, or a user's own as ``package.module:function``."""
 Value = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
 """A value on an axis; a string even where it looks like a number."""
 Line = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]

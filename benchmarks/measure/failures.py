@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog import Refused, UnknownName
 from benchmarks.contracts import Status
 from benchmarks.data import UnusableData
 
@@ -32,8 +32,9 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
         batch: samples per step, for the sentence about memory.
     """
     text = str(error)
-    if isinstance(error, Refused) or _NO_KERNEL.search(text):
-        return Status.UNSUPPORTED, text if isinstance(error, Refused) else NO_KERNEL
+    refused = isinstance(error, Refused | UnknownName)
+    if refused or _NO_KERNEL.search(text):
+        return Status.UNSUPPORTED, text if refused else NO_KERNEL
     chain = _chain(error)
     if any(is_out_of_memory(link) for link in chain):
         return Status.OOM, (

@@ -12,12 +12,14 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import catalog
+from benchmarks import catalog, parity, workload_module
+from benchmarks.catalog import Refused
 from benchmarks.conclusion import concluded
-from benchmarks.contracts import Case, Environment, Protocol, Result, Status
+from benchmarks.contracts import Case, Efficiency, Environment, Protocol, Result, Status
 from benchmarks.environment import capture
-from benchmarks.measure import batch_search, device, flags, graphs
+from benchmarks.measure import batch_search, device, flags, graphs, work
 from benchmarks.measure.failures import classify
+from benchmarks.measure.parity import PHASE, Check
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
@@ -75,14 +77,26 @@ class _Session:
 
     def measured(self) -> Result:
         """Build, run every pass, and tell what they gave."""
+        result, check = self._timed()
+        # The trainer is gone by here, and what follows needs its memory.
+        if result.status is not Status.OK:
+            return result
+        if check is not None:
+            result = parity.with_parity(result, check.verdict())
+        if not self._request.protocol.efficiency:
+            return result
+        return result.model_copy(update={"efficiency": self._efficiency()})
+
+    def _timed(self) -> tuple[Result, Check | None]:
+        """The timed passes, and the parity of the very trainer that was timed, if it is asked."""
         from_s = time.perf_counter()
         trainer = self._trainer()
-        item = catalog.workloads()[self._case.workload].item
         asked = self._request
+        item = workload_module.load(self._case.workload).entry.item
         passes = Passes(trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace)
         build_s = time.perf_counter() - from_s
-        replicate = passes.replicate(self._request.context.seed, self._request.import_s, build_s)
-        found = Result(
+        replicate = passes.replicate(asked.context.seed, asked.import_s, build_s)
+        result = Result(
             case=self._case,
             status=Status.OK,
             measured_at=self._started_at,
@@ -96,17 +110,36 @@ class _Session:
             flags=replicate.flags,
             repro=_repro(self._case, self._request),
         )
-        return concluded(found)
+        result = concluded(result)
+        if broken := parity.not_finite(replicate.flags):
+            return parity.without_speed(result, broken), None
+        if not self._request.protocol.parity:
+            return result, None
+        check = self._check()
+        check.follow(trainer)
+        return result, check
+
+    def _efficiency(self) -> Efficiency:
+        facts = self._environment.facts
+        return work.efficiency(self._case, self.batch, self._request.context, facts, build)
+
+    def _check(self) -> Check:
+        def tell(step: int) -> None:
+            self._reporter.tell(PHASE, 1.0, step)
+
+        return Check(self._case, self._request.context, self._environment.facts, build, tell)
 
     def _trainer(self) -> Trainer:
         context = self._request.context
-        self._case = catalog.normalise(self._case, context.device.type)
+        module = workload_module.load(self._case.workload)
+        self._case = catalog.normalise(self._case, context.device.type, module.entry)
         near = device.stay_near(context.device)
         recipe = build(self._case, context)
         self.batch = recipe.batch
         recipe = batch_search.settled(recipe, context.device, context.seed)
         self.batch = recipe.batch
-        facts = flags.put_in_force(recipe) | {"flag.cpu_affinity": near}
+        facts = flags.put_in_force(recipe)
+        facts |= {"flag.cpu_affinity": near, "sw.model": module.code}
         self._environment = capture(context.device, facts, recipe.data_name)
         return graphs.trainer(recipe, context.device)
 
@@ -132,10 +165,22 @@ def build(case: Case, context: Context) -> Recipe:
         context: device, data and seed.
     """
     torch.manual_seed(context.seed)
-    size = catalog.workloads()[case.workload].presets[case.preset]
-    workload = importlib.import_module(f"benchmarks.workloads.{case.workload}")
-    recipe: Recipe = workload.build(size, context)
+    recipe = _proposed(case, context)
     for name, value in catalog.settings(case).items():
         axis = importlib.import_module(f"benchmarks.axes.{name}")
         recipe = axis.apply(value, recipe)
+    return recipe
+
+
+def _proposed(case: Case, context: Context) -> Recipe:
+    """What the workload builds; a user's own model may have forgotten device and mode."""
+    module = workload_module.load(case.workload)
+    recipe = module.build(module.entry.presets[case.preset], context)
+    if not isinstance(recipe, Recipe):
+        raise Refused(
+            f"{case.workload} returned {type(recipe).__name__}, and a Recipe of "
+            "benchmarks.workload is needed."
+        )
+    if catalog.is_own(case.workload):
+        recipe.model.to(context.device).train()
     return recipe

@@ -126,6 +126,23 @@ def loss(model: nn.Module, batch: Batch) -> Tensor:
 # Build
 
 
+def flops(size: Mapping[str, int]) -> float:
+    """FLOP of a training step per image, by formula: two for a multiply-add, forward and twice that
+    backward, but for the stem, whose input needs no gradient."""
+    side = -(-size["image"] // 2)
+    stem = 49 * 3 * 64 * side**2
+    side = -(-side // 2)
+    rest, inputs = 2048 * CLASSES, 64
+    for width, blocks, stride in STAGES:
+        for block in range(blocks):
+            first = block == 0
+            before, side = side, -(-side // stride) if first else side
+            rest += inputs * width * before**2 + (9 * width + 4 * width) * width * side**2
+            rest += inputs * 4 * width * side**2 if first else 0
+            inputs = 4 * width
+    return 2.0 * (3 * rest + 2 * stem)
+
+
 def build(size: Mapping[str, int], context: Context) -> Recipe:
     """Propose the recipe: the paper's settings, a learning rate of 0.1 for each 256 images."""
     torch.manual_seed(context.seed)

@@ -279,14 +279,19 @@ def view() -> View:
 def loss(model: nn.Module, batch: Batch) -> Tensor:
     """Mean squared error of the noise told for (images [B, 3, S, S],) at random times.
 
-    Times and noise are drawn on the images' device, so that the host never waits for it.
+    A batch may bring its own times [B] and noise [B, 3, S, S]; else they are drawn.
     """
-    (images,) = batch
-    t = torch.randint(STEPS, (images.shape[0],), device=images.device)  # [B]
-    noise = torch.randn_like(images)  # [B, 3, S, S]
+    images, t, noise = batch if len(batch) == 3 else draw(batch)
     signal_share, noise_share = (_table(model, name)[t] for name in ("signal", "noise"))
     noisy = signal_share * images + noise_share * noise
     return F.mse_loss(model(noisy, t), noise)
+
+
+def draw(batch: Batch) -> Batch:
+    """Add times and noise, drawn on the images' device, so that the host never waits for it."""
+    (images,) = batch
+    t = torch.randint(STEPS, (images.shape[0],), device=images.device)  # [B]
+    return images, t, torch.randn_like(images)
 
 
 def _table(model: nn.Module, name: str) -> Tensor:
@@ -296,6 +301,46 @@ def _table(model: nn.Module, name: str) -> Tensor:
 
 
 # Build
+
+
+def flops(size: Mapping[str, int]) -> float:
+    """FLOP of a training step per image, by formula: two for a multiply-add, forward and twice that
+    backward, but for the stem and the time's first layer, whose inputs need no gradient."""
+    config = Config(width=size["width"])
+    top, time = config.width, config.time
+    first = 27 * top * config.image**2 + top * time
+    rest = time * time + 27 * top * config.image**2  # the second time layer and the last one
+    channels, pixels, kept = top, config.image, _kept_channels(config)
+    for level, multiplier in enumerate(config.multipliers):
+        if level > 0:
+            pixels //= 2
+            rest += 9 * channels**2 * pixels**2
+        for _ in range(config.blocks):
+            rest += _stage_macs(channels, top * multiplier, pixels, config)
+            channels = top * multiplier
+    rest += 2 * _block_macs(channels, channels, pixels, config) + _attention_macs(channels, pixels)
+    for level, multiplier in reversed(list(enumerate(config.multipliers))):
+        for _ in range(config.blocks + 1):
+            rest += _stage_macs(channels + kept.pop(), top * multiplier, pixels, config)
+            channels = top * multiplier
+        if level > 0:
+            pixels *= 2
+            rest += 9 * channels**2 * pixels**2
+    return 2.0 * (3 * rest + 2 * first)
+
+
+def _stage_macs(inputs: int, outputs: int, pixels: int, config: Config) -> int:
+    mixed = _attention_macs(outputs, pixels) if pixels in config.attention else 0
+    return _block_macs(inputs, outputs, pixels, config) + mixed
+
+
+def _block_macs(inputs: int, outputs: int, pixels: int, config: Config) -> int:
+    shortcut = inputs * outputs if inputs != outputs else 0
+    return (9 * (inputs + outputs) * outputs + shortcut) * pixels**2 + config.time * outputs
+
+
+def _attention_macs(channels: int, pixels: int) -> int:
+    return 4 * channels**2 * pixels**2 + 2 * channels * pixels**4
 
 
 def build(size: Mapping[str, int], context: Context) -> Recipe:
@@ -315,4 +360,5 @@ def build(size: Mapping[str, int], context: Context) -> Recipe:
         data_name=folder.name,
         cudnn_benchmark=True,
         blocks=(Stage, ResBlock, Attention),
+        draw=draw,
     )

@@ -11,7 +11,9 @@ from cli.options import Json
 
 
 def bench(
-    workload: Annotated[str, typer.Argument(help="What to train, such as resnet50.")],
+    workload: Annotated[
+        str, typer.Argument(help="What to train: resnet50, or your own as mypkg.bench:build.")
+    ],
     settings: Annotated[
         list[str] | None, typer.Argument(metavar="[AXIS=VALUE]...", help="Such as precision=bf16.")
     ] = None,
@@ -40,6 +42,9 @@ def bench(
         Path | None,
         typer.Option(help="Profile, and keep the Chrome trace in this file (.json or .json.gz)."),
     ] = None,
+    parity: Annotated[
+        bool, typer.Option("--parity", help="Also hold 20 steps against fp32 eager training.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it."""
@@ -51,9 +56,11 @@ def bench(
         "--data-root": data_root,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    asked = measuring.read_protocol(protocol)
+    asked = measuring.read_protocol(protocol).model_copy(update={"efficiency": True})
     if profile or trace is not None:
         asked = asked.model_copy(update={"phases": True, "profile": True})
+    if parity:
+        asked = asked.model_copy(update={"parity": True})
     words = [workload, *(settings or []), *options]
     result = measuring.measure(words, replicates, seed, protocol=asked, trace=trace)
     if as_json:

@@ -7,7 +7,7 @@ from typing import Annotated
 import orjson
 from fastapi import APIRouter, Query, Response
 
-from benchmarks.contracts import Name
+from benchmarks.contracts import Name, Workload
 from service import results
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
@@ -22,7 +22,7 @@ router = APIRouter(prefix="/series", tags=["series"], route_class=StrictRoute)
 def list_series(
     session: DatabaseSession,
     metric: Name | None = None,
-    workload: Name | None = None,
+    workload: Workload | None = None,
     cursor: Cursor = None,
     limit: Limit = 100,
 ) -> Listing[Series]:

@@ -109,7 +109,7 @@ def submit(
     for case_place in places:
         pair = sum(one.case_place == case_place for one in tries) // 2
         for side in (*Side,) if pair % 2 == 0 else (*Side,)[::-1]:
-            spec = _spec(row, request, case_place, side)
+            spec = _spec(row, request, case_place, side, pair)
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
             [job_id] = queue.submit(session, [spec], at, now, first=place)
             session.add(
@@ -126,13 +126,16 @@ def submit(
     session.flush()
 
 
-def _spec(row: ComparisonRow, request: ComparisonRequest, case_place: int, side: Side) -> JobSpec:
+def _spec(
+    row: ComparisonRow, request: ComparisonRequest, case_place: int, side: Side, pair: int
+) -> JobSpec:
+    """One side of a pair; only a case's first pair has the passes beside timing."""
     assert request.protocol is not None
     assert row.worker is not None
     return JobSpec(
         case=Case.model_validate(row.cases[case_place]),
         revision=row.baseline if side is Side.BASELINE else row.contender,
-        protocol=request.protocol,
+        protocol=request.protocol.of_replicate(pair + 1),
         purpose=Purpose.COMPARISON,
         requires=request.requires | {"worker": row.worker},
         priority=request.priority,

@@ -10,7 +10,15 @@ from pydantic import ValidationError
 from sqlalchemy import Row, func, select, tuple_
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Direction, JobState, Progress, Result, Verdict
+from benchmarks.contracts import (
+    Case,
+    Direction,
+    JobState,
+    Progress,
+    Result,
+    Verdict,
+    workload_of,
+)
 from benchmarks.suggestions import Neighbour
 from service.models import (
     Attempt,
@@ -102,14 +110,9 @@ def _job_line(row: Row[tuple[object, ...]]) -> JobLine:
     fields = dict(row._mapping)
     case = Case.model_validate(fields.pop("spec")["case"])
     if measured := fields.pop("measured"):
-        case = case.model_copy(update={"preset": _preset(measured)})
+        case = case.model_copy(update={"preset": workload_of(measured)[1]})
     progress = fields.pop("progress")
     return JobLine(case=case, progress=_progress(progress), **fields)
-
-
-def _preset(case_key: str) -> str:
-    """The preset in a case's key, such as ``full`` in ``resnet50:full layout=channels_last``."""
-    return case_key.partition(" ")[0].partition(":")[2]
 
 
 def _progress(stored: object) -> Progress | None:

@@ -9,7 +9,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from service import formats
+from service import efficiency, formats
 from service.dashboard import assets, figures, words
 
 _TITLES = {
@@ -27,7 +27,7 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(asset=assets.url, words=words, formats=formats)
+_templates.globals.update(asset=assets.url, words=words, formats=formats, efficiency=efficiency)
 _templates.filters.update(
     number=formats.number,
     quantity=formats.quantity,

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 
 from benchmarks import catalog
-from benchmarks.contracts import Bottleneck, Case, Status
+from benchmarks.contracts import Bottleneck, Case, ParityStatus, Status
 
 METRICS = {
     "throughput": "Throughput",
@@ -31,6 +31,8 @@ STATUSES = {
     Status.OOM: "The batch does not fit into the device's memory. It was not made smaller.",
     Status.COMPILE_ERROR: "Compiling the model failed before anything was timed.",
     Status.RUNTIME_ERROR: "The workload raised an error while it ran.",
+    Status.PARITY_FAIL: "It computes something else than fp32 eager training does, so its speed "
+    "counts for nothing.",
     Status.CRASHED: "The measuring process died by a signal.",
     Status.GARBAGE: "The measuring process ended without printing a result.",
     Status.TIMEOUT: "The measuring process hung or ran past the job's time limit.",
@@ -42,6 +44,7 @@ TITLES = {
     Status.OOM: "Out of memory",
     Status.GARBAGE: "No result",
     Status.INFRA_ERROR: "Infrastructure failed",
+    Status.PARITY_FAIL: "Wrong numbers",
 }
 
 BOTTLENECKS = {
@@ -67,6 +70,13 @@ KINDS = {
     "other": "Other kernels",
 }
 """Kinds of kernel, in a profile."""
+
+PARITY = {
+    ParityStatus.PASS: "it computes what fp32 eager computes",
+    ParityStatus.FAIL: "it computes something else",
+    ParityStatus.NONDETERMINISTIC: "the reference itself varies",
+    ParityStatus.SKIPPED: "not compared",
+}
 
 EVIDENCE = {
     "input_stall": ("Input stall", "of the step goes away with the loader"),

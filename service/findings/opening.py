@@ -11,6 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from benchmarks.contracts import workload_of
 from service import revisions
 from service.attribution import Attribution, Cause
 from service.detection.judgement import ChangePoint
@@ -133,7 +134,7 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
         .join(FindingSeries, FindingSeries.series_id == SeriesRow.id)
         .where(FindingSeries.finding_id == row.id)
     )
-    workloads = frozenset(key.partition(":")[0] for key in session.scalars(cases))
+    workloads = frozenset(workload_of(key)[0] for key in session.scalars(cases))
     rank = revisions.rank(session, row.first_bad_at)
     return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads)
 

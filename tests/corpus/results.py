@@ -31,7 +31,7 @@ _OWN_NAMES = {
     *("seconds", "idle_s"),
 }
 """Objects whose names are the sender's own, within bounds."""
-_ALL_DEFAULTS = {"phases", "profile"}
+_ALL_DEFAULTS = {"phases", "profile", "efficiency"}
 """Objects each of whose fields may be left out, as are those of the protocol."""
 _SAMPLES: tuple[Any, ...] = (None, True, -1, 1.5, 2**53 + 1, "", "1", "a\n", [], [[]], {}, {"": 0})
 Path = tuple[str | int, ...]
@@ -122,15 +122,20 @@ def _mistyped(whole: dict[str, Any], path: Path) -> Iterator[Case]:
         if isinstance(sample, bool) and isinstance(right, bool):
             continue
         alike = _kind(sample) == _kind(right) or (right is None and _kind(sample) == "number")
-        if alike and not isinstance(right, int):  # each integer is bounded and takes no fraction
+        counted = isinstance(right, int) and not isinstance(right, bool)
+        if alike and not counted:  # each integer is bounded and takes no fraction
+            continue
+        if sample == {} and path[-1] in _ALL_DEFAULTS:
             continue
         said = f"{'.'.join(map(str, path))} is {json.dumps(sample)}"
         yield _case(said, _changed(whole, path, sample), 422)
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, bool) or value is None:
-        return str(value)
+    if isinstance(value, bool):
+        return "flag"
+    if value is None:
+        return "nothing"
     names = {int: "number", float: "number", str: "text", list: "array", dict: "object"}
     return names[type(value)]
 

@@ -193,6 +193,15 @@ def test_a_case_that_fails_parity_fails_the_gate_however_fast(gate: GateHand) ->
     assert (told["outcome"], verdicts(told)) == ("regression", ["parity"])
 
 
+def test_only_the_first_pair_of_a_case_is_held_against_fp32(gate: GateHand) -> None:
+    gate.start(protocol={"parity": True})
+    gate.measure(steady())
+    asked_for = [lease.spec.protocol.parity for lease in gate.seen]
+    assert asked_for[:2] == [True, True]
+    assert len(asked_for) > 2
+    assert not any(asked_for[2:])
+
+
 @pytest.mark.parametrize("fact", ["hw.gpu.uuid", "hw.gpu.name", "sw.data"])
 def test_sides_of_two_devices_or_data_are_never_compared(gate: GateHand, fact: str) -> None:
     told = gate.start()

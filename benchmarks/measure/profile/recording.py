@@ -7,7 +7,7 @@ import json
 import tempfile
 from collections.abc import Sequence
 from contextlib import closing
-from dataclasses import fields, replace
+from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
 from typing import Any
@@ -69,15 +69,13 @@ def _observed(found: Profile, steady: Timeline, trainer: Trainer, ring: Sequence
     return found.model_copy(update=update)
 
 
-_PLAIN: dict[str, Any] = {"compile_options": None, "graphs": False, "checkpointing": False}
-"""What hides operations from a watcher, and what was done to the model itself and would be done to
-it again; as far as this version has such fields."""
-
-
 def eager(recipe: Recipe) -> Recipe:
-    """``recipe`` as a plain step over the same model."""
-    known = {field.name for field in fields(recipe)}
-    return replace(recipe, **{name: off for name, off in _PLAIN.items() if name in known})
+    """``recipe`` as a plain step over the same model.
+
+    Without what hides operations from a watcher, and without what was done to the model itself and
+    would be done to it again.
+    """
+    return replace(recipe, compile_options=None, graphs=False, checkpointing=False, float8=False)
 
 
 def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:

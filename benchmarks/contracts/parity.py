@@ -1,0 +1,57 @@
+"""Whether a case computes what the fp32 reference computes."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal
+
+from pydantic import Field
+
+from benchmarks.contracts.values import Contract, Count, Flag, Line, Name, Number, Seconds, Trace
+
+
+class ParityStatus(StrEnum):
+    """What came of holding a case against the reference."""
+
+    PASS = "pass"  # noqa: S105 - a verdict
+    FAIL = "fail"
+    """It computes something else, or NaN: its speed is no speed of this model."""
+    NONDETERMINISTIC = "nondeterministic"
+    """Two runs of the reference differ; within three times their distance this case agrees."""
+    SKIPPED = "skipped"
+    """Not compared; the reason says why. Nothing is known, for or against."""
+
+
+class Agreement(Contract):
+    """How far one quantity is from the reference, and how far it may be."""
+
+    quantity: Name
+    """loss_1, gradient_norm_5, update_direction ..."""
+    error: Number
+    """Of the case against the fp32 reference: relative, or one minus the cosine."""
+    base_error: Number
+    """The same of the eager case in this case's precision: what the precision alone costs."""
+    allowed: Number
+
+    @property
+    def holds(self) -> bool:
+        """Whether the case is near enough."""
+        return self.error <= self.allowed
+
+
+class Parity(Contract):
+    """A case held against fp32 eager training over some steps; see docs/measurement.md."""
+
+    status: ParityStatus
+    reason: Line = ""
+    """One sentence, unless it passed."""
+    steps: Count = 0
+    agreements: tuple[Agreement, ...] = Field(default=(), max_length=50)
+    scaler_skips: Count = 0
+    """Steps that the gradient scaler left out for a gradient that was not finite."""
+    losses: dict[Literal["case", "base", "reference"], Trace] = Field(default_factory=dict)
+    """The loss of each step; raw, and not finite where the model was not."""
+    s: Seconds = 0.0
+    """What the comparison cost in this process."""
+    reference_cached: Flag = False
+    """Whether the reference had been computed before, by another process."""

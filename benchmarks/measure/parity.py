@@ -1,0 +1,220 @@
+"""Runs what `benchmarks.parity` judges: the case as it was timed, its base, the reference twice.
+
+The case comes first, while its trainer still exists. The others are built when the trainer is gone,
+one after the other, so that the device holds one model at a time. What they computed is kept in
+the cache folder under a hash of everything that it depends on: the input itself, the recipe, the
+device, torch, and the code.
+"""
+
+from __future__ import annotations
+
+import gc
+import hashlib
+import itertools
+import json
+import sys
+import time
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import nn
+
+from benchmarks import catalog
+from benchmarks.contracts import Case, Parity, ParityStatus, Status
+from benchmarks.measure import feed, flags
+from benchmarks.measure.failures import classify
+from benchmarks.measure.shelf import Shelf
+from benchmarks.measure.trainer import Trainer
+from benchmarks.measure.trajectory import TooSlow, follow
+from benchmarks.parity import STEPS, Reference, Trajectory, judge, rule
+from benchmarks.workload import Batch, Context, Recipe
+
+LIMIT_S = 240.0
+"""Longest that the steps of one reference may take; a larger model is not compared, and told so."""
+PHASE = "parity"
+FIRST, AGAIN, SHAKEN, BASE = "first", "again", "shaken", "base"
+LAST_BIT = 2.0**-23
+"""Relative size of a rounding in fp32."""
+_FACTS = (
+    *("hw.device", "hw.gpu.name", "hw.gpu.sm_count", "hw.gpu.driver", "hw.cpu.model"),
+    *("sw.torch", "sw.torch_git", "sw.cuda", "sw.cudnn", "sw.benchmarks", "sw.model", "sw.data"),
+    "flag.torch_threads",
+)
+
+
+@dataclass
+class Check:
+    """One case on its way to a verdict; nothing that goes wrong in it costs the measurement."""
+
+    case: Case
+    """Normalised, its preset resolved."""
+    context: Context
+    facts: Mapping[str, str]
+    build: Callable[[Case, Context], Recipe]
+    tell: Callable[[int], None] = lambda step: None  # noqa: ARG005
+    _inputs: list[Batch] = field(default_factory=list)
+    _own: Trajectory | None = None
+    _found: Parity | None = None
+    _skipped: str = ""
+    _cached: bool = False
+    _spent_s: float = 0.0
+
+    def follow(self, trainer: Trainer) -> None:
+        """Follow the case as it was timed; the trainer may be freed afterwards."""
+        self._attempt(lambda: self._follow(trainer), trainer.recipe.batch, "The case")
+
+    def verdict(self) -> Parity:
+        """The verdict; the trainer of the case should be gone by now."""
+        if not self._skipped:
+            free(self.context.device)
+            batch = len(self._inputs[0][0])
+            self._attempt(self._judge, batch, "The fp32 reference or the base")
+        found = self._found or Parity(status=ParityStatus.SKIPPED, reason=self._skipped)
+        told = {"s": self._spent_s, "reference_cached": self._cached}
+        return found.model_copy(update=told)
+
+    def _attempt(self, work: Callable[[], None], batch: int, what: str) -> None:
+        from_s = time.perf_counter()
+        try:
+            work()
+        except TooSlow as error:
+            self._skipped = f"{what} was not compared: {error}, and {LIMIT_S:g} s are allowed."
+        except Exception as error:  # the speed was measured: it is told, and why this is missing
+            status, sentence = classify(error, batch)
+            if status is Status.OOM:
+                sentence = f"A batch of {batch} does not fit in this device's memory."
+            self._skipped = f"{what} could not be followed: {sentence}"[:500]
+        finally:
+            self._spent_s += time.perf_counter() - from_s
+
+    def _follow(self, trainer: Trainer) -> None:
+        seed, reference = self.context.seed, self._recipe(_reference_of(self.case))
+        # The batch that was timed, which need not be the one that the recipe proposed.
+        self._inputs = inputs(replace(reference, batch=trainer.recipe.batch), seed)
+        del reference
+        without_dropout(trainer.model)
+        self._own = follow(trainer, self._inputs, seed, limit_s=LIMIT_S, tell=self.tell)
+
+    def _judge(self) -> None:
+        assert self._own is not None
+        precision = catalog.settings(self.case)["precision"]
+        exact = _reference_of(self.case)
+        reference = Reference(*(self._kept(role, exact) for role in (FIRST, AGAIN, SHAKEN)))
+        base = self._kept(BASE, base_of(self.case))
+        self._found = judge(self._own, base, reference, rule(precision))
+
+    def _kept(self, role: str, case: Case) -> Trajectory:
+        """A trajectory, computed unless another process has done so."""
+        shelf = Shelf(self.context.cache / "parity")
+        key = self._key(role, case)
+        if (known := shelf.load(key)) is not None:
+            self._cached = self._cached or role == FIRST
+            return known
+        trajectory = self._computed(role, case)
+        shelf.keep(key, trajectory)
+        free(self.context.device)
+        return trajectory
+
+    def _computed(self, role: str, case: Case) -> Trajectory:
+        recipe = self._recipe(case)
+        flags.put_in_force(recipe)
+        without_dropout(recipe.model)
+        if role == SHAKEN:
+            shake(recipe.model, self.context.seed)
+        trainer = Trainer(recipe, self.context.device)
+        with nullcontext() if role == BASE else _deterministic():
+            return follow(trainer, self._inputs, self.context.seed, limit_s=LIMIT_S, tell=self.tell)
+
+    def _recipe(self, case: Case) -> Recipe:
+        return self.build(case, self.context)
+
+    def _key(self, role: str, case: Case) -> str:
+        told = [role, case.model_dump(mode="json"), self.context.seed, STEPS, depends(self.facts)]
+        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+        for tensor in itertools.chain.from_iterable(self._inputs):
+            digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
+            digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())
+        return digest.hexdigest()[:32]
+
+
+def depends(facts: Mapping[str, str]) -> dict[str, str]:
+    """The facts that a computation depends on beside its input and its case."""
+    return {name: facts.get(name, "") for name in _FACTS}
+
+
+def _reference_of(case: Case) -> Case:
+    """Fp32 and eager, fed with as much; how its loader works changes no number."""
+    return _with_batch(case, {})
+
+
+def base_of(case: Case) -> Case:
+    """Eager, in the precision of ``case``."""
+    precision = case.axes.get("precision")
+    return _with_batch(case, {} if precision is None else {"precision": precision})
+
+
+def _with_batch(case: Case, axes: Mapping[str, str]) -> Case:
+    kept = {name: value for name, value in catalog.baseline(case).axes.items() if name not in FEED}
+    return case.model_copy(update={"axes": dict(sorted({**kept, **axes}.items()))})
+
+
+FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"})
+"""Axes that bring the same input in another way: left out, so that all runs read the same numbers
+(two decoders do not) and more cases share a reference."""
+
+
+def inputs(recipe: Recipe, seed: int) -> list[Batch]:
+    """Batches on the host, with whatever the loss would draw by itself drawn beforehand."""
+    batches: Sequence[Batch] = [
+        tuple(batch) for batch in itertools.islice(iter(feed.loader(recipe, seed)), feed.RING)
+    ]
+    if recipe.draw is None:
+        return list(batches)
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        return [recipe.draw(batch) for batch in batches]
+
+
+def without_dropout(model: nn.Module) -> None:
+    """Let no layer drop anything: compilers and layouts would each drop something else."""
+    for layer in model.modules():
+        if isinstance(layer, nn.modules.dropout._DropoutNd):
+            layer.p = 0.0
+        elif isinstance(layer, nn.MultiheadAttention | nn.RNNBase):
+            layer.dropout = 0.0
+
+
+def shake(model: nn.Module, seed: int) -> None:
+    """Move every weight by up to one rounding, each by its own part of it."""
+    random = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            part = torch.rand(weight.shape, generator=random).to(weight.device)
+            weight.mul_(1.0 + LAST_BIT * (2.0 * part - 1.0).round())
+
+
+@contextmanager
+def _deterministic() -> Iterator[None]:
+    """Only algorithms that repeat themselves, as far as torch has them; it warns of the others."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.backends.cudnn.benchmark = False
+        torch.backends.cudnn.deterministic = True
+        torch.use_deterministic_algorithms(mode=True, warn_only=True)
+        try:
+            yield
+        finally:
+            torch.use_deterministic_algorithms(mode=False)
+            torch.backends.cudnn.deterministic = False
+
+
+def free(device: torch.device) -> None:
+    """Give back what no longer has an owner."""
+    if device.type == "cuda":
+        if "torch._dynamo" in sys.modules:  # keeps compiled code, graphs, and what they hold
+            torch._dynamo.reset()
+        gc.collect()
+        torch.cuda.empty_cache()

@@ -1,0 +1,35 @@
+"""Utilisation in words. Pure."""
+
+from __future__ import annotations
+
+from benchmarks.contracts import Efficiency, Use
+from service import formats
+
+PASSES = {"full": "with input", "synth": "without input"}
+
+
+def mfu(told: Efficiency | None) -> float | None:
+    """Share of the nominal peak with the real input pipeline; None where it is not known."""
+    use = told.uses.get("full") if told is not None else None
+    return use.mfu if use is not None else None
+
+
+def sentence(told: Efficiency) -> str:
+    """One line for a terminal: the share of the peak, and why it is not known if it is not."""
+    use = told.uses.get("full")
+    if use is None or use.mfu is None:
+        return told.reason or "not known"
+    parts = [f"{formats.share(use.mfu)} MFU of {told.device} in {told.dtype}"]
+    parts += [f"{formats.share(value)} {name}" for name, value in shares(use)[1:]]
+    return "; ".join(parts)
+
+
+def shares(use: Use) -> list[tuple[str, float]]:
+    """What is known of one pass: a name and a share each."""
+    known = {
+        "of the nominal peak (MFU)": use.mfu,
+        "at the clock that it had": use.mfu_clock,
+        "of what a matrix product reaches": use.vs_achievable,
+        "of the roofline": use.roofline_fraction,
+    }
+    return [(name, value) for name, value in known.items() if value is not None]

@@ -1,0 +1,277 @@
+"""A user's own model: named, refused, imported and measured."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from pydantic import ValidationError
+
+from benchmarks import catalog, workload_module
+from benchmarks.catalog import Refused, UnknownName, WorkloadEntry
+from benchmarks.contracts import Case, ParityStatus, Result, Status, workload_of
+from benchmarks.measure.session import build
+from benchmarks.workload import Context
+
+EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
+TAGGER = "tagger.bench:build"
+BRIEF = {
+    "warmup_min_steps": 4,
+    "warmup_min_s": 0.05,
+    "warmup_max_steps": 12,
+    "window_min_s": 0.1,
+    "window_min_steps": 4,
+    "window_min_blocks": 2,
+    "window_max_s": 0.5,
+    "block_min_steps": 2,
+    "block_min_s": 0.01,
+    "settle_max_s": 0.0,
+}
+
+
+def run(cache: Path, *words: str, at: Path = EXAMPLES) -> subprocess.CompletedProcess[str]:
+    """A child, started in ``at``, which it does not look into by itself, as under a worker."""
+    root = str(Path(__file__).parents[2])
+    return subprocess.run(
+        [sys.executable, "-m", *words, "--device", "cpu"],
+        env={
+            **os.environ,
+            "THROUGHLINE_CACHE_DIR": str(cache),
+            "OMP_NUM_THREADS": "1",
+            "PYTHONPATH": root,
+            "PYTHONSAFEPATH": "1",
+        },
+        cwd=at,
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+
+
+def result_of(finished: subprocess.CompletedProcess[str]) -> Result:
+    assert finished.returncode in (0, 1), finished.stderr
+    return Result.model_validate_json(finished.stdout.splitlines()[-1])
+
+
+def test_the_worked_example_is_measured_and_held_against_fp32(tmp_path: Path) -> None:
+    protocol = json.dumps({**BRIEF, "parity": True})
+    words = ("benchmarks", TAGGER, "precision=bf16", "--protocol", protocol)
+    result = result_of(run(tmp_path, *words))
+    assert result.status is Status.OK, result.reason
+    assert result.case.key == "tagger.bench:build:tiny precision=bf16"
+    assert (result.item, result.batch_items) == ("word", 16 * 20)
+    assert result.environment.facts["sw.data"] == "tagger-random-v1"
+    assert len(result.environment.facts["sw.model"]) == 16
+    assert result.repro.startswith("python -m benchmarks tagger.bench:build precision=bf16 ")
+    assert result.parity is not None
+    assert result.parity.status is ParityStatus.PASS, result.parity.reason
+
+
+def test_the_command_of_the_documents_measures_it(tmp_path: Path) -> None:
+    words = ("cli", "bench", TAGGER, "precision=bf16", "--protocol", json.dumps(BRIEF))
+    finished = run(tmp_path, *words)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "tagger.bench:build:tiny precision=bf16" in finished.stdout
+    assert "word/s" in finished.stdout
+
+
+def test_a_projects_own_folder_called_benchmarks_hides_nothing(tmp_path: Path) -> None:
+    shutil.copytree(EXAMPLES / "tagger", tmp_path / "tagger")
+    (tmp_path / "benchmarks").mkdir()
+    (tmp_path / "benchmarks" / "__main__.py").write_text("raise SystemExit('the wrong one')\n")
+    words = ("cli", "bench", f"{TAGGER}:huge", "--json")
+    result = result_of(run(tmp_path, *words, at=tmp_path))
+    assert result.reason.startswith("There is no preset of tagger.bench:build 'huge'")
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("nowhere.bench:build",), "There is no module nowhere.bench here"),
+        ((f"{TAGGER}:huge",), "There is no preset of tagger.bench:build 'huge'"),
+    ],
+)
+def test_what_cannot_be_measured_says_why(
+    tmp_path: Path, words: tuple[str, ...], sentence: str
+) -> None:
+    result = result_of(run(tmp_path, "benchmarks", *words))
+    assert result.status is Status.UNSUPPORTED
+    assert result.reason.startswith(sentence)
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """A folder that modules are imported from, and forgotten afterwards."""
+    monkeypatch.syspath_prepend(str(tmp_path))
+    before = set(sys.modules)
+    yield tmp_path
+    for name in set(sys.modules) - before:
+        if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
+            del sys.modules[name]
+    workload_module.load.cache_clear()
+
+
+BARE = """
+import torch
+from torch import nn
+from torch.utils.data import TensorDataset
+from benchmarks.workload import Recipe
+
+def build(size, context):
+    model = nn.Linear(3, 1).eval()
+    data = TensorDataset(torch.randn(8, 3), torch.randn(8, 1))
+    loss = lambda model, batch: (model(batch[0]) - batch[1]).square().mean()
+    return Recipe(model, loss, torch.optim.SGD, nn.Module.parameters, data, batch=4,
+                  optimizer_options={"lr": 0.1})
+"""
+
+
+def a_build(project: Path, text: str, name: str) -> Any:
+    (project / f"{name}.py").write_text(text)
+    return workload_module.load(f"{name}:build")
+
+
+def test_a_module_without_any_literal_has_sensible_ones(project: Path) -> None:
+    module = a_build(project, BARE, "bare_one")
+    assert (module.entry.item, dict(module.entry.facts)) == ("sample", {})
+    case = catalog.normalise(Case(workload="bare_one:build"), "cpu", module.entry)
+    assert case.preset == "tiny"
+    recipe = build(case, Context(torch.device("cpu"), project))
+    assert recipe.model.training
+    with pytest.raises(Refused, match="bare_one:build declares no input in its FACTS"):
+        catalog.normalise(
+            Case(workload="bare_one:build", axes={"layout": "channels_last"}), "cpu", module.entry
+        )
+
+
+def test_a_module_with_presets_of_its_own_takes_its_first_one(project: Path) -> None:
+    module = a_build(project, BARE + "PRESETS = {'small': {'width': 2}}\n", "bare_two")
+    case = catalog.normalise(Case(workload="bare_two:build"), "cuda", module.entry)
+    assert case.preset == "small"
+
+
+def test_a_model_that_makes_nan_has_no_speed(tmp_path: Path) -> None:
+    text = BARE.replace("- batch[1])", "- batch[1]).log()")  # of numbers below zero
+    (tmp_path / "nan_maker.py").write_text(text)
+    words = ("benchmarks", "nan_maker:build", "--protocol", json.dumps(BRIEF))
+    result = result_of(run(tmp_path / "cache", *words, at=tmp_path))
+    assert (result.status, result.samples) == (Status.PARITY_FAIL, ())
+    assert result.reason.startswith("The loss was NaN or infinite at the end of FULL and SYNTH")
+    assert len(result.replicates) == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        (BARE + "PRESETS = {}\n", "PRESETS of .* is empty"),
+        (BARE + "PRESETS = {'tiny': {'batch': 'many'}}\n", "PRESETS.TINY.BATCH of .* is not as"),
+        (BARE + "ITEM = 3\n", "ITEM of .* is not as documented"),
+    ],
+)
+def test_literals_that_are_not_as_documented_are_named(
+    project: Path, text: str, sentence: str
+) -> None:
+    with pytest.raises(Refused, match=sentence):
+        a_build(project, text, "bare_three")
+
+
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("tagger.nowhere:build", "There is no module tagger.nowhere here"),
+        ("tagger.bench:nothing", "tagger.bench has no function nothing"),
+        ("tagger.bench:ITEM", "tagger.bench has no function ITEM"),
+    ],
+)
+def test_a_function_that_is_not_there_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch, name: str, sentence: str
+) -> None:
+    shutil.copytree(EXAMPLES / "tagger", project / "tagger")
+    with pytest.raises(Refused, match=sentence):
+        workload_module.load(name)
+
+
+def test_an_axis_that_its_input_rules_out_is_refused(project: Path) -> None:
+    shutil.copytree(EXAMPLES / "tagger", project / "tagger")
+    case = Case(workload=TAGGER, axes={"layout": "channels_last"})
+    with pytest.raises(Refused, match=r"needs input=images, and tagger\.bench:build has"):
+        catalog.normalise(case, "cpu", workload_module.load(TAGGER).entry)
+
+
+def test_what_returns_no_recipe_is_refused(project: Path) -> None:
+    a_build(project, "def build(size, context):\n    return 7\n", "bare_four")
+    case = Case(workload="bare_four:build", preset="tiny")
+    with pytest.raises(Refused, match="returned int, and a Recipe"):
+        build(case, Context(torch.device("cpu"), project))
+
+
+def test_a_module_that_misses_a_library_of_its_own_fails_with_its_own_error(project: Path) -> None:
+    with pytest.raises(ModuleNotFoundError, match="no_such_library"):
+        a_build(project, "import no_such_library\n", "bare_five")
+
+
+def test_the_fingerprint_follows_the_code_of_the_project_and_nothing_else(project: Path) -> None:
+    (project / "beside_it.py").write_text("WIDTH = 1\n")
+    first = a_build(project, "import beside_it\n" + BARE, "bare_six").code
+    (project / "not_imported.py").write_text("\n")
+    workload_module.load.cache_clear()
+    assert workload_module.load("bare_six:build").code == first
+    (project / "beside_it.py").write_text("WIDTH = 2\n")
+    workload_module.load.cache_clear()
+    assert workload_module.load("bare_six:build").code != first
+    assert workload_module.load("nanogpt").code == ""
+
+
+@pytest.mark.parametrize(
+    ("told", "found"),
+    [
+        ("resnet50", ("resnet50", "")),
+        ("resnet50:full", ("resnet50", "full")),
+        ("mypkg.bench:build", ("mypkg.bench:build", "")),
+        ("mypkg.bench:build:tiny", ("mypkg.bench:build", "tiny")),
+        ("resnet51", ("resnet51", "")),
+    ],
+)
+def test_a_name_of_the_catalog_is_told_from_a_users_own(told: str, found: tuple[str, str]) -> None:
+    assert catalog.named(told) == found
+
+
+@pytest.mark.parametrize("workload", ["resnet50", "mypkg.bench:build", "MyPkg:Build_2"])
+def test_a_key_gives_workload_and_preset_back(workload: str) -> None:
+    case = Case(workload=workload, preset="tiny", axes={"precision": "bf16"})
+    assert workload_of(case.key) == (workload, "tiny")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["a:b:c", ":build", "a.b:", "a..b:c", "../a:b", "a b:c", "a:b()", "os;x:y", "é:b", "1a:b"],
+)
+def test_no_other_form_is_a_name(name: str) -> None:
+    with pytest.raises(ValidationError):
+        Case(workload=name)
+
+
+def test_the_service_checks_axes_and_leaves_the_module_to_the_worker() -> None:
+    case = Case(workload="mypkg.bench:build", axes={"precision": "bf16", "layout": "channels_last"})
+    assert catalog.normalise(case) == case.model_copy(
+        update={"axes": dict(sorted(case.axes.items()))}
+    )
+    assert catalog.normalise(case, "cuda").preset == "auto"
+    with pytest.raises(UnknownName, match="no value 'fp7'"):
+        catalog.normalise(Case(workload="mypkg.bench:build", axes={"precision": "fp7"}))
+    tf32 = Case(workload="mypkg.bench:build", axes={"precision": "tf32"})
+    with pytest.raises(Refused, match="needs device=cuda"):
+        catalog.normalise(tf32, "cpu")
+
+
+def test_an_entry_of_ours_needs_the_presets_of_both_devices() -> None:
+    entry = WorkloadEntry("nanogpt", "", "token", {"small": {}})
+    with pytest.raises(UnknownName):
+        catalog.normalise(Case(workload="nanogpt"), "cpu", entry)

@@ -1,0 +1,174 @@
+"""The verdict about numbers: trajectories in, a verdict out."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders.measured import a_pass, a_replicate, a_result
+from hypothesis import given
+from hypothesis import strategies as st
+
+from benchmarks import parity
+from benchmarks.contracts import Parity, ParityStatus, Result, Status
+from benchmarks.merge import merge
+from benchmarks.parity import HALF, SINGLE, STEPS, Reference, Rule, Trajectory, judge
+
+RULES = st.sampled_from([SINGLE, HALF])
+SEEDS = st.integers(0, 2**32 - 1)
+
+
+def a_trajectory(seed: int = 0, off: float = 0.0) -> Trajectory:
+    """A plausible descent; ``off`` is the relative error of all that it computed."""
+    rng, noise = np.random.default_rng(7), np.random.default_rng(seed)
+
+    def near(value: float) -> float:
+        return float(value * (1 + off * noise.uniform(-1, 1)))
+
+    update = rng.normal(size=500)
+    update = update + off * noise.normal(size=500)
+    return Trajectory(
+        losses=tuple(near(5.0 / (1 + step / 10)) for step in range(STEPS)),
+        gradient_norms={step: near(2.0) for step in range(1, STEPS + 1)},
+        update=update.astype(np.float32),
+    )
+
+
+EXACT = Reference(a_trajectory(), a_trajectory(), a_trajectory())
+
+
+@given(SEEDS, RULES)
+def test_what_computes_the_same_passes(seed: int, rule: Rule) -> None:
+    base = a_trajectory(seed, rule.tolerance)
+    assert judge(EXACT.first, base, EXACT, rule).status is ParityStatus.PASS
+    assert judge(base, base, EXACT, rule).status is ParityStatus.PASS
+
+
+@given(SEEDS, st.floats(0.03, 1.0), st.integers(0, 19))
+def test_one_loss_that_is_off_fails(seed: int, off: float, at: int) -> None:
+    base = a_trajectory(seed, 1e-3)
+    losses = list(base.losses)
+    losses[at] *= 1 + off
+    found = judge(replace(base, losses=tuple(losses)), base, EXACT, HALF)
+    assert found.status is ParityStatus.FAIL
+    assert "the loss up to step" in found.reason
+
+
+@given(st.floats(1.1, 1e6), st.sampled_from([1, 5]), RULES)
+def test_a_gradient_of_another_size_fails(factor: float, step: int, rule: Rule) -> None:
+    norms = {**EXACT.first.gradient_norms, step: 2.0 * factor}
+    case = replace(EXACT.first, gradient_norms=norms)
+    found = judge(case, EXACT.first, EXACT, rule)
+    assert found.status is ParityStatus.FAIL
+    assert f"the gradient's norm at {step}" in found.reason
+
+
+@given(SEEDS, RULES)
+def test_an_update_into_another_direction_fails(seed: int, rule: Rule) -> None:
+    aside = np.random.default_rng(seed).normal(size=500).astype(np.float32)
+    case = replace(EXACT.first, update=(EXACT.first.update + 0.5 * aside).astype(np.float32))
+    assert judge(case, EXACT.first, EXACT, rule).status is ParityStatus.FAIL
+
+
+@given(st.integers(0, 19), st.sampled_from([math.nan, math.inf, -math.inf]), RULES, st.booleans())
+def test_nan_fails_wherever_it_comes_up_and_whatever_the_reference_does(
+    at: int, bad: float, rule: Rule, everywhere: bool
+) -> None:
+    losses = (*EXACT.first.losses[:at], bad, *EXACT.first.losses[at + 1 :])
+    case = replace(EXACT.first, losses=losses)
+    reference = Reference(case, case, case) if everywhere else EXACT
+    found = judge(case, EXACT.first, reference, rule)
+    assert found.status is ParityStatus.FAIL
+    assert f"the loss of step {at + 1} is not finite" in found.reason
+    assert Parity.model_validate_json(found.model_dump_json()) == found
+
+
+@pytest.mark.parametrize("role", ["first", "again", "shaken", "base"])
+def test_there_is_nothing_to_hold_a_case_against_what_is_not_finite_itself(role: str) -> None:
+    broken = replace(EXACT.first, gradient_norms={1: math.inf})
+    base = broken if role == "base" else EXACT.first
+    reference = EXACT if role == "base" else replace(EXACT, **{role: broken})
+    found = judge(EXACT.first, base, reference, HALF)
+    assert found.status is ParityStatus.SKIPPED
+    assert "nothing to hold to" in found.reason
+
+
+@given(SEEDS, st.floats(1e-3, 0.1))
+def test_a_reference_that_does_not_repeat_itself_is_said_and_widens(seed: int, off: float) -> None:
+    again = a_trajectory(seed, off)
+    reference = replace(EXACT, again=again)
+    found = judge(again, EXACT.first, reference, SINGLE)
+    assert found.status is ParityStatus.NONDETERMINISTIC
+    wide = {each.quantity: each.allowed for each in found.agreements}
+    exact = judge(again, EXACT.first, EXACT, SINGLE)
+    assert all(wide[each.quantity] >= each.allowed for each in exact.agreements)
+    far = a_trajectory(seed, 100 * off + 1)
+    assert judge(far, EXACT.first, reference, SINGLE).status is ParityStatus.FAIL
+
+
+@given(SEEDS, st.floats(1e-7, 1e-2))
+def test_training_that_amplifies_one_rounding_is_given_room_for_roundings(
+    seed: int, off: float
+) -> None:
+    reference = replace(EXACT, shaken=a_trajectory(seed, off))
+    rounded = reference.shaken
+    assert judge(rounded, EXACT.first, reference, SINGLE).status is ParityStatus.PASS
+
+
+@pytest.mark.parametrize(("skips", "status"), [(2, ParityStatus.PASS), (3, ParityStatus.FAIL)])
+def test_a_scaler_may_leave_out_two_steps(skips: int, status: ParityStatus) -> None:
+    found = judge(replace(EXACT.first, skips=skips), EXACT.first, EXACT, HALF)
+    assert (found.status, found.scaler_skips) == (status, skips)
+
+
+def test_gradients_that_a_graph_hides_are_not_compared_and_the_rest_is() -> None:
+    hidden = replace(EXACT.first, gradient_norms={})
+    found = judge(hidden, EXACT.first, EXACT, HALF)
+    assert found.status is ParityStatus.PASS
+    assert {each.quantity for each in found.agreements} == {
+        *("loss_1", "loss_5", "loss_20", "update_direction", "update_size")
+    }
+
+
+@given(SEEDS, st.floats(0, 1), RULES)
+def test_the_base_itself_always_passes(seed: int, off: float, rule: Rule) -> None:
+    base = a_trajectory(seed, off)
+    assert judge(base, base, EXACT, rule).status is ParityStatus.PASS
+
+
+def measured() -> Result:
+    return a_result(a_replicate(a_pass(0.1), a_pass(0.1)))
+
+
+def test_a_model_that_makes_nan_has_no_speed_and_its_raw_passes_are_kept() -> None:
+    reason = parity.not_finite(("full.tail", "synth.loss_not_finite"))
+    assert "at the end of SYNTH" in reason
+    assert parity.not_finite(("full.tail", "warmup_incomplete")) == ""
+    broken = parity.without_speed(measured(), reason)
+    assert (broken.status, broken.samples, broken.reason) == (Status.PARITY_FAIL, (), reason)
+    assert broken.replicates == measured().replicates
+
+
+def test_a_case_that_computes_something_else_is_ok_no_more_and_still_shown() -> None:
+    other = replace(EXACT.first, losses=tuple(2 * loss for loss in EXACT.first.losses))
+    failed = parity.with_parity(measured(), judge(other, EXACT.first, EXACT, HALF))
+    assert failed.status is Status.PARITY_FAIL
+    assert failed.parity is not None
+    assert failed.reason == failed.parity.reason
+    assert failed.samples == measured().samples
+    passed = parity.with_parity(measured(), judge(EXACT.first, EXACT.first, EXACT, HALF))
+    assert passed.status is Status.OK
+
+
+def test_the_parity_of_a_job_is_that_of_its_first_process() -> None:
+    found = judge(EXACT.first, EXACT.first, EXACT, HALF)
+    first = parity.with_parity(measured(), found)
+    assert merge([first, measured()]).parity == found
+
+
+def test_only_the_first_process_of_a_job_is_asked_and_old_revisions_are_not_told() -> None:
+    asked = measured().protocol.model_copy(update={"parity": True})
+    assert asked.of_replicate(1).parity
+    assert not asked.of_replicate(2).parity
+    assert "parity" in asked.for_child()
+    assert "parity" not in asked.of_replicate(2).for_child()

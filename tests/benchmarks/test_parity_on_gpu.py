@@ -1,0 +1,63 @@
+"""Parity and the count of work where they are meant to run; skipped without an NVIDIA GPU."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks import catalog, peaks
+from benchmarks.contracts import Case, ParityStatus
+from benchmarks.environment import capture
+from benchmarks.measure import flags, work
+from benchmarks.measure.parity import Check
+from benchmarks.measure.session import build
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Context
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs an NVIDIA GPU"),
+]
+
+
+@pytest.mark.parametrize(
+    "axes",
+    [
+        {"precision": "tf32"},
+        {"precision": "fp16"},
+        {"precision": "fp16", "optimizer": "fused"},
+        {"precision": "bf16", "compile": "reduce-overhead"},
+    ],
+    ids=lambda axes: "-".join(axes.values()),
+)
+def test_a_right_case_passes_on_the_gpu_and_gives_its_memory_back(
+    tmp_path: Path, axes: dict[str, str]
+) -> None:
+    device = torch.device("cuda", 0)
+    context = Context(device, tmp_path)
+    case = catalog.normalise(Case(workload="nanogpt", preset="tiny", axes=axes), "cuda")
+    recipe = build(case, context)
+    facts = capture(device, flags.put_in_force(recipe), recipe.data_name).facts
+    check = Check(case, context, facts, build)
+    trainer = Trainer(recipe, device)
+    check.follow(trainer)
+    del trainer, recipe
+    found = check.verdict()
+    sound = (ParityStatus.PASS, ParityStatus.NONDETERMINISTIC)
+    assert found.status in sound, found.reason
+    assert torch.cuda.memory_allocated() < 64 * 2**20
+
+
+def test_work_is_counted_on_the_gpu_and_kept(tmp_path: Path) -> None:
+    device = torch.device("cuda", 0)
+    context = Context(device, tmp_path)
+    case = catalog.normalise(Case(workload="unet", preset="tiny"), "cuda")
+    recipe = build(case, context)
+    facts = capture(device, flags.put_in_force(recipe), recipe.data_name).facts
+    told = work.efficiency(case, recipe.batch, context, facts, build)
+    assert told.work is not None, told.reason
+    assert told.work.flops_by_formula is not None
+    assert told.work.flops_per_item == pytest.approx(told.work.flops_by_formula, rel=0.02)
+    assert (told.work.roof_s is not None) == (peaks.match(facts) is not None)
+    assert work.efficiency(case, recipe.batch, context, facts, build) == told
+    assert len(list((tmp_path / "work").iterdir())) == 1
