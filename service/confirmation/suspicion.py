@@ -15,8 +15,6 @@ from service.levels import EDGE, Standing, Tail
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
-LEAST_EFFECT = 0.002
-"""Below a fifth of a per cent nobody acts, and no number of pairs that one can afford decides."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
 
@@ -119,7 +117,7 @@ def _suspicion(
         if len(earlier) == 1 or abs(value - before) <= abs(value - after):
             break
         later.insert(0, earlier.pop())
-    if min(before, after) <= 0 or abs(after / before - 1.0) < LEAST_EFFECT:
+    if min(before, after) <= 0 or not rules.worth_telling(after / before - 1.0):
         return None
     return Suspicion(
         series=series,

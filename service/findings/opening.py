@@ -89,6 +89,8 @@ def _tell(
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     home = _home(session, group[0])
+    if home is None and not any(rules.worth_telling(e.placed.change.effect) for e in group):
+        return []
     if home is None:
         opened = _open(session, group, measured, now)
         return [] if opened is None else [opened]

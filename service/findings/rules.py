@@ -13,6 +13,10 @@ from service.levels import PlacedChange, Standing, Tail
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
 shown where it is and announced to nobody."""
+LEAST_EFFECT = 0.005
+"""What moved by less is shown where it is, and nobody is told: machines that are the same in
+everything that one can see differ by as much, and a node's own offset is known no better after a
+few points."""
 FALSE_SHARE = 0.2
 """Of the findings that a day opens, at most this share is expected to be false. One look in five
 for nothing is what people bear before they stop looking."""
@@ -27,6 +31,11 @@ DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
 def watched(metric: str) -> bool:
     """Whether changes of a metric become findings."""
     return metric not in DERIVED
+
+
+def worth_telling(change: float) -> bool:
+    """Whether somebody should be told of a change of this size, a share of the level before."""
+    return abs(change) >= LEAST_EFFECT
 
 
 def recent(standing: Standing, placed: PlacedChange) -> bool:
