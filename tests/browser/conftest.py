@@ -44,9 +44,11 @@ def address(seeded: Seeded) -> Iterator[str]:
     yield from serving(f"sqlite:///{seeded.path}")
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser(chromium: str) -> Iterator[Browser]:
-    """One Chromium for all tests."""
+    """One Chromium for a file of tests; while it runs, this thread has an event loop that runs, and
+    tests elsewhere that want one of their own could not have it.
+    """
     arguments = ["--no-sandbox"] if os.geteuid() == 0 else []
     with sync_playwright() as playwright:
         running = playwright.chromium.launch(executable_path=chromium, args=arguments)
