@@ -16,10 +16,9 @@ from dataclasses import replace
 
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader
 
 from benchmarks.catalog import Refused
-from benchmarks.measure import flags
+from benchmarks.measure import feed, flags
 from benchmarks.measure.failures import is_out_of_memory
 from benchmarks.measure.marks import drain
 from benchmarks.measure.trainer import Trainer
@@ -85,7 +84,7 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
         )
     eager = replace(recipe, compile_options=None, graphs=False, cudnn_benchmark=False)
     flags.put_in_force(eager)
-    sample = _sample(recipe)
+    sample = feed.first(recipe, SAMPLES)
 
     def fits(batch: int) -> bool:
         found = _fits(replace(eager, batch=batch), device, _filled(sample, batch), seed)
@@ -114,13 +113,6 @@ class _Share:
     def _hold(self, share: float) -> None:
         if self._device.type == "cuda":
             torch.cuda.set_per_process_memory_fraction(share, self._device)
-
-
-def _sample(recipe: Recipe) -> Sequence[Tensor]:
-    """A few samples as the loader collates them, read in this process."""
-    collate = getattr(recipe.dataset, "collate", None)
-    few: DataLoader[Batch] = DataLoader(recipe.dataset, batch_size=SAMPLES, collate_fn=collate)
-    return tuple(next(iter(few)))
 
 
 def _filled(sample: Sequence[Tensor], batch: int) -> Batch:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from types import ModuleType
 from typing import Any
 
 from benchmarks.contracts import Compilation
@@ -13,21 +14,29 @@ MOST_REASONS = 100
 """As many as a result keeps; the most frequent."""
 
 
-def read() -> Compilation | None:
-    """What was compiled so far; None while nothing was.
+def graphs() -> int:
+    """Graphs that the compiler has made; 0 while nothing was compiled."""
+    compiler = _compiler()
+    return int(compiler.counters["stats"]["unique_graphs"]) if compiler else 0
 
-    Looked up rather than imported: importing the compiler takes seconds that an eager case need
-    not spend.
-    """
-    compiler = sys.modules.get("torch._dynamo.utils")
-    graphs = int(compiler.counters["stats"]["unique_graphs"]) if compiler else 0
-    if compiler is None or not graphs:
+
+def read() -> Compilation | None:
+    """What was compiled so far; None while nothing was."""
+    compiler, made = _compiler(), graphs()
+    if compiler is None or not made:
         return None
     return Compilation(
-        graphs=graphs,
+        graphs=made,
         breaks=_told(compiler.counters["graph_break"]),
         recompiles=_told(_again(compiler.get_compilation_metrics())),
     )
+
+
+def _compiler() -> ModuleType | None:
+    """Looked up rather than imported: importing the compiler takes seconds that an eager case need
+    not spend.
+    """
+    return sys.modules.get("torch._dynamo.utils")
 
 
 def _told(reasons: Mapping[str, int]) -> dict[str, int]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import resource
-import sys
 from collections.abc import Callable
 
 import torch
 
+from benchmarks.measure import compilation
 from benchmarks.measure.warmup import Reading
 
 
@@ -22,21 +22,11 @@ def reader(device: torch.device) -> Callable[[], Reading]:
 
 
 def _counters(device: torch.device) -> tuple[int, ...]:
-    graphs = _unique_graphs()
+    graphs = compilation.graphs()
     if device.type != "cuda":
         return (graphs,)
     memory = torch.cuda.memory_stats(device)
     return (graphs, memory["reserved_bytes.all.current"], memory["num_alloc_retries"])
-
-
-def _unique_graphs() -> int:
-    """Graphs that the compiler has made; 0 while nothing was compiled.
-
-    Looked up rather than imported: importing the compiler takes seconds that an eager case need
-    not spend.
-    """
-    compiler = sys.modules.get("torch._dynamo.utils")
-    return int(compiler.counters["stats"]["unique_graphs"]) if compiler else 0
 
 
 def _temperature_reader(device: torch.device) -> Callable[[], float | None]:

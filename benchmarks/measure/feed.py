@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence, Sized
-from typing import cast
+from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -53,10 +53,25 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
         batch_size=recipe.batch,
         sampler=EndlessShuffle(size, seed),
         drop_last=True,
-        collate_fn=getattr(recipe.dataset, "collate", None),
+        collate_fn=_collate(recipe),
         generator=torch.Generator().manual_seed(seed),
         **options,
     )
+
+
+def first(recipe: Recipe, count: int) -> Batch:
+    """The first ``count`` samples, or all of fewer, as the loader collates them, read in this
+    process.
+    """
+    few: DataLoader[Batch] = DataLoader(
+        recipe.dataset, batch_size=count, collate_fn=_collate(recipe)
+    )
+    return tuple(next(iter(few)))
+
+
+def _collate(recipe: Recipe) -> Callable[[Any], Any] | None:
+    """How samples become a batch: the data set's own way, or PyTorch's."""
+    return getattr(recipe.dataset, "collate", None)
 
 
 def queue_batches(recipe: Recipe) -> int:

@@ -76,8 +76,7 @@ class Trainer:
         """Forward and backward; returns the loss."""
         with self._autocast():
             loss = self._forward(batch)
-        scaled = loss if self.scaler is None else self.scaler.scale(loss)
-        scaled.backward()  # type: ignore[no-untyped-call]
+        self._backward(loss)
         return loss
 
     def _accumulated(self, batch: Batch) -> Tensor:
@@ -91,10 +90,13 @@ class Trainer:
         for part in zip(*(tensor.chunk(self._parts) for tensor in batch), strict=True):
             with self._autocast():
                 loss = self._forward(part) * share
-            scaled = loss if self.scaler is None else self.scaler.scale(loss)
-            scaled.backward()  # type: ignore[no-untyped-call]
+            self._backward(loss)
             losses.append(loss.detach())
         return torch.stack(losses).sum()
+
+    def _backward(self, loss: Tensor) -> None:
+        scaled = loss if self.scaler is None else self.scaler.scale(loss)
+        scaled.backward()  # type: ignore[no-untyped-call]
 
     def _autocast(self) -> contextlib.AbstractContextManager[object]:
         if self.recipe.autocast is None:

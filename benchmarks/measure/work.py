@@ -19,13 +19,12 @@ from torch import Tensor
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from torch.utils.data import default_collate
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
 from benchmarks import peaks, workload_module
 from benchmarks.contracts import Case, Efficiency, Work
 from benchmarks.efficiency import counted
-from benchmarks.measure import flags
+from benchmarks.measure import feed, flags
 from benchmarks.measure.parity import base_of, depends, free
 from benchmarks.measure.trainer import Trainer
 from benchmarks.peaks import Peak
@@ -96,7 +95,7 @@ def _kept(
     size = module.entry.presets[case.preset]
     work = count(
         Trainer(recipe, context.device),
-        _samples(recipe),
+        feed.first(recipe, min(recipe.batch, MORE)),
         module.flops(size) if module.flops is not None else None,
         None if row is None else (row, peaks.dtype(facts)),
     )
@@ -104,12 +103,6 @@ def _kept(
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(work.model_dump_json(), encoding="utf-8")
     return work
-
-
-def _samples(recipe: Recipe) -> Batch:
-    few = min(recipe.batch, MORE)
-    collate = getattr(recipe.dataset, "collate", default_collate)
-    return tuple(collate([recipe.dataset[index] for index in range(few)]))
 
 
 def count(

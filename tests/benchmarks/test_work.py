@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset
 
 from benchmarks import workload_module
 from benchmarks.contracts import Case
-from benchmarks.measure import work
+from benchmarks.measure import feed, work
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.work import Operation, count, least_s, update_b
 from benchmarks.peaks import PEAKS
@@ -59,7 +59,9 @@ def test_the_formula_follows_the_sizes_of_the_preset(name: str, tmp_path: Path) 
     assert module.flops is not None
     size = {**module.entry.presets["tiny"], "batch": 2}
     recipe = module.build(size, Context(torch.device("cpu"), tmp_path))
-    found = count(Trainer(recipe, torch.device("cpu")), work._samples(recipe), module.flops(size))
+    found = count(
+        Trainer(recipe, torch.device("cpu")), feed.first(recipe, work.MORE), module.flops(size)
+    )
     assert found.flops_by_formula is not None
     assert found.flops_per_item == pytest.approx(found.flops_by_formula, rel=0.02)
     assert found.roof_s is None
@@ -79,7 +81,7 @@ def perceptron(batch: int, optimizer: Any = torch.optim.AdamW) -> Recipe:
 def test_the_work_of_a_step_is_scaled_from_few_samples_to_the_batch() -> None:
     cpu = torch.device("cpu")
     recipe = perceptron(4096)
-    found = count(Trainer(recipe, cpu), work._samples(recipe), None, (H200, "fp32"))
+    found = count(Trainer(recipe, cpu), feed.first(recipe, work.MORE), None, (H200, "fp32"))
     macs = 2 * 32 * 64 + 3 * 64 * 8  # the input needs no gradient
     assert found.flops_per_item == 2 * macs
     assert found.roof_s is not None
