@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from benchmarks.contracts import Bottleneck, Case, Pass, Result, Status, Verdict
-from benchmarks.suggestions import Move, Place, moves, other_moves, with_move
+from benchmarks.suggestions import Move, Place, is_slow, moves, other_moves, with_move
 
 WORTH = 0.02
 """A gain up to here is not worth a setting, and a bound up to here not worth a try."""
 LONGER = 1.5
 """A case may take so many times the longest one before it; less time left, and it is not begun."""
+SLOW_S = 480.0
+"""A move that takes minutes is begun only with so much time left: max-autotune took ResNet-50 on an
+H200 up to 473 s to compile."""
 
 
 class Ending(StrEnum):
@@ -145,8 +148,10 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     move = next(_untried(rungs, best, best.verdict, place), None)
     if move is None:
         return Ending.SUMMIT
-    longest_s = max(rung.took_s for rung in rungs)
-    return move if left_s >= LONGER * longest_s else Ending.BUDGET
+    need_s = LONGER * max(rung.took_s for rung in rungs)
+    if is_slow(move):
+        need_s = max(need_s, SLOW_S)
+    return move if left_s >= need_s else Ending.BUDGET
 
 
 def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) -> Iterator[Move]:
@@ -179,7 +184,7 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
     """Moves that did not help, and will not: they failed, or nothing that matters is other now.
 
     A move of the input may help once the step is faster, and one of the step once batches come in
-    time; what a layout or a compiler gives depends on the arithmetic.
+    time; what a layout gives depends on the arithmetic, and on who writes the kernels.
     """
     spent = set()
     best: Rung | None = None
@@ -193,6 +198,8 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
     return spent
 
 
-def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None]:
-    """What decides whether a move helps: the limit, and the arithmetic."""
-    return rung.verdict.bottleneck if rung.verdict else None, rung.case.axes.get("precision")
+def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None, bool]:
+    """What decides whether a move helps: the limit, the arithmetic, and whether it is compiled."""
+    axes = rung.case.axes
+    limit = rung.verdict.bottleneck if rung.verdict else None
+    return limit, axes.get("precision"), axes.get("compile", "off") != "off"

@@ -34,6 +34,9 @@ SHAKEN = 10.0
 that happens to end near by is no promise."""
 TURNED = 3.0
 """The same for the sizes of the first step, whose distance is told by the whole vector."""
+FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"})
+"""Axes that bring the same input in another way: left out of a comparison, so that all runs read
+the same numbers (two decoders do not) and more cases share a reference."""
 MOST_SKIPS = 2
 """Steps that a gradient scaler may leave out before it is taken to have lost its way."""
 NOT_FINITE = "loss_not_finite"

@@ -51,7 +51,7 @@ PEAKS = (
         "NVIDIA H200 SXM",
         ("NVIDIA H200",),
         132,
-        6144,
+        6016,  # of the 6,144 of six stacks; with 6.4 Gbit/s a pin these are the 4.8 TB/s
         _tera(fp32=67.0, tf32=494.7, bf16=989.5, fp16=989.5, fp8=1979.0),
         _HOPPER,
         4.8e12,

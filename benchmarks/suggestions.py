@@ -6,7 +6,7 @@ device, is never suggested; nor is what a neighbour in the matrix measured to be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks import catalog
@@ -18,6 +18,8 @@ WORTH_NAMING = 0.02
 """A smaller share of the evidence speaks for nothing."""
 _MORE, _FEWER = "more", "fewer"
 """Loader processes: more, as many as the CPUs can run side by side; or the next lower number."""
+SLOW = frozenset({("compile", "max-autotune")})
+"""Moves that take minutes to compile: tried after everything else."""
 _NOT_BACK = {
     ("precision", "tf32"): ("bf16", "fp16", "fp8"),
     ("precision", "bf16"): ("fp8",),
@@ -157,7 +159,17 @@ def suggest(
                 )
             )
     # Sorting is stable: what was not measured keeps its order.
-    return tuple(sorted(found, key=lambda s: -(s.speedup or 0.0))[:MOST])
+    ranked = sorted(found, key=lambda s: -(s.speedup or 0.0))
+    return tuple(_first_of_each_axis(ranked))[:MOST]
+
+
+def _first_of_each_axis(ranked: Iterable[Suggestion]) -> Iterator[Suggestion]:
+    """Fewer loader processes than the most are no second advice."""
+    seen: set[str] = set()
+    for told in ranked:
+        if told.axis not in seen:
+            seen.add(told.axis)
+            yield told
 
 
 def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
@@ -178,18 +190,23 @@ def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
                 if _possible(case, axis, concrete, place)
             ]
     # Sorting is stable: what weighs the same keeps the table's order.
-    return [move for _, move in sorted(found, key=lambda pair: pair[0])]
+    return [move for _, move in sorted(found, key=lambda pair: (is_slow(pair[1]), pair[0]))]
 
 
 def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
     """Every other move of the step; of the input too where the verdict is not known."""
     unknown = verdict.bottleneck is Bottleneck.UNKNOWN
-    for axis, value, _ in _MOVES:
+    for axis, value, _ in sorted(_MOVES, key=lambda told: told[:2] in SLOW):
         if value == _FEWER or (axis in _INPUT and not unknown):
             continue
         for concrete in _values(case, axis, value, place):
             if _possible(case, axis, concrete, place):
                 yield Move(axis, concrete, "nothing against the limit itself is left to try")
+
+
+def is_slow(move: Move) -> bool:
+    """Whether trying it takes minutes."""
+    return (move.axis, move.value) in SLOW
 
 
 def with_move(case: Case, move: Move) -> Case:

@@ -50,6 +50,11 @@ def judge(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> 
     if seen is not None:
         evidence, bounds = evidence | seen.evidence, bounds | seen.bounds
     share, idle = evidence["input_stall"], evidence["stall"] + evidence["copy"]
+    waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
+    slow_host = device_bound.overhead(evidence, seen, waits=waits)
+    if idle < INPUT_STALL and slow_host is not None and slow_host.confidence == "high":
+        # The device's own queue says so; what FULL and SYNTH then differ by is the host's noise.
+        return _verdict(slow_host.bottleneck, "high", slow_host.sentence, evidence, bounds)
     if noise >= max(INPUT_SHARE, NOISE_SHARE * share):
         return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
     if share >= MILD_SHARE and idle >= INPUT_STALL:
@@ -57,12 +62,7 @@ def judge(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> 
         return _input_bound(evidence, bounds, confidence)
     if share >= INPUT_SHARE:
         return _input_bound(evidence, bounds, "low")
-    waits = any(HOST_SYNC in replicate.flags for replicate in replicates)
-    found = (
-        device_bound.overhead(evidence, seen, waits=waits)
-        or device_bound.device(seen)
-        or _busy(evidence, waits=waits and seen is None)
-    )
+    found = slow_host or device_bound.device(seen) or _busy(evidence, waits=waits and seen is None)
     return _verdict(found.bottleneck, found.confidence, found.sentence, evidence, bounds)
 
 

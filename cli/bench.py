@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -35,6 +36,7 @@ def measure(
     protocol: Protocol | None = None,
     trace: Path | None = None,
     limit_s: float | None = None,
+    within: Path | None = None,
 ) -> Result:
     """Measure one case in ``replicates`` fresh processes; the children draw their own progress.
 
@@ -48,6 +50,7 @@ def measure(
         protocol: how to time; what it asks for beside timing, only the first process does.
         trace: where the first process keeps its profiler's trace.
         limit_s: seconds for each process.
+        within: a folder that stays, for temporary files and compiler caches.
 
     Raises:
         TookTooLong: a child was not done in time.
@@ -56,7 +59,7 @@ def measure(
     protocol = protocol or Protocol()
     settings = Settings()
     results: list[Result] = []
-    with workspace() as folder:
+    with nullcontext(within) if within else workspace() as folder:
         environment = environment_in(folder, settings) | our_packages()
         for number in range(replicates):
             own = protocol.of_replicate(number + 1).model_dump_json(exclude_defaults=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rich import box
@@ -16,19 +17,21 @@ from benchmarks import climb
 from benchmarks.climb import Ending, Rung
 from benchmarks.conclusion import place_of
 from benchmarks.contracts import Bottleneck, Case, Protocol, Result, Status, Verdict
+from benchmarks.parity import FEED
 from benchmarks.suggestions import Move, with_move
 from cli import bench
 from cli.exits import Exit, Stop
 from service import formats
 
 BRIEF = Protocol(
+    warmup_min_steps=5,
     warmup_min_s=1.0,
-    warmup_max_s=8.0,
+    warmup_max_s=5.0,
     settle_max_s=0.0,
     window_min_s=2.0,
     window_min_steps=12,
     window_min_blocks=6,
-    window_max_s=5.0,
+    window_max_s=4.0,
     block_min_s=0.1,
     block_min_steps=2,
     precision=0.01,
@@ -182,16 +185,36 @@ def _say(told: Console, sentence: str) -> None:
     told.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def measurer(options: Sequence[str], protocol: Protocol) -> Measure:
-    """Measure in child processes of this machine, as `throughline bench` does."""
+def measurer(
+    options: Sequence[str], protocol: Protocol, first: Case, folder: Path | None = None
+) -> Measure:
+    """Measure in child processes of this machine, as `throughline bench` does.
+
+    The first case is not held against the reference: it is what people run, its answer is awaited,
+    and a reference takes most of a minute. Nor is what only feeds it otherwise. All else is.
+
+    Args:
+        options: for each child.
+        protocol: how to time.
+        first: where the climb begins.
+        folder: where compiled code is kept from one case to the next, so that a case compiles only
+            what is new in it.
+    """
+    unchecked = protocol.model_copy(update={"parity": False})
 
     def measure(case: Case, limit_s: float) -> Result:
         settings = [f"{axis}={value}" for axis, value in case.axes.items()]
         preset = [f"--preset={case.preset}"] if case.preset != "auto" else []
         words = [case.workload, *settings, *preset, *options]
-        return bench.measure(words, 1, protocol=protocol, limit_s=limit_s)
+        timing = unchecked if _step(case) == _step(first) else protocol
+        return bench.measure(words, 1, protocol=timing, limit_s=limit_s, within=folder)
 
     return measure
+
+
+def _step(case: Case) -> dict[str, str]:
+    """What decides the numbers that a step computes."""
+    return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
 
 def show(found: Climb, console: Console) -> None:

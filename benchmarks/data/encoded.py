@@ -75,7 +75,12 @@ class Encoded(Dataset[Batch]):
 
 
 class DeviceDecoder:
-    """Decodes, crops and scales a collated batch on the device.
+    """Decodes, crops and scales a collated batch on the device, on a stream of its own.
+
+    torchvision's decoder writes on streams that wait for nobody, into memory that torch calls free
+    as soon as its last use is queued. On the compute stream that use may still be to come, and the
+    pictures would land in the activations of the step before. Here memory is handed to the decoder
+    only after everything on this stream is done, which keeps it off the compute stream's memory.
 
     Raises:
         Refused: torchvision is not there, or cannot decode on this GPU.
@@ -83,6 +88,7 @@ class DeviceDecoder:
 
     def __init__(self, size: int) -> None:
         self._size = size
+        self._stream: torch.cuda.Stream | None = None
         if find_spec("torchvision") is None:
             raise Refused("decode=gpu needs torchvision, and this worker does not have it.")
         self._io: Any = import_module("torchvision.io")
@@ -103,6 +109,22 @@ class DeviceDecoder:
         """
         if batch[0].dim() != ENCODED_DIMENSIONS:
             return tuple(tensor.to(device, non_blocking=True) for tensor in batch)
+        stream = self._own_stream(device)
+        asking = torch.cuda.current_stream(device)
+        with torch.cuda.stream(stream):
+            stream.synchronize()
+            made = self._made(batch, device)
+        asking.wait_stream(stream)
+        for tensor in made:
+            tensor.record_stream(asking)
+        return made
+
+    def _own_stream(self, device: torch.device) -> torch.cuda.Stream:
+        if self._stream is None:
+            self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+        return self._stream
+
+    def _made(self, batch: Batch, device: torch.device) -> Batch:
         filled, lengths, plans, *labels = batch
         encoded = [row[:n] for row, n in zip(filled, lengths.tolist(), strict=True)]
         planes = self._decoded(encoded, device)

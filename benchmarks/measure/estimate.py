@@ -17,6 +17,8 @@ Floats = NDArray[np.float64]
 
 LAG1_LIMIT = 0.3
 """Above this the block means are not independent enough, and blocks are doubled."""
+FEWEST = 4
+"""Blocks that a finished pass is cut into at least, so that it has an interval."""
 SLOW = 1.5
 """Times the median from which a step is counted as slow."""
 PLATEAU = 4
@@ -66,6 +68,17 @@ def interval(step_s: Sequence[float], block_steps: int) -> Interval | None:
     spread = max(0.0, min(lag1, 0.99))
     n_eff = n * (1 - spread) / (1 + spread)
     return Interval(half / float(means.mean()), block_steps, lag1, n_eff)
+
+
+def shortened(block_steps: int, steps: int) -> int:
+    """The block of a finished pass: halved until `FEWEST` of them fit, where the window held fewer.
+
+    Of a loader that delivers in bursts the interval is then a little narrow; without one nobody
+    would learn how steady a pass of slow steps was.
+    """
+    while block_steps > 1 and steps // block_steps < FEWEST:
+        block_steps = (block_steps + 1) // 2
+    return block_steps
 
 
 def _block_means(step_s: Sequence[float], block_steps: int) -> Floats:
@@ -137,7 +150,7 @@ def summarise(timed: Timed, items_per_step: int, rule: StopRule, *, queued: bool
     times = timed.times
     steps = np.asarray(times.step)
     rate = items_per_step * len(steps) / float(steps.sum())
-    found = interval(times.step, rule.block_steps)
+    found = interval(times.step, shortened(rule.block_steps, len(steps)))
     p50, p90, p99 = (float(v) for v in np.percentile(steps, [50, 90, 99]))
     return Pass(
         window=timed.window,

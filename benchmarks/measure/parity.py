@@ -29,7 +29,7 @@ from benchmarks.measure.failures import classify
 from benchmarks.measure.shelf import Shelf
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import TooSlow, follow
-from benchmarks.parity import STEPS, Reference, Trajectory, judge, rule
+from benchmarks.parity import FEED, STEPS, Reference, Trajectory, judge, rule
 from benchmarks.workload import Batch, Context, Recipe
 
 LIMIT_S = 240.0
@@ -159,11 +159,6 @@ def base_of(case: Case) -> Case:
 def _with_batch(case: Case, axes: Mapping[str, str]) -> Case:
     kept = {name: value for name, value in catalog.baseline(case).axes.items() if name not in FEED}
     return case.model_copy(update={"axes": dict(sorted({**kept, **axes}.items()))})
-
-
-FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"})
-"""Axes that bring the same input in another way: left out, so that all runs read the same numbers
-(two decoders do not) and more cases share a reference."""
 
 
 def inputs(recipe: Recipe, seed: int) -> list[Batch]:

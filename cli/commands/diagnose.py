@@ -37,13 +37,15 @@ def diagnose(
     from cli import bench, form, wanted
     from cli import diagnose as climbing
     from cli.gate.order import seconds
+    from worker.workspace import workspace
 
     given = {"--device": device, "--data-root": data_root}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     first = wanted.case(workload, settings or [], preset)
     timing = bench.read_protocol(protocol, climbing.BRIEF)
-    measure = climbing.measurer(options, timing)
-    found = climbing.run(measure, first, seconds(budget), Console(stderr=True))
+    with workspace() as folder:
+        measure = climbing.measurer(options, timing, first, folder)
+        found = climbing.run(measure, first, seconds(budget), Console(stderr=True))
     if as_json:
         import json
 

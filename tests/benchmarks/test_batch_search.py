@@ -129,7 +129,7 @@ def test_the_search_needs_a_device_with_memory_of_its_own() -> None:
 def test_a_batch_that_was_found_on_a_gpu_can_be_stepped_again() -> None:
     if not torch.cuda.is_available():
         pytest.skip("no NVIDIA GPU here")
-    device = torch.device("cuda")
+    device = torch.device("cuda", 0)
 
     def hungry(model: nn.Module, batch: Batch) -> Tensor:
         wide = batch[0].repeat(1, 2**20)  # [B, 4 Mi] floats: 16 MiB a sample

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks import catalog, climb
 from benchmarks.climb import Ending, Rung
 from benchmarks.contracts import Bottleneck, Case, Status
-from benchmarks.suggestions import Place, with_move
+from benchmarks.suggestions import Place, is_slow, with_move
 
 TUNED = {
     "precision=bf16": 0.4,
@@ -126,6 +126,15 @@ def test_no_case_is_begun_that_the_budget_may_not_hold() -> None:
     rungs, ending = climbed(Machine(factors=TUNED), budget_s=130.0, took_s=30.0)
     assert ending is Ending.BUDGET
     assert len(rungs) == 3  # 40 s would be left for the fourth, and the last took 30
+
+
+def test_what_takes_minutes_is_not_begun_with_fewer_left() -> None:
+    def tried(budget_s: float) -> bool:
+        rungs, _ = climbed(Machine(step_s=0.2, factors=TUNED), budget_s=budget_s, took_s=20.0)
+        return any(rung.move and is_slow(rung.move) for rung in rungs)
+
+    assert tried(1_200.0)
+    assert not tried(600.0)
 
 
 def test_a_first_case_that_fails_ends_it() -> None:

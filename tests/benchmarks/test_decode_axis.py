@@ -224,6 +224,27 @@ def test_a_file_that_is_no_jpeg_is_named_with_what_to_do(cache: Path, tmp_path: 
 
 
 @pytest.mark.gpu
+def test_a_decoder_does_not_write_into_what_the_step_before_still_reads(images: Images) -> None:
+    if not torch.cuda.is_available():
+        pytest.skip("no NVIDIA GPU here")
+    device = torch.device("cuda", 0)
+    files = encoded.Encoded(images)
+    batch = files.collate([files[index] for index in range(16)])
+    try:
+        decoder = encoded.DeviceDecoder(VIEW.size)
+    except catalog.Refused as refused:
+        pytest.skip(str(refused))
+    decoder(batch, device)
+    for _ in range(20):
+        held = [torch.ones(48 * 36 * 3, device=device, dtype=torch.uint8) for _ in range(64)]
+        torch.cuda._sleep(20_000_000)
+        sums = [one.sum() for one in held]  # queued behind the sleep, and not yet begun
+        del held
+        decoder(batch, device)
+        assert {int(one) for one in sums} == {48 * 36 * 3}
+
+
+@pytest.mark.gpu
 def test_the_gpu_decodes_the_crops_that_pillow_gives(images: Images) -> None:
     if not torch.cuda.is_available():
         pytest.skip("no NVIDIA GPU here")

@@ -10,7 +10,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.contracts import Protocol, StopReason, Window
-from benchmarks.measure.estimate import StopRule, block_length, interval, summarise
+from benchmarks.measure.estimate import (
+    StopRule,
+    block_length,
+    interval,
+    shortened,
+    summarise,
+)
 from benchmarks.measure.loop import StepTimes, Timed
 
 PROTOCOL = Protocol()
@@ -73,6 +79,13 @@ def test_a_block_of_a_bursty_loader_holds_whole_rounds_and_the_limit_holds_insid
 
 def test_one_block_gives_no_interval() -> None:
     assert interval([0.1] * 9, 5) is None
+
+
+@pytest.mark.parametrize(
+    ("block", "steps", "used"), [(16, 21, 4), (5, 40, 5), (16, 64, 16), (2, 3, 1), (850, 1, 1)]
+)
+def test_a_short_pass_is_cut_into_shorter_blocks(block: int, steps: int, used: int) -> None:
+    assert shortened(block, steps) == used
 
 
 @given(st.floats(1e-4, 10.0), st.integers(20, 60))

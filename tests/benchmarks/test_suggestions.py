@@ -5,7 +5,15 @@ from builders.machines import Machine
 
 from benchmarks import catalog
 from benchmarks.contracts import Bottleneck, Case, Verdict
-from benchmarks.suggestions import MOST, Neighbour, Place, suggest
+from benchmarks.suggestions import (
+    MOST,
+    Neighbour,
+    Place,
+    is_slow,
+    moves,
+    other_moves,
+    suggest,
+)
 
 GPU = Place("cuda", 16)
 CASE = Case(workload="resnet50", preset="full")
@@ -85,6 +93,21 @@ def test_a_loader_that_is_late_gets_as_many_processes_as_there_are_cpus() -> Non
     verdict = Machine(read_s=0.5).measure(CASE).verdict
     assert verdict is not None
     assert names(CASE, verdict, Place("cuda", 8))[0] == "workers=8"
+
+
+def test_fewer_of_the_same_are_no_second_advice() -> None:
+    verdict = Machine(read_s=0.5).measure(CASE).verdict
+    assert verdict is not None
+    told = [one.axis for one in suggest(CASE, verdict, GPU)]
+    assert len(told) == len(set(told))
+
+
+def test_what_takes_minutes_to_compile_comes_last() -> None:
+    assert [move for move in moves(CASE, COMPUTE, GPU) if is_slow(move)] == [
+        moves(CASE, COMPUTE, GPU)[-1]
+    ]
+    others = list(other_moves(CASE, COMPUTE, GPU))
+    assert [move for move in others if is_slow(move)] == [others[-1]]
 
 
 def test_loader_processes_that_slow_the_step_become_fewer() -> None:

@@ -189,6 +189,12 @@ def test_the_union_of_spans_is_what_counting_each_instant_gives(
         ("void cutlass::Kernel2<cutlass_80_wgrad>", [], "conv"),
         ("pytorch_flash::flash_fwd_kernel", ["aten::_flash_attention_forward"], "attention"),
         ("cudnn_bn_fw_tr_1C11_kernel_NCHW", [], "norm"),
+        (
+            "void cudnn::fusion::convert_dq_to_16bits<true>",
+            ["aten::_cudnn_attention_backward"],
+            "attention",
+        ),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16", [], "attention"),
         ("vectorized_layer_norm_kernel", ["aten::native_layer_norm"], "norm"),
         ("vectorized_elementwise_kernel", ["aten::relu"], "pointwise"),
         ("distribution_elementwise_normal_kernel", ["aten::normal_"], "pointwise"),

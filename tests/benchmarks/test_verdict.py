@@ -64,6 +64,16 @@ def test_a_host_that_merely_waits_in_a_full_launch_queue_is_not_overhead() -> No
     assert verdict(waiting, waiting).bottleneck is Bottleneck.DEVICE
 
 
+def test_what_a_slow_host_varies_by_is_not_taken_for_the_loader() -> None:
+    """A tiny net on an H200: its first pass was 29 % slower, and the loader cost it nothing."""
+    full = a_pass(0.0085, enqueue_s=0.0083, drained=1.0, noise=0.12)
+    synth = a_pass(0.0060, enqueue_s=0.0059, drained=1.0, noise=0.05)
+    told = verdict(full, synth)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.OVERHEAD, "high")
+    waiting = full.model_copy(update={"stall_s": 0.0025})
+    assert verdict(waiting, synth).bottleneck is not Bottleneck.OVERHEAD
+
+
 def test_a_cpu_is_never_called_overhead() -> None:
     on_cpu = a_pass(0.100, enqueue_s=0.1, drained=None)
     assert verdict(on_cpu, on_cpu).bottleneck is Bottleneck.DEVICE

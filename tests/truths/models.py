@@ -6,7 +6,7 @@ They are built like workloads, and measured by the same passes. Sizes are for a 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import torch
@@ -25,7 +25,8 @@ DEPTH = 64
 class Premade(Dataset[Batch]):
     """Samples that cost nothing, or a known time of sleep; the collation gives one batch again."""
 
-    def __init__(self, sleep_s: float = 0.0) -> None:
+    def __init__(self, batch: Batch, sleep_s: float = 0.0) -> None:
+        self._batch = batch
         self._sleep_s = sleep_s
 
     def __len__(self) -> int:
@@ -35,6 +36,10 @@ class Premade(Dataset[Batch]):
         if self._sleep_s:
             time.sleep(self._sleep_s)
         return (torch.empty(0),)
+
+    def collate(self, samples: Sequence[Batch]) -> Batch:
+        """The batch that all samples make."""
+        return self._batch
 
 
 def recipe(
@@ -49,10 +54,9 @@ def recipe(
         loss=loss,
         optimizer=torch.optim.SGD,
         parameters=lambda net: net.parameters(),
-        dataset=Premade(sleep_s),
+        dataset=Premade(batch, sleep_s),
         batch=1,
         optimizer_options={"lr": 1e-6},
-        loader_options={"collate_fn": lambda samples: batch},
         non_blocking=batch[0].is_pinned(),
     )
 

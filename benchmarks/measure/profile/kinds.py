@@ -14,7 +14,7 @@ _COMMUNICATION = re.compile(r"nccl|all_?reduce|all_?gather|reduce_?scatter", re.
 _MEMORY = re.compile(r"^(memcpy|memset)", re.IGNORECASE)
 _OPERATORS = (
     ("attention", re.compile(r"attention|flex_attn")),
-    ("conv", re.compile(r"convolution|::conv")),
+    ("conv", re.compile(r"convolution|::_?conv(\d|_|$)")),
     ("norm", re.compile(r"(batch|layer|group|instance|rms)_?norm|cudnn_batch_norm")),
     ("gemm", re.compile(r"::(_?(add|ba)?(dd)?b?mm|matmul|linear|_?scaled_mm|addmv|mv|dot)(_|$)")),
 )

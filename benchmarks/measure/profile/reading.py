@@ -135,18 +135,18 @@ def _operations(work: Sequence[Work], periods: int, places: Places) -> tuple[Ope
     """The most expensive operations, each split over the lines that asked for it."""
     seconds: dict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()
-    kinds: dict[str, Counter[str]] = defaultdict(Counter)
+    kinds: dict[str, dict[str, float]] = defaultdict(lambda: defaultdict(float))
     for item in work:
         name = item.op or item.name
         seconds[name] += item.self_s
         calls[name] += 1
-        kinds[name][item.kind] += 1
+        kinds[name][item.kind] += item.self_s
     found: list[Operation] = []
     for name, total in seconds.items():
         found += [
             Operation(
                 name=_printable(name),
-                kind=kinds[name].most_common(1)[0][0],
+                kind=max(kinds[name], key=kinds[name].__getitem__),
                 self_s=total * part / periods,
                 calls=calls[name] * often / periods,
                 source=source,

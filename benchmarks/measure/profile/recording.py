@@ -5,8 +5,9 @@ from __future__ import annotations
 import gzip
 import json
 import tempfile
-from collections.abc import Sequence
-from contextlib import closing
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from itertools import cycle
 from pathlib import Path
@@ -102,17 +103,28 @@ def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> Timeli
     plan = schedule(wait=WAIT, warmup=WARM_UP, active=ACTIVE, repeat=1)
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = keep or Path(folder) / "trace.json"
-        with torch.profiler.profile(
-            activities=_activities(trainer.device),
-            schedule=plan,
-            on_trace_ready=lambda ready: ready.export_chrome_trace(str(path)),
-        ) as profiler:
+        with (
+            _without_advice(),
+            torch.profiler.profile(
+                activities=_activities(trainer.device),
+                schedule=plan,
+                on_trace_ready=lambda ready: ready.export_chrome_trace(str(path)),
+            ) as profiler,
+        ):
             for number in range(WAIT + WARM_UP + ACTIVE):
                 trainer.step(trainer.place(next(feed)))
                 if number == WAIT + WARM_UP + ACTIVE - 1:
                     drain(trainer.device)  # what is still queued belongs to the trace
                 profiler.step()
         return timeline.read(_events(path))
+
+
+@contextmanager
+def _without_advice() -> Iterator[None]:
+    """There is one cycle, so nobody has to be told that events of earlier ones are gone."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*Profiler clears events")
+        yield
 
 
 def _activities(device: torch.device) -> list[ProfilerActivity]:
