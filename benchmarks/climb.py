@@ -8,6 +8,7 @@ whose loader is the limit shows in SYNTH alone, and is kept as long as it costs 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -17,8 +18,9 @@ from benchmarks.suggestions import Move, Place, is_slow, moves, other_moves, wit
 
 WORTH = 0.02
 """A gain up to here is not worth a setting, and a bound up to here not worth a try."""
-LONGER = 1.5
-"""A case may take so many times the longest one before it; less time left, and it is not begun."""
+SURE = 0.6
+"""Part of a 95 % interval that a gain must pass to be one: about nine in ten. A setting that is
+kept and gives nothing costs little, and a longer look at each case costs the next ones."""
 SLOW_S = 480.0
 """A move that takes minutes is begun only with so much time left: max-autotune took ResNet-50 on an
 H200 up to 473 s to compile."""
@@ -114,7 +116,7 @@ def helped(rung: Rung, base: Rung) -> bool:
 
 def _worth(*noise: float) -> float:
     """What a difference must be to be one."""
-    return max(WORTH, sum(noise))
+    return max(WORTH, SURE * math.hypot(*noise))
 
 
 def kept(rungs: Sequence[Rung]) -> tuple[bool, ...]:
@@ -148,7 +150,7 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     move = next(_untried(rungs, best, best.verdict, place), None)
     if move is None:
         return Ending.SUMMIT
-    need_s = LONGER * max(rung.took_s for rung in rungs)
+    need_s = max(rung.took_s for rung in rungs)
     if is_slow(move):
         need_s = max(need_s, SLOW_S)
     return move if left_s >= need_s else Ending.BUDGET

@@ -18,7 +18,8 @@ INPUT_STALL = 0.05
 MILD_SHARE = 0.05
 """From here to `INPUT_SHARE` the input is worth a word, with low confidence."""
 NOISE_SHARE = 0.5
-"""A difference between FULL and SYNTH must be twice its own uncertainty to be called one."""
+"""A difference between FULL and SYNTH must be twice its own uncertainty to be called one; or as
+large as that, with low confidence, where the device was seen to stand idle for it."""
 WORTH_NAMING = 0.01
 """Share of the step from which a part of the input stall is named."""
 _LOADER_PARTS = {
@@ -55,10 +56,11 @@ def judge(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> 
     if idle < INPUT_STALL and slow_host is not None and slow_host.confidence == "high":
         # The device's own queue says so; what FULL and SYNTH then differ by is the host's noise.
         return _verdict(slow_host.bottleneck, "high", slow_host.sentence, evidence, bounds)
-    if noise >= max(INPUT_SHARE, NOISE_SHARE * share):
+    noisy = noise >= max(INPUT_SHARE, NOISE_SHARE * share)
+    if noisy and not (idle >= INPUT_SHARE and share >= max(INPUT_SHARE, noise)):
         return _verdict(Bottleneck.UNKNOWN, "low", _too_noisy(noise), evidence, bounds)
     if share >= MILD_SHARE and idle >= INPUT_STALL:
-        confidence = "high" if share >= INPUT_SHARE else "low"
+        confidence = "high" if share >= INPUT_SHARE and not noisy else "low"
         return _input_bound(evidence, bounds, confidence)
     if share >= INPUT_SHARE:
         return _input_bound(evidence, bounds, "low")

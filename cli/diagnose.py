@@ -26,7 +26,7 @@ from service import formats
 BRIEF = Protocol(
     warmup_min_steps=5,
     warmup_min_s=1.0,
-    warmup_max_s=5.0,
+    warmup_max_s=3.0,
     settle_max_s=0.0,
     window_min_s=2.0,
     window_min_steps=12,

@@ -85,6 +85,15 @@ def test_noise_larger_than_the_difference_gives_no_verdict() -> None:
     assert "quieter machine" in told.sentence
 
 
+def test_a_device_that_stands_idle_is_believed_over_an_interval_of_few_slow_steps() -> None:
+    """ResNet-50 without loader processes on an H200: six steps, whose interval is 34 %."""
+    full, synth = a_pass(0.75, stall_s=0.49, copy_s=0.02, noise=0.343), a_pass(0.24, noise=0.001)
+    told = verdict(full, synth)
+    assert (told.bottleneck, told.confidence) == (Bottleneck.INPUT, "low")
+    wilder = a_pass(0.75, stall_s=0.49, copy_s=0.02, noise=0.8)
+    assert verdict(wilder, synth).bottleneck is Bottleneck.UNKNOWN
+
+
 def test_a_pass_without_an_interval_gives_no_verdict() -> None:
     short = a_pass(0.130, stall_s=0.02).model_copy(update={"half_width": None})
     told = verdict(short, a_pass(0.100))
