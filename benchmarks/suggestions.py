@@ -88,6 +88,11 @@ def _device(evidence: Evidence) -> Reason | None:
     return 1.0 - stall, f"only {stall:.1%} of the step goes away with the loader"
 
 
+def _crowds(evidence: Evidence) -> Reason | None:
+    """Fewer processes help a step that they slow, and only where no batch is waited for."""
+    return None if _WAITS(evidence) else _CONTENDS(evidence)
+
+
 _WAITS = _share("stall", "of the step is spent waiting for batches")
 _COPIES = _share("copy", "of the step goes into copying batches to the device")
 _CONTENDS = _share("contention", "of the step is lost to the loader's use of the processor")
@@ -102,11 +107,11 @@ _MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
     ("workers", _MORE, (_WAITS,)),
     ("pinning", "on", (_COPIES,)),
     ("prefetch", "on", (_COPIES,)),
-    ("decode", "cache", (_WAITS, _CONTENDS)),
+    ("decode", "cache", (_WAITS, _COPIES, _CONTENDS)),
     ("decode", "gpu", (_WAITS, _CONTENDS)),
     ("decode", "cpu-uint8", (_COPIES, _CONTENDS)),
     ("prefetch_factor", "4", (_WAITS,)),
-    ("workers", _FEWER, (_CONTENDS,)),
+    ("workers", _FEWER, (_crowds,)),
     ("precision", "bf16", (_PRODUCTS, _device)),
     ("precision", "tf32", (_PRODUCTS, _device)),
     ("precision", "fp8", (_PRODUCTS,)),
@@ -175,17 +180,17 @@ def _first_of_each_axis(ranked: Iterable[Suggestion]) -> Iterator[Suggestion]:
 def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
     """Every move that may lift the verdict's limit and can be made, the most promising first.
 
-    Of the input those come first whose reason is the largest share of the step.
+    Of the input those come first whose reasons are the largest share of the step.
     """
     order = _LIFTS.get(verdict.bottleneck, ())
     found = []
     for axis, value, reasons in _MOVES:
-        told = (why(verdict.evidence) for why in reasons)
-        reason = next((text for text in told if text), None)
-        if axis in order and reason is not None:
-            weight = -reason[0] if axis in _INPUT else order.index(axis)
+        told = [reason for why in reasons if (reason := why(verdict.evidence))]
+        if axis in order and told:
+            share = sum(part for part, _ in told)
+            weight = -share if axis in _INPUT else order.index(axis)
             found += [
-                (weight, Move(axis, concrete, reason[1]))
+                (weight, Move(axis, concrete, max(told)[1]))
                 for concrete in _values(case, axis, value, place)
                 if _possible(case, axis, concrete, place)
             ]

@@ -20,6 +20,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
 @pytest.mark.parametrize(
     "axes",
     [
@@ -45,7 +46,8 @@ def test_a_right_case_passes_on_the_gpu_and_gives_its_memory_back(
     found = check.verdict()
     sound = (ParityStatus.PASS, ParityStatus.NONDETERMINISTIC)
     assert found.status in sound, found.reason
-    assert torch.cuda.memory_allocated() < 64 * 2**20
+    torch._C._cuda_clearCublasWorkspaces()  # 64 MiB that a process keeps whatever it computes
+    assert torch.cuda.memory_allocated() < 4 * 2**20
 
 
 def test_work_is_counted_on_the_gpu_and_kept(tmp_path: Path) -> None:

@@ -119,6 +119,22 @@ def test_loader_processes_that_slow_the_step_become_fewer() -> None:
     )
     crowded = Case(workload="nanogpt", preset="full", axes={"workers": "16"})
     assert "workers=8" in names(crowded, verdict)
+    late = verdict.model_copy(update={"evidence": {**verdict.evidence, "stall": 0.03}})
+    assert "workers=8" not in names(crowded, late)
+
+
+def test_what_lifts_two_parts_of_an_input_stall_comes_before_what_lifts_one() -> None:
+    """ResNet-50 in bf16 and channels_last with 16 loader processes on an H200."""
+    verdict = Verdict(
+        bottleneck=Bottleneck.INPUT,
+        confidence="low",
+        sentence="",
+        evidence={"input_stall": 0.287, "stall": 0.026, "copy": 0.053, "contention": 0.209},
+    )
+    case = Case(workload="resnet50", preset="full", axes={"workers": "16", "pinning": "on"})
+    told = suggest(case, verdict, Place("cuda", 16))[0]
+    assert (told.axis, told.value) == ("decode", "cache")
+    assert "21% of the step is lost" in told.sentence
 
 
 def test_without_a_verdict_nothing_is_suggested() -> None:
