@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from benchmarks.catalog import UnknownName
 from benchmarks.contracts import Case, Protocol
 from benchmarks.design import Design, Factor
+from benchmarks.tiers import Tier, timed
 
 FIRST_LOOK = Protocol(
     warmup_max_s=12.0,
@@ -20,20 +21,12 @@ FIRST_LOOK = Protocol(
     precision=0.01,
 )
 """What fits six cases into four minutes on a GPU whose first steps take up to 18 s each."""
-QUICK = Protocol(
-    warmup_max_s=20.0,
-    settle_max_s=0.0,
-    window_min_steps=20,
-    window_max_s=8.0,
-    block_min_steps=2,
-    precision=0.01,
-    efficiency=True,
-)
+QUICK = timed(Tier.QUICK, Protocol(efficiency=True))
 """One process a case and short windows, temperature not awaited: at most three quarters of a minute
 a case, once it has compiled, also on a machine too busy to become steady."""
 LADDER = QUICK.model_copy(update={"parity": True})
 """The same, and each rung is held against fp32 eager: a climb that changes the numbers is none."""
-STANDARD = Protocol(replicates=3, parity=True, efficiency=True)
+STANDARD = timed(Tier.STANDARD, Protocol(parity=True, efficiency=True))
 """Three processes a case, so that the interval holds what differs between processes."""
 
 _PINNED = {"pinning": "on"}

@@ -96,6 +96,22 @@ class Ratio(Answer):
     high: float | None
 
 
+class StartView(Answer):
+    """What beginning costs."""
+
+    compile_s: float
+    break_even_steps: int | None
+
+
+class CompileCostView(Answer):
+    """What compiling a case costs beside the same case without."""
+
+    saved_s: float
+    cold: StartView
+    warm: StartView | None
+    sentence: str
+
+
 class RowView(Answer):
     """One case of a report."""
 
@@ -115,6 +131,7 @@ class RowView(Answer):
     parity: str | None = None
     parity_reason: str = ""
     mfu: float | None = None
+    compile_cost: CompileCostView | None = None
 
 
 class ChangeView(Answer):

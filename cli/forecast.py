@@ -6,22 +6,29 @@ from collections.abc import Sequence
 
 from benchmarks.contracts import Case, Protocol
 from benchmarks.duration import expected_s
+from benchmarks.tiers import Tier, timed
 from cli.answers import CatalogView, SubmissionView
 from service import formats
 
 
-def sentence(submission: SubmissionView, known: CatalogView, replicates: int | None) -> str | None:
+def sentence(
+    submission: SubmissionView,
+    known: CatalogView,
+    replicates: int | None = None,
+    tier: Tier | None = None,
+) -> str | None:
     """Such as ``About 15 min for 17 cases on one worker``, and what that rests on.
 
     Args:
         submission: what was submitted.
         known: how long the service expects each suite to take.
         replicates: what was asked for in place of the suite's own number.
+        tier: what was asked for in place of the suite's own timing.
     """
     for suite in known.suites:
         if suite.name == submission.suite and suite.expected_s is not None:
             cases = [job.case for job in submission.jobs]
-            asked = suite.protocol
+            asked = timed(tier, suite.protocol) if tier else suite.protocol
             if replicates is not None:
                 asked = asked.model_copy(update={"replicates": replicates})
             # The service tells of the whole suite as it is; this may be more processes, or a part.

@@ -11,6 +11,7 @@ from typing import Any
 
 from rich.console import Console
 
+from benchmarks.tiers import Tier
 from cli import forecast, form, progress, report, wanted, watch
 from cli.answers import ReportView, SubmissionView
 from cli.exits import Exit
@@ -34,6 +35,7 @@ class Order:
     replicates: int | None
     key: str | None
     only: Sequence[str] = ()
+    tier: Tier | None = None
 
 
 def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json: bool) -> Exit:
@@ -43,7 +45,9 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
         submission = client.submit(request, order.key)
         if lacking := _lacking(client, request.get("requires", {}), datetime.now(UTC)):
             print(lacking, file=sys.stderr)
-        if expected := forecast.sentence(submission, client.catalog(), order.replicates):
+        if expected := forecast.sentence(
+            submission, client.catalog(), order.replicates, order.tier
+        ):
             print(expected, file=sys.stderr)
         if not wait:
             _print_submission(submission, url, as_json=as_json)
@@ -84,6 +88,8 @@ def _request(order: Order) -> dict[str, Any]:
         request["revision_at"] = version.revision_at.isoformat()
     if order.replicates is not None:
         request["replicates"] = order.replicates
+    if order.tier is not None:
+        request["tier"] = order.tier.value
     if order.requires:
         request["requires"] = wanted.labels(order.requires)
     return request

@@ -44,6 +44,9 @@ def show(rows: Sequence[RowView], console: Console) -> None:
             console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
     for row in rows:
         _remark(row, console)
+        if row.compile_cost is not None:
+            line = f"{row.case.key}: {row.compile_cost.sentence}"
+            console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
 def _further(rows: Sequence[RowView], *, wide: bool) -> dict[str, Callable[[RowView], str | Text]]:

@@ -21,6 +21,9 @@ def report(told: Report) -> str:
     title = f"## {escape(told.suite or 'Cases')} at {escape(told.revision)}"
     head = ("case", "throughput", "speed-up", "limited by", "parity", "MFU", "status")
     parts = [title, table(head, (_row(row) for row in told.rows))]
+    costs = [row for row in told.rows if row.compile_cost is not None]
+    if costs:
+        parts.append("\n".join(f"- {_case(row.case)}: {_cost(row)}" for row in costs))
     if not told.finished:
         parts.append("Not finished: some cases are still to be measured.")
     parts += [effects(each) for each in told.effects]
@@ -73,6 +76,10 @@ def _row(row: Row) -> tuple[str, ...]:
         "" if row.mfu is None else formats.share(row.mfu),
         f"{escape(status)}{reason}",
     )
+
+
+def _cost(row: Row) -> str:
+    return escape(row.compile_cost.sentence) if row.compile_cost else ""
 
 
 def _change(change: Change) -> tuple[str, ...]:

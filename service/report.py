@@ -10,8 +10,9 @@ from sqlalchemy.orm import Session
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case, ParityStatus, Result, Status
 from benchmarks.design import Design, Levels
-from service import efficiency, results
+from service import compile_cost, efficiency, results
 from service.changes import Change, Ratio, compare_all, ratio
+from service.compile_cost import CompileCost
 from service.effects import Effects, estimate
 from service.errors import UnknownChoice
 from service.jobs import JobView
@@ -45,6 +46,8 @@ class Row:
     parity_reason: str = ""
     mfu: float | None = None
     """Share of the device's nominal peak; None where it is not known."""
+    compile_cost: CompileCost | None = None
+    """Of a compiled case whose eager neighbour was measured beside it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +169,15 @@ def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResu
         parity=_parity(result),
         parity_reason=parity.reason if parity else "",
         mfu=efficiency.mfu(result.efficiency) if result else None,
+        compile_cost=_compile_cost(result, stored.values()),
     )
+
+
+def _compile_cost(result: Result | None, among: Iterable[StoredResult]) -> CompileCost | None:
+    if result is None or result.status is not Status.OK:
+        return None
+    eager = compile_cost.eager_beside(result, (each.result for each in among))
+    return compile_cost.cost(result, eager) if eager else None
 
 
 def _parity(result: Result | None) -> str | None:

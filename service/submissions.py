@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, model_validator
 from sqlalchemy import ColumnElement, Table, func, select
 from sqlalchemy.orm import Session
 
-from benchmarks import catalog, suites
+from benchmarks import catalog, suites, tiers
 from benchmarks.contracts import (
     FINAL_STATES,
     Case,
@@ -27,6 +27,7 @@ from benchmarks.contracts import (
     Purpose,
     Revision,
 )
+from benchmarks.tiers import Tier
 from service import models, paging, queue, revisions
 from service.database import insert_if_absent
 from service.errors import REUSED, Impossible, Invalid, KeyReused, NotFound, UnknownChoice
@@ -56,8 +57,11 @@ class SubmissionRequest(Contract):
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
     protocol: Protocol | None = None
     """How to measure; without it the suite's way, or the default."""
+    tier: Tier | None = None
+    """How sure the answer shall be: how many processes, and how long each. ``quick`` makes no
+    history unless ``purpose`` says so."""
     replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
-    """In how many fresh processes; without it as many as the protocol says."""
+    """In how many fresh processes; without it as many as the protocol or the tier says."""
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
     rerun_of: Line | None = None
@@ -68,7 +72,15 @@ class SubmissionRequest(Contract):
             raise ValueError("name exactly one of suite, case and cases")
         if self.only and self.suite is None:
             raise ValueError("only picks workloads of a suite, and no suite is named")
+        if self.tier is not None and self.protocol is not None:
+            raise ValueError("a tier is a protocol: give one of the two")
         return self
+
+    @property
+    def aim(self) -> Purpose:
+        """What the results are for: a quick look is no point in a series, unless that was asked."""
+        quick = self.tier is Tier.QUICK and "purpose" not in self.model_fields_set
+        return Purpose.COMPARISON if quick else self.purpose
 
 
 class SubmissionSummary(BaseModel):
@@ -147,9 +159,7 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
         raise Impossible(str(error)) from error
     if request.revision_at is not None:
         check_time("revision_at", request.revision_at)
-    protocol = request.protocol or (suite.protocol if suite else Protocol(efficiency=True))
-    if request.replicates is not None:
-        protocol = protocol.model_copy(update={"replicates": request.replicates})
+    protocol = _protocol(request, suite)
     return tuple(
         JobSpec(
             case=case,
@@ -157,7 +167,7 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
             revision_at=request.revision_at,
             protocol=protocol,
             suite=request.suite,
-            purpose=request.purpose,
+            purpose=request.aim,
             requires=request.requires,
             priority=request.priority,
             timeout_s=request.timeout_s,
@@ -210,6 +220,15 @@ def digest_of(request: Contract) -> str:
     """Names a request by what it says; the order of the names in it says nothing."""
     said = request.model_dump(mode="json", exclude_unset=True)
     return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
+
+
+def _protocol(request: SubmissionRequest, suite: suites.Suite | None) -> Protocol:
+    protocol = request.protocol or (suite.protocol if suite else Protocol(efficiency=True))
+    if request.tier is not None:
+        protocol = tiers.timed(request.tier, protocol)
+    if request.replicates is not None:
+        protocol = protocol.model_copy(update={"replicates": request.replicates})
+    return protocol
 
 
 def _asked(request: SubmissionRequest, suite: suites.Suite | None) -> Sequence[Case]:

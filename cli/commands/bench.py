@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.tiers import Tier, timed
 from cli.options import Json
 
 
@@ -25,9 +26,13 @@ def bench(
     protocol: Annotated[
         str | None, typer.Option(help="How to time, as JSON, such as '{\"window_max_s\": 5}'.")
     ] = None,
+    tier: Annotated[
+        Tier | None, typer.Option(help="How sure: quick (1 process), standard (3) or gate (5).")
+    ] = None,
     replicates: Annotated[
-        int, typer.Option(min=1, max=50, help="Fresh processes to measure in, one after another.")
-    ] = 1,
+        int | None,
+        typer.Option(min=1, max=50, help="Fresh processes to measure in, one after another."),
+    ] = None,
     seed: Annotated[
         int,
         typer.Option(min=0, help="Seed of weights and data order; each further process adds one."),
@@ -56,13 +61,16 @@ def bench(
         "--data-root": data_root,
     }
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    asked = measuring.read_protocol(protocol).model_copy(update={"efficiency": True})
+    base = timed(tier) if tier else None
+    asked = measuring.read_protocol(protocol, base).model_copy(update={"efficiency": True})
     if profile or trace is not None:
         asked = asked.model_copy(update={"phases": True, "profile": True})
     if parity:
         asked = asked.model_copy(update={"parity": True})
     words = [workload, *(settings or []), *options]
-    result = measuring.measure(words, replicates, seed, protocol=asked, trace=trace)
+    result = measuring.measure(
+        words, replicates or asked.replicates, seed, protocol=asked, trace=trace
+    )
     if as_json:
         print(result.model_dump_json())
     else:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from benchmarks.tiers import Tier
 from cli.options import DEFAULT_URL, Json, Revision, Url
 
 
@@ -23,6 +24,10 @@ def submit(
         typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
     ] = None,
     priority: Annotated[int, typer.Option(min=-100, max=100, help="Higher goes first.")] = 0,
+    tier: Annotated[
+        Tier | None,
+        typer.Option(help="How sure: quick (1 process, no history), standard (3) or gate (5)."),
+    ] = None,
     replicates: Annotated[
         int | None,
         typer.Option(min=1, max=50, help="Fresh processes a case; a comparison needs two or more."),
@@ -58,6 +63,7 @@ def submit(
         replicates,
         idempotency_key,
         tuple(only or ()),
+        tier,
     )
     raise typer.Exit(
         submitting.run(
