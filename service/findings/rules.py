@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from service.changes import LEAST_EFFECT
 from service.detection.online import PATIENCE, SAME
 from service.findings.values import Candidate, Kind
 from service.levels import PlacedChange, Standing, Tail
@@ -13,10 +14,6 @@ from service.levels import PlacedChange, Standing, Tail
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
 shown where it is and announced to nobody."""
-LEAST_EFFECT = 0.005
-"""What moved by less is shown where it is, and nobody is told: machines that are the same in
-everything that one can see differ by as much, and a node's own offset is known no better after a
-few points."""
 FALSE_SHARE = 0.2
 """Of the findings that a day opens, at most this share is expected to be false. One look in five
 for nothing is what people bear before they stop looking."""
@@ -34,7 +31,11 @@ def watched(metric: str) -> bool:
 
 
 def worth_telling(change: float) -> bool:
-    """Whether somebody should be told of a change of this size, a share of the level before."""
+    """Whether somebody should be told of a change of this size, a share of the level before.
+
+    What moved by less is shown where it is: machines that are the same in everything that one can
+    see differ by as much, and a node's own offset is known no better after a few points.
+    """
     return abs(change) >= LEAST_EFFECT
 
 

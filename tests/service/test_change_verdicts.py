@@ -52,6 +52,24 @@ def test_a_verdict_follows_from_the_intervals(
     assert bool(change.note) == (verdict in (Verdict.UNCLEAR, Verdict.MISSING))
 
 
+def test_a_difference_that_is_sure_and_small_is_no_change() -> None:
+    before, after = point("a", 100, 0.01), point("b", 99.6, 0.01)
+    change = compare(history(before, after), "a", "b")
+    assert change.verdict is Verdict.UNCLEAR
+    assert change.note == "Equal code differs by up to 0.5% as well; the gate can tell less apart."
+    lower = compare(history(before, point("b", 99.4, 0.01)), "a", "b")
+    assert lower.verdict is Verdict.SLOWER
+
+
+def test_between_two_workers_a_difference_must_be_larger() -> None:
+    before, after = point("a", 100, 0.01), replace(point("b", 99.2, 0.01), worker="w2")
+    change = compare(history(before, after), "a", "b")
+    assert change.verdict is Verdict.UNCLEAR
+    assert "on two workers" in change.note
+    far = replace(after, value=98.9, low=98.89, high=98.91)
+    assert compare(history(before, far), "a", "b").verdict is Verdict.SLOWER
+
+
 def test_a_later_run_in_one_process_does_not_unmake_a_sound_comparison() -> None:
     quick = replace(
         point("b", 104, basis="within_run"), measured_at=AT + timedelta(hours=1), replicates=1

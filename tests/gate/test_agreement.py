@@ -1,0 +1,55 @@
+"""Recorded processes are judged by the product's rules: equal ones agree, slower ones are found."""
+
+import json
+from random import Random
+
+import pytest
+from agreement.read import differ, equal_pairs, gated, judge, read, table
+
+from service.gate import Verdict
+
+
+def rows(pairs: int, more: float, noise: float, seed: int = 1) -> list[str]:
+    """As `agreement.record` writes them."""
+    random = Random(seed)
+    found = []
+    for pair in range(pairs):
+        for side in "AB" if pair % 2 == 0 else "BA":
+            rate = 1000.0 * (1 - more * (side == "B")) * (1 + random.gauss(0, noise))
+            told = {"name": "resnet50", "gpu": "GPU-1", "side": side, "pair": pair, "full": rate}
+            found.append(json.dumps(told | {"status": "ok"}))
+    return found
+
+
+def test_equal_processes_agree_and_slower_ones_are_found() -> None:
+    ((key, found),) = read(rows(12, 0.01, 0.001)).items()
+    told = judge(*key, found)
+    assert (told.told_apart, told.equal_pairs) == (0, 12)  # four results a side
+    assert (told.gate, told.found, told.windows) == ("worse", 2, 2)
+    assert told.more == pytest.approx(-0.01, abs=0.002)
+    assert "| all |  | 24 |  | 0 of 12 |  |  | 2 of 2 |" in table([told])
+
+
+def test_nothing_is_found_where_nothing_was_planted() -> None:
+    ((key, found),) = read(rows(12, 0.0, 0.001)).items()
+    told = judge(*key, found)
+    assert (told.gate, told.found) == ("same", 0)
+
+
+def test_results_that_differ_are_told_apart() -> None:
+    assert differ([100.0, 100.1, 99.9], [101.0, 101.1, 100.9])
+    assert not differ([100.0, 100.1, 99.9], [100.2, 100.3, 100.1])
+    assert equal_pairs([1.0] * 8) == [([1.0] * 3, [1.0] * 3)]
+
+
+def test_a_process_that_failed_and_half_a_pair_count_for_nothing() -> None:
+    lines = rows(6, 0.01, 0.001)
+    lines[3] = json.dumps({"name": "resnet50", "gpu": "GPU-1", "status": "oom"})
+    ((key, found),) = read(lines).items()
+    assert len(found) == 11
+    assert judge(*key, found).windows == 1
+
+
+def test_noise_as_large_as_the_effect_is_called_neither() -> None:
+    pairs = [(100.0, 99.0), (99.0, 100.0), (100.5, 98.5), (98.0, 100.0), (100.0, 99.5)]
+    assert gated(pairs)[0] is Verdict.UNCLEAR
