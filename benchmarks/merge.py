@@ -68,6 +68,8 @@ def merge(results: Sequence[Result]) -> Result:
         "protocol": results[0].protocol,  # the only one that names the passes beside timing
         "parity": results[0].parity,
         "replicates": replicates,
+        "rejected": tuple(again for result in results for again in result.rejected),
+        "canary": next((r.canary for r in reversed(results) if r.canary is not None), None),
         "flags": _all_flags(results),
     }
     if (told := results[0].efficiency) is not None:

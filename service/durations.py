@@ -10,7 +10,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks import catalog
-from benchmarks.contracts import AttemptState
+from benchmarks.contracts import AttemptState, JobState
 from benchmarks.duration import expected_s
 from benchmarks.suites import Suite
 from service.models import Attempt, Job, Submission
@@ -44,15 +44,18 @@ def taken_before(session: Session, suite: str) -> dict[str, float]:
         .limit(SUBMISSIONS)
     )
     taken = (
-        select(Job.case_key, Attempt.started_at, Attempt.ended_at)
+        select(Job.id, Job.case_key, Attempt.started_at, Attempt.ended_at)
         .join(Attempt, Attempt.job_id == Job.id)
         .where(
             Job.submission_id.in_(list(session.scalars(last))),
             Attempt.state == AttemptState.SUCCEEDED,
+            Job.state == JobState.SUCCEEDED,
         )
     )
-    spans: dict[str, list[float]] = {}
-    for key, started_at, ended_at in session.execute(taken):
+    spent: dict[str, dict[str, float]] = {}
+    for job_id, key, started_at, ended_at in session.execute(taken):
         if started_at is not None and ended_at is not None:
-            spans.setdefault(key, []).append((ended_at - started_at).total_seconds())
+            jobs = spent.setdefault(key, {})  # a job's processes may have had a turn each
+            jobs[job_id] = jobs.get(job_id, 0.0) + (ended_at - started_at).total_seconds()
+    spans = {key: list(jobs.values()) for key, jobs in spent.items()}
     return {key: median(each) for key, each in spans.items()}

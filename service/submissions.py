@@ -160,6 +160,7 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
     if request.revision_at is not None:
         check_time("revision_at", request.revision_at)
     protocol = _protocol(request, suite)
+    in_turn = len(cases) > 1 and protocol.replicates > 1
     return tuple(
         JobSpec(
             case=case,
@@ -171,6 +172,7 @@ def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
             requires=request.requires,
             priority=request.priority,
             timeout_s=request.timeout_s,
+            in_turn=in_turn,
             rerun_of=request.rerun_of,
         )
         for case in cases
@@ -181,7 +183,7 @@ def request_of(spec: JobSpec) -> SubmissionRequest:
     """The submission of one job."""
     if spec.suite is not None:
         raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")
-    given = spec.model_dump(exclude_unset=True, exclude={"suite"})
+    given = spec.model_dump(exclude_unset=True, exclude={"suite", "in_turn"})
     return SubmissionRequest.model_validate(given)
 
 

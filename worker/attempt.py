@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from benchmarks.contracts import Lease, Progress, Result, Status
+from worker.caches import Turn
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
 from worker.heartbeat import Cause, Heartbeat
@@ -46,7 +47,7 @@ class Attempt:
         """The job's result; None if the attempt is over without one."""
         try:
             patience.persist(lambda: client.start(self._ticket), lambda: self.cause() is None)
-            return runner.run(self._lease.spec, self)
+            return runner.run(self._lease.spec, self, Turn.of(self._lease))
         except Interrupted as interrupted:
             return self._given_up(interrupted.cause, delivery)
         except ServiceAway:

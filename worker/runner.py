@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
 from benchmarks.merge import merge
 from worker import canary
+from worker.caches import Caches, Turn
 from worker.canary import NodeHistory
 from worker.child import Ending
 from worker.outcome import Run, failure, judge, last_line, without_numbers
@@ -42,6 +43,10 @@ class Job:
     watch: Watch
     first_c: float | None
     """The device's temperature before the first replicate."""
+    caches: Path | None
+    """Where compiled code is kept, if it must outlive this turn of the job."""
+    measured: int
+    """Replicates that earlier turns have measured."""
 
 
 class Runner:
@@ -51,9 +56,12 @@ class Runner:
         self._settings = settings
         self.station = station
         self._node = NodeHistory(settings.folder, settings.canary_every_s)
+        self._caches = Caches(settings.folder / "caches")
 
-    def run(self, spec: JobSpec, watch: Watch) -> Result:
+    def run(self, spec: JobSpec, watch: Watch, turn: Turn | None = None) -> Result:
         """Measure ``spec``; no process of any child is left when this returns or raises.
+
+        With ``turn`` only the next replicate, of a job whose replicates run in turn with others'.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
@@ -64,28 +72,29 @@ class Runner:
         results: list[Result] = []
         rejected: list[Rejected] = []
         node: Canary | None = None
+        measured = turn.measured if turn else 0
         first_c = self.station.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
-            with workspace() as folder:
-                job = Job(spec, target, folder, until_s, watch, first_c)
+            with workspace() as folder, self._caches.of(turn) as caches:
+                job = Job(spec, target, folder, until_s, watch, first_c, caches, measured)
                 node = self._node.now(lambda: self._canary(job))
-                while len(results) < spec.protocol.replicates:
+                while len(results) < (1 if turn else spec.protocol.replicates):
                     results.append(self._replicate(job, results, rejected))
                     if results[-1].status is not Status.OK:
                         break
         except TargetAbsent as absent:
-            run = self._run_of(spec, results)
+            run = self._run_of(spec, results, measured)
             results.append(failure(run, Status.INFRA_ERROR, str(absent)))
         except OSError as error:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
-            run = self._run_of(spec, results)
+            run = self._run_of(spec, results, measured)
             results.append(failure(run, Status.INFRA_ERROR, sentence))
         return with_conditions(merge(results), rejected, node)
 
     def _replicate(self, job: Job, results: list[Result], rejected: list[Rejected]) -> Result:
         """The next replicate, measured again if the device held itself back meanwhile."""
-        run = self._run_of(job.spec, results)
+        run = self._run_of(job.spec, results, job.measured)
         if results and (left := self._occupied(job, self._settings.cool_limit_s)):
             return failure(run, Status.INFRA_ERROR, left)
         for retries_left in range(self._settings.throttle_retries, -1, -1):
@@ -103,7 +112,8 @@ class Runner:
 
     def _measured(self, job: Job, run: Run) -> Result:
         flags = self.station.await_idle(job.watch)
-        environment = job.target.environment(environment_in(job.folder, self._settings))
+        environment = environment_in(job.folder, self._settings, job.caches)
+        environment = job.target.environment(environment)
         command = [*job.target.command, *self._arguments(job.spec, run.replicate)]
         limits = self.station.limits(job.until_s)
         task = Task(command, environment, job.folder, job.target.folder, limits)
@@ -136,10 +146,10 @@ class Runner:
         log.warning("The node's canary gave no reading: %s.", outcome.ending)
         return None
 
-    def _run_of(self, spec: JobSpec, results: Sequence[Result]) -> Run:
+    def _run_of(self, spec: JobSpec, results: Sequence[Result], measured: int) -> Run:
         earlier = results[-1] if results else None
         at = datetime.now(UTC)
-        return Run(spec, len(results) + 1, earlier, at, self._settings.log_tail_b)
+        return Run(spec, measured + len(results) + 1, earlier, at, self._settings.log_tail_b)
 
     def _arguments(self, spec: JobSpec, replicate: int) -> list[str]:
         """The same replicate of every case has the same seed, so that cases stay comparable."""

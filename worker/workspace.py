@@ -14,6 +14,7 @@ from worker.settings import Settings, child_environment
 PREFIX = "tl-"
 """Short, so that socket paths below it stay under 108 bytes."""
 _PRIVATE = {"TMPDIR": "tmp", "TORCHINDUCTOR_CACHE_DIR": "ind", "TRITON_CACHE_DIR": "tri"}
+_COMPILED = ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR")
 
 
 @contextmanager
@@ -83,9 +84,17 @@ def _empty(folder: int) -> list[str]:
     return folders
 
 
-def environment_in(folder: Path, settings: Settings) -> dict[str, str]:
-    """A child's environment: the first replicate of a job compiles, the others reuse."""
-    for name in _PRIVATE.values():
-        (folder / name).mkdir(exist_ok=True)
-    own = {variable: str(folder / name) for variable, name in _PRIVATE.items()}
-    return child_environment(settings) | own
+def environment_in(folder: Path, settings: Settings, caches: Path | None = None) -> dict[str, str]:
+    """A child's environment: the first replicate of a job compiles, the others reuse.
+
+    Args:
+        folder: of the child's own.
+        settings: of this worker.
+        caches: where compiled code lies, if not there.
+    """
+    own = {variable: folder / name for variable, name in _PRIVATE.items()}
+    if caches is not None:
+        own |= {variable: caches / _PRIVATE[variable] for variable in _COMPILED}
+    for place in own.values():
+        place.mkdir(parents=True, exist_ok=True)
+    return child_environment(settings) | {variable: str(place) for variable, place in own.items()}

@@ -46,6 +46,9 @@ class JobSpec(Contract):
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     """Wall-clock limit of one attempt, all replicates included."""
+    in_turn: Flag = False
+    """One process at a time, in turn with the other cases of its submission: what drifts over the
+    hours then touches all of them alike."""
     rerun_of: Line | None = None
 
 
@@ -116,6 +119,8 @@ class Lease(Contract):
     spec: JobSpec
     lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
     heartbeat_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
+    measured: Count = 0
+    """Of a job whose processes run in turn: how many of them have been measured."""
 
 
 class Progress(Contract):

@@ -185,7 +185,7 @@ def jobs_before(session: Session, job: Job) -> int:
         for digest, labels in sets.items()
         if all(own.get(name, value) == value for name, value in labels.items())
     ]
-    ahead = tuple_(Job.rank, Job.id) < tuple_(job.rank, job.id)
+    ahead = tuple_(Job.rank, Job.place) < tuple_(job.rank, job.place)
     queued = (Job.state == JobState.QUEUED, Job.requires.in_(together), ahead)
     return session.scalar(select(func.count()).where(*queued)) or 0
 

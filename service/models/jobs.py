@@ -82,6 +82,13 @@ class Job(Base):
     rank: Mapped[int]
     """Minus the priority: smaller first, so that one plain ascending index is the queue."""
     state: Mapped[str] = mapped_column(String(16))
+    place: Mapped[str] = mapped_column(String(48), server_default="")
+    """Where it stands in the queue among jobs of its rank: its id, and after a turn a place behind
+    its submission's other jobs."""
+    turns: Mapped[int] = mapped_column(server_default="0")
+    """Processes that have been measured, of a job whose processes run in turn."""
+    kept_for: Mapped[str | None] = mapped_column(String(64))
+    """The name of the worker that has measured them, and measures the others."""
     attempt: Mapped[int]
     """Number of the latest attempt; 0 before the first."""
     lost_attempts: Mapped[int]
@@ -94,7 +101,7 @@ class Job(Base):
     finished_at: Mapped[datetime | None]
     __table_args__ = (
         states("state", JobState),
-        Index(None, "state", "requires", "rank", "id"),
+        Index(None, "state", "requires", "rank", "place"),
         Index(None, "revision"),
     )
 

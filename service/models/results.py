@@ -51,7 +51,9 @@ class ResultRow(Base):
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of ``document``."""
     counted: Mapped[bool]
-    """False for a late result: kept and shown, never in a series."""
+    """False for a late result: kept and shown, never in a series; and for one turn of a job."""
+    turn: Mapped[int | None]
+    """Which of a job's processes this is the result of, from 1; None for a whole job's."""
     status: Mapped[str] = mapped_column(String(32))
     reason: Mapped[str] = mapped_column(Text)
     case_key: Mapped[str] = mapped_column(Text)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, exists, or_, select
+from sqlalchemy import ColumnElement, and_, exists, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
@@ -13,7 +13,7 @@ from service.models import Attempt, Job, Requirement, WorkerRow
 from service.queue.swap import LIVE
 
 _QUEUED = Job.state == JobState.QUEUED
-_ORDER = (Job.rank, Job.id)
+_ORDER = (Job.rank, Job.place)
 _LET_GO = (AttemptState.LOST, AttemptState.REJECTED)
 
 
@@ -24,8 +24,8 @@ def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Jo
     do it has been seen lately.
     """
     labels = _labels_of(session, worker)
-    for digest, required in _sets_with_work(session, labels):
-        wanted = (_QUEUED, Job.requires == digest)
+    for digest, required in _sets_with_work(session, worker, labels):
+        wanted = (_open_to(worker), Job.requires == digest)
         job = _first(session, *wanted, _welcome(worker, now - lease))
         if job is None and not _others(session, worker, required, now - lease):
             job = _first(session, *wanted)
@@ -36,7 +36,7 @@ def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Jo
 
 def has_work(session: Session, worker: str) -> bool:
     """Whether any queued job wants labels that ``worker`` has; takes no lock."""
-    return bool(_sets_with_work(session, _labels_of(session, worker)))
+    return bool(_sets_with_work(session, worker, _labels_of(session, worker)))
 
 
 def device_is_taken(session: Session, worker: str) -> bool:
@@ -59,16 +59,21 @@ def _labels_of(session: Session, worker: str) -> Mapping[str, str]:
     return session.scalars(wanted).first() or {}
 
 
+def _open_to(worker: str) -> ColumnElement[bool]:
+    """Queued, and not kept for another worker."""
+    return and_(_QUEUED, or_(Job.kept_for.is_(None), Job.kept_for == worker))
+
+
 def _sets_with_work(
-    session: Session, labels: Mapping[str, str]
+    session: Session, worker: str, labels: Mapping[str, str]
 ) -> list[tuple[str, Mapping[str, str]]]:
     """The requirement sets that ``labels`` meet and that have jobs, the most urgent job's first."""
-    queued = exists().where(_QUEUED, Job.requires == Requirement.digest)
+    queued = exists().where(_open_to(worker), Job.requires == Requirement.digest)
     sets = session.execute(select(Requirement.digest, Requirement.labels).where(queued)).all()
     heads = []
     for digest, required in sets:
         if required.items() <= labels.items():
-            first = select(*_ORDER).where(_QUEUED, Job.requires == digest)
+            first = select(*_ORDER).where(_open_to(worker), Job.requires == digest)
             head = session.execute(first.order_by(*_ORDER).limit(1)).first()
             if head is not None:
                 heads.append((tuple(head), digest, required))

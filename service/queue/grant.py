@@ -36,9 +36,12 @@ def submit(
 
     ``first`` is the first one's place in its submission, when it has jobs already.
     """
+    ids = [new_id(now, position) for position in range(first, first + len(specs))]
     jobs = [
         Job(
-            id=new_id(now, position),
+            id=ids[position - first],
+            place=ids[position - first],
+            turns=0,
             submission_id=submission_id,
             position=position,
             case_key=spec.case.key,
@@ -136,6 +139,7 @@ def _lease_of(job: Job, attempt: Attempt, terms: Terms) -> Lease:
         spec=JobSpec.model_validate(job.spec),
         lease_s=terms.lease.total_seconds(),
         heartbeat_s=terms.heartbeat.total_seconds(),
+        measured=job.turns,
     )
 
 

@@ -10,10 +10,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
+from benchmarks.merge import merge
 from service import results
 from service.errors import Conflict, Fenced, NotFound
 from service.models import Attempt, Job, ResultRow, WorkerRow
 from service.plausible import check_result
+from service.queue import turns
 from service.queue.swap import (
     LIVE,
     OVER,
@@ -85,6 +87,10 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     known = _result_of(session, holder, results.digest_of(results.canonical(result)))
     if known is not None:
         return known
+    earlier = turns.fitting(session, job, result)
+    if turns.has_more(job, earlier, result):
+        turn = len(earlier) + 1
+        return _take_turn(session, holder, turn, result, now)
     attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
     _start_if_granted(session, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
@@ -94,8 +100,27 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         must(change_job(session, holder, Job.state == JobState.RUNNING, **done))
     elif _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    stored = results.record(session, job, attempt, result, now, counted=counted)
+    whole = merge([*earlier, result]) if counted and earlier else result
+    if whole != result:  # what was posted stays as well
+        results.record(session, job, attempt, result, now, turn=len(earlier) + 1)
+    stored = results.record(session, job, attempt, whole, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
+
+
+def _take_turn(
+    session: Session, holder: Holder, turn: int, result: Result, now: datetime
+) -> Completion:
+    """Keep one process of several; the job waits until the others of its submission had theirs."""
+    attempt, job = _held(session, holder)
+    _start_if_granted(session, holder, now)
+    told = f"Process {turn} of {turns.wanted(job)}; the next one waits for its turn."
+    ending = {"state": AttemptState.SUCCEEDED, "ended_at": now, "reason": told}
+    taken = change_attempt(session, holder, Attempt.state == AttemptState.STARTED, **ending)
+    if taken and not cancel_held(session, holder, now):
+        must(turns.put_behind(session, holder, job, turn, now))
+    kept_as = turn if taken else None
+    stored = results.record(session, job, attempt, result, now, counted=False, turn=kept_as)
+    return Completion(stored, counted=taken, created=True)
 
 
 def release(session: Session, holder: Holder, reason: str, now: datetime) -> None:
@@ -133,13 +158,15 @@ def _held(session: Session, holder: Holder) -> tuple[Attempt, Job]:
 
 def _result_of(session: Session, holder: Holder, digest: str) -> Completion | None:
     row = session.execute(
-        select(ResultRow.id, ResultRow.counted).where(
+        select(ResultRow.id, ResultRow.counted, ResultRow.turn).where(
             ResultRow.job_id == holder.job_id,
             ResultRow.attempt == holder.number,
             ResultRow.digest == digest,
         )
     ).first()
-    return Completion(row.id, counted=row.counted, created=False) if row else None
+    if row is None:
+        return None
+    return Completion(row.id, counted=row.counted or row.turn is not None, created=False)
 
 
 def _has_counted(session: Session, holder: Holder) -> bool:

@@ -11,6 +11,7 @@ from benchmarks.contracts import AttemptState, JobState
 from service.database import rows
 from service.errors import NotFound
 from service.models import Attempt, Job
+from service.queue import turns
 from service.queue.swap import (
     HELD,
     LIVE,
@@ -53,6 +54,7 @@ def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Sw
         .with_for_update(skip_locked=True)
     )
     found = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]
+    turns.forget_absent(session, now)
     return Swept(
         requeued=found.count(JobState.QUEUED),
         quarantined=found.count(JobState.QUARANTINED),

@@ -30,6 +30,7 @@ class Completion:
 
     result_id: str
     counted: bool
+    """Whether it was taken: it counts, or is one turn of a job that goes on."""
     created: bool
     """False if the same result was here before."""
 

@@ -237,6 +237,7 @@ def _stored(row: ResultRow) -> StoredResult:
         worker=row.worker,
         environment=row.environment,
         counted=row.counted,
+        turn=row.turn,
         received_at=row.received_at,
         result=Result.model_validate_json(zlib.decompress(row.document)),
     )
@@ -253,6 +254,7 @@ def _summary(row: ResultRow) -> ResultSummary:
         status=row.status,
         reason=row.reason,
         counted=row.counted,
+        turn=row.turn,
         measured_at=row.measured_at,
         received_at=row.received_at,
     )

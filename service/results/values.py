@@ -56,7 +56,9 @@ class StoredResult:
     environment: str
     """Digest of the environment; `GET /environments/{digest}` gives its facts."""
     counted: bool
-    """False for a late result: kept and shown, never in a series."""
+    """False for a late result: kept and shown, never in a series; and for one turn of a job."""
+    turn: int | None
+    """Which of a job's processes it is of; None for a whole job's."""
     received_at: datetime
     result: Result
 
@@ -74,5 +76,6 @@ class ResultSummary:
     status: str
     reason: str
     counted: bool
+    turn: int | None
     measured_at: datetime
     received_at: datetime

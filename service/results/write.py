@@ -30,8 +30,13 @@ def record(
     now: datetime,
     *,
     counted: bool = True,
+    turn: int | None = None,
 ) -> str:
-    """Store ``result`` and give its id; one that is ok, counted and for history makes points."""
+    """Store ``result`` and give its id; one that is ok, counted and for history makes points.
+
+    That of one turn of a job counts for nothing by itself.
+    """
+    counted = counted and turn is None
     document = canonical(result)
     row = ResultRow(
         id=new_id(now),
@@ -39,6 +44,7 @@ def record(
         attempt=attempt.number,
         digest=digest_of(document),
         counted=counted,
+        turn=turn,
         status=result.status.value,
         reason=result.reason,
         case_key=result.case.key,

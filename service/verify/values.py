@@ -38,6 +38,8 @@ class ResultFacts:
     worker: str
     status: str
     counted: bool
+    turn: int | None = None
+    """Which of a job's processes it is of; None for a whole job's."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,3 +121,20 @@ def test_a_job_for_another_device_is_left_alone(real, worker, submit, acting):
     with worker(child_command=acting("ok")):
         eventually(lambda: state_of(real, mine) == "succeeded")
     assert state_of(real, other) == "queued"
+
+
+def test_cases_of_one_submission_are_measured_in_turn(real, worker, acting):
+    cases = [{"workload": name} for name in ("resnet50", "unet")]
+    body = {"cases": cases, "revision": "r", "replicates": 2}
+    made = real.post("/submissions", json=body).json()
+    with worker(child_command=acting("ok")):
+        address = f"/submissions/{made['id']}"
+        eventually(lambda: real.get(address).json()["finished"])
+    jobs = [real.get(f"/jobs/{job['id']}").json() for job in made["jobs"]]
+    assert [job["state"] for job in jobs] == ["succeeded"] * 2
+    ends = [attempt["ended_at"] for job in jobs for attempt in job["attempts"]]
+    first, fourth, second, third = (sorted(ends).index(end) + 1 for end in ends)
+    assert (first, second, third, fourth) == (1, 2, 3, 4)
+    for job in jobs:
+        result = real.get(f"/results/{job['result_id']}").json()["result"]
+        assert [one["seed"] for one in result["replicates"]] == [0, 1]
