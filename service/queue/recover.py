@@ -54,7 +54,7 @@ def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Sw
         .with_for_update(skip_locked=True)
     )
     found = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]
-    turns.forget_absent(session, now)
+    turns.forget_absent(session, terms.turn_patience, now)
     return Swept(
         requeued=found.count(JobState.QUEUED),
         quarantined=found.count(JobState.QUARANTINED),
@@ -68,6 +68,7 @@ def grant_amnesty(session: Session, terms: Terms, now: datetime) -> int:
     For a service that was down, one whose database was away, and a clock that was set: forward it
     would end every lease at once, back it would keep dead workers' leases. Returns how many moved.
     """
+    turns.wait_on(session, now)
     until = now + terms.lease
     extended = (
         update(Attempt)

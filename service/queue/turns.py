@@ -21,9 +21,6 @@ from service.models import Attempt, Job, ResultRow, WorkerRow
 from service.queue.swap import HELD, change_job
 from service.queue.values import Holder
 
-PATIENCE = timedelta(minutes=15)
-"""A worker that was not seen for so long has no turn any more; another one begins anew."""
-
 
 def wanted(job: Job) -> int:
     """Processes that the job has in all."""
@@ -93,11 +90,23 @@ def measured(session: Session, job: Job) -> list[Result]:
     return [results.load_result(session, result_id).result for result_id in ids]
 
 
-def forget_absent(session: Session, now: datetime) -> int:
-    """Let others begin anew what is kept for workers that are gone; return how many jobs."""
-    gone = select(WorkerRow.name).where(WorkerRow.last_seen_at < now - PATIENCE)
-    kept = Job.state == JobState.QUEUED, Job.kept_for.in_(gone)
+def forget_absent(session: Session, patience: timedelta, now: datetime) -> int:
+    """Let others begin anew what is kept for workers that are gone; return how many jobs.
+
+    Args:
+        session: to change them in.
+        patience: a worker that was not seen for so long has no turn any more.
+        now: the time.
+    """
+    gone = select(WorkerRow.name).where(WorkerRow.last_seen_at < now - patience)
+    kept = Job.state == JobState.QUEUED, Job.kept_for.in_(gone), Job.queued_at < now - patience
     return rows(session, update(Job).where(*kept).values(turns=0, kept_for=None))
+
+
+def wait_on(session: Session, now: datetime) -> None:
+    """Be patient anew with every worker: they could not be heard, and not by their own fault."""
+    kept = Job.state == JobState.QUEUED, Job.kept_for.is_not(None)
+    session.execute(update(Job).where(*kept).values(queued_at=now))
 
 
 def _place(session: Session, job: Job, turns: int) -> str:

@@ -13,6 +13,8 @@ class Terms:
     lease: timedelta
     heartbeat: timedelta
     max_lost_attempts: int
+    turn_patience: timedelta = timedelta(minutes=15)
+    """How long a job that has had a turn waits for a worker that nobody hears of."""
 
 
 @dataclass(frozen=True, slots=True)

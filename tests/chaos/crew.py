@@ -35,6 +35,7 @@ from benchmarks.contracts import (
     Status,
 )
 from worker import loop
+from worker.caches import Turn
 from worker.client import ServiceClient, Ticket
 from worker.launch import PR_SET_PDEATHSIG
 from worker.occupancy import Occupancy
@@ -54,7 +55,7 @@ class ScriptedRunner:
         self._random = random.Random(f"{settings.worker_name}{time.monotonic_ns()}")
         self.station = SimpleNamespace(survivors=(), occupancy=Occupancy(None))
 
-    def run(self, spec: JobSpec, watch: Watch) -> Result:
+    def run(self, spec: JobSpec, watch: Watch, turn: Turn | None = None) -> Result:
         shortest, longest = json.loads(os.environ["CHAOS_JOB_S"])
         until_s = time.monotonic() + self._random.uniform(shortest, longest)
         while time.monotonic() < until_s:
@@ -63,11 +64,11 @@ class ScriptedRunner:
             time.sleep(TICK_S)
         if cause := watch.cause():
             raise Interrupted(cause)
-        return self._result(spec)
+        return self._result(spec, 1 if turn else spec.protocol.replicates)
 
-    def _result(self, spec: JobSpec) -> Result:
+    def _result(self, spec: JobSpec, processes: int) -> Result:
         status = self._random.choices((Status.OK, Status.OOM, Status.CRASHED), (18, 1, 1))[0]
-        values = tuple(self._random.gauss(100.0, 1.0) for _ in range(3))
+        values = tuple(self._random.gauss(100.0, 1.0) for _ in range(processes))
         sample = Sample(metric="rate", unit="img/s", direction=Direction.HIGHER, values=values)
         return Result(
             case=spec.case.model_copy(update={"preset": "tiny"}),

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from service.database import Database
@@ -79,7 +79,8 @@ class _Stored:
     @classmethod
     def of(cls, session: Session) -> _Stored:
         attempts = select(Attempt.job_id, Attempt.number, Attempt.secret, Attempt.worker)
-        results = select(ResultRow.job_id, ResultRow.attempt, ResultRow.digest, ResultRow.counted)
+        taken = or_(ResultRow.counted, ResultRow.turn.is_not(None))
+        results = select(ResultRow.job_id, ResultRow.attempt, ResultRow.digest, taken)
         return cls(
             frozenset(session.scalars(select(Job.id))),
             {(j, n): (secret, worker) for j, n, secret, worker in session.execute(attempts)},

@@ -18,6 +18,7 @@ from service.verify import verify
 
 WORKLOADS = ("nanogpt", "resnet50", "unet")
 Told = dict[str, Any]
+PATIENCE = timedelta(minutes=15)
 
 
 @pytest.fixture
@@ -145,10 +146,14 @@ def test_a_worker_that_is_gone_loses_its_turns_and_another_begins_anew(
     database = client.app.state.database  # type: ignore[attr-defined]
     with database.writing() as session:
         now = now_of(session)
-        assert turns.forget_absent(session, now) == 0
-        away = now - turns.PATIENCE - timedelta(seconds=1)
+        away = now - PATIENCE - timedelta(seconds=1)
         session.execute(update(WorkerRow).values(last_seen_at=away))
-        assert turns.forget_absent(session, now) == 1
+        assert turns.forget_absent(session, PATIENCE, now) == 0  # it was queued just now
+        session.execute(update(Job).values(queued_at=away))
+        turns.wait_on(session, now)  # as after a service that was down
+        assert turns.forget_absent(session, PATIENCE, now) == 0
+        session.execute(update(Job).values(queued_at=away))
+        assert turns.forget_absent(session, PATIENCE, now) == 1
     other = Hand(client, "w2")
     other.introduce(device="cpu")
     leases = [turn(other, 2.0) for _ in range(6)]
