@@ -24,6 +24,10 @@ WINDOW = 1 / 3
 SEARCH_S = 30.0
 """Trial steps of ``batch=auto``."""
 
+BESIDE_S = {"phases": 2.0, "profile": 8.0, "parity": 15.0, "efficiency": 4.0}
+"""What the passes beside timing take of a job's first process, as the climbs of `diagnose` on an
+H200 show it; parity takes 40 s where its reference is not known yet, and 10 s where it is."""
+
 
 def expected_s(case: Case, protocol: Protocol) -> float:
     """Seconds that a GPU worker needs for ``case``, all its replicates included."""
@@ -36,4 +40,5 @@ def expected_s(case: Case, protocol: Protocol) -> float:
     window_s = protocol.window_min_s + WINDOW * (protocol.window_max_s - protocol.window_min_s)
     search_s = SEARCH_S if case.axes.get("batch") == "auto" else 0.0
     each_s = START_S + search_s + warm_up_s + 2 * max(protocol.window_min_s, window_s)
-    return protocol.replicates * each_s + steps_s
+    beside_s = sum(s for name, s in BESIDE_S.items() if getattr(protocol, name))
+    return protocol.replicates * each_s + steps_s + beside_s

@@ -24,9 +24,9 @@ FIRST_LOOK = Protocol(
 QUICK = timed(Tier.QUICK, Protocol(efficiency=True))
 """One process a case and short windows, temperature not awaited: at most three quarters of a minute
 a case, once it has compiled, also on a machine too busy to become steady."""
-LADDER = QUICK.model_copy(update={"parity": True})
+LADDER = QUICK.model_copy(update={"parity": True, "phases": True, "profile": True})
 """The same, and each rung is held against fp32 eager: a climb that changes the numbers is none."""
-STANDARD = timed(Tier.STANDARD, Protocol(parity=True, efficiency=True))
+STANDARD = timed(Tier.STANDARD, Protocol(parity=True, efficiency=True, phases=True, profile=True))
 """Three processes a case, so that the interval holds what differs between processes."""
 
 _PINNED = {"pinning": "on"}
