@@ -28,7 +28,13 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(asset=assets.url, plotly_styles=assets.plotly_styles, words=words, formats=formats, efficiency=efficiency)
+_templates.globals.update(
+    asset=assets.url,
+    plotly_styles=assets.plotly_styles,
+    words=words,
+    formats=formats,
+    efficiency=efficiency,
+)
 _templates.filters.update(
     number=formats.number,
     quantity=formats.quantity,
