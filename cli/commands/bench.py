@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.options import Json
+from cli.output import say
 
 
 def bench(
@@ -64,7 +65,7 @@ def bench(
     words = [workload, *(settings or []), *options]
     result = measuring.measure(words, replicates, seed, protocol=asked, trace=trace)
     if as_json:
-        print(result.model_dump_json())
+        say(result.model_dump_json())
     else:
         measuring.show(result)
     raise typer.Exit(measuring.exit_code(result))
