@@ -89,6 +89,17 @@ def test_only_over_https_a_browser_is_told_to_stay_with_https(sqlite_url: str) -
     assert re.fullmatch(r"max-age=\d{8}", told)
 
 
+@pytest.mark.parametrize(("told", "kept"), [("https", True), ("http", False)])
+def test_a_proxy_on_the_same_host_is_believed_about_https(
+    sqlite_url: str, told: str, kept: bool
+) -> None:
+    with serving(sqlite_url) as served, served.connect() as line:
+        asked = f"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: {told}\r\nConnection: close"
+        line.sendall(f"{asked}\r\n\r\n".encode())
+        head = _all_of(line).partition(b"\r\n\r\n")[0].lower()
+    assert (b"strict-transport-security: max-age=" in head) is kept
+
+
 @pytest.mark.parametrize("sent", RAW)
 def test_what_is_answered_below_the_application_is_guarded_too(
     sqlite_url: str, sent: bytes
