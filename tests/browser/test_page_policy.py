@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders.history_plans import PLANS
+from builders.polling import wait_until
 from builders.seeded import Seeded
 from playwright.sync_api import Page, expect
 
@@ -92,6 +93,6 @@ def test_what_is_none_of_ours_is_kept_from_running_loading_and_leaving(
     page.add_init_script(WATCH)
     page.goto("/workers")
     page.evaluate(f"() => {{ {ADD} {INTRUDERS[directive]}; }}")
-    page.wait_for_function("violations.length > 0")
+    wait_until(page, "violations.length > 0")
     assert violations(page)[0].startswith(directive)
     assert page.evaluate("typeof ran") == "undefined"
