@@ -14,7 +14,7 @@ ENV PIP_DISABLE_PIP_VERSION_CHECK=1 \
     PIP_ROOT_USER_ACTION=ignore
 WORKDIR /build
 RUN python3 -m venv /opt/throughline
-COPY pyproject.toml constraints.txt containers/requirements.py ./
+COPY pyproject.toml constraints.txt requirements.lock containers/requirements.py ./
 
 # A pip configuration and a CA bundle of your own may be lent to the build as secrets
 # (--secret id=pip_conf,src=... --secret id=ca_bundle,src=...); they stay in no layer.
@@ -26,17 +26,21 @@ COPY benchmarks benchmarks
 COPY cli cli
 COPY migrations migrations
 # One date for every file makes the wheel the same for the same sources; zip knows none before 1980.
-ENV SOURCE_DATE_EPOCH=315532800 \
-    PIP_CONSTRAINT=/build/constraints.txt
+ENV SOURCE_DATE_EPOCH=315532800
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca_bundle \
-    /opt/throughline/bin/pip wheel --no-deps --wheel-dir /wheels .
+    python3 requirements.py --locked build > locked.txt \
+    && /opt/throughline/bin/pip install --require-hashes --no-deps --requirement locked.txt \
+    && /opt/throughline/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels .
 
-# Dependencies come before the code, so that a change of code downloads nothing again.
+# Dependencies come before the code, so that a change of code downloads nothing again. First what
+# is locked with its hashes; then what is not, at its pinned version: torch and what it brings.
 FROM builder AS service-packages
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca_bundle \
-    python3 requirements.py service > requirements.txt \
+    python3 requirements.py --locked service > locked.txt \
+    && python3 requirements.py service > requirements.txt \
+    && /opt/throughline/bin/pip install --require-hashes --no-deps --requirement locked.txt \
     && /opt/throughline/bin/pip install --constraint constraints.txt --requirement requirements.txt
 COPY --from=wheel /wheels /wheels
 RUN /opt/throughline/bin/pip install --no-index --no-deps /wheels/*.whl
@@ -47,7 +51,9 @@ FROM builder AS worker-packages
 ARG TORCH_INDEX=""
 RUN --mount=type=secret,id=pip_conf,target=/etc/pip.conf \
     --mount=type=secret,id=ca_bundle \
-    python3 requirements.py worker > requirements.txt \
+    python3 requirements.py --locked worker > locked.txt \
+    && python3 requirements.py worker > requirements.txt \
+    && /opt/throughline/bin/pip install --require-hashes --no-deps --requirement locked.txt \
     && /opt/throughline/bin/pip install --constraint constraints.txt --requirement requirements.txt \
        ${TORCH_INDEX:+--extra-index-url "${TORCH_INDEX}"}
 COPY --from=wheel /wheels /wheels

@@ -1,8 +1,9 @@
 # The commands that people and CI share. `make` alone lists them.
 #   PYTHON=python3.12       which Python makes .venv (3.11 or newer)
+#   LOCKLESS=1              install at the pinned versions without comparing hashes
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos lock install-dev
+.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos lock sbom install-dev
 
 ONCE ?=
 # Two processes: the tests start real servers, databases and browsers, which take cores of their own.
@@ -45,9 +46,12 @@ bench-nights: install-dev ## How soon a small regression is found, and how often
 chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (20 minutes; docs/reliability.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
 
-lock: ## Write constraints.txt from what is installed in .venv
+lock: ## Write constraints.txt and requirements.lock (hashes) from what is installed in .venv
 	@scripts/install dev
 	@scripts/lock
+
+sbom: install-dev ## Write bills of materials (CycloneDX) of service, worker and .venv into dist/
+	@scripts/sbom
 
 install-dev:
 	@scripts/install dev

@@ -8,12 +8,12 @@ from contextlib import nullcontext
 from pathlib import Path
 
 from pydantic import ValidationError
-from rich.console import Console
 from rich.panel import Panel
 from rich.table import Table
 
 from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
 from benchmarks.merge import merge
+from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.settings import our_packages
 from service import efficiency, formats

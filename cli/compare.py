@@ -8,14 +8,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from cli import form, revision
 from cli.answers import ChangeView, ComparisonView, Estimate
+from cli.console import Console
 from cli.exits import Away, Exit, Stop
 from cli.form import Form
+from cli.output import say
 from cli.service_client import ServiceClient, read
 from service import formats
 
@@ -32,7 +33,7 @@ def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Fo
     if shown_as is Form.TABLE:
         show(found.changes, found.baseline, found.contender, form.paper())
     else:
-        print(text.rstrip("\n"))
+        say(text.rstrip("\n"))
     return outcome(found.changes)
 
 
@@ -63,7 +64,7 @@ def outcome(changes: Sequence[ChangeView]) -> Exit:
 
 
 def _remark(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    say(sentence, sys.stderr)
 
 
 def show(changes: Sequence[ChangeView], baseline: str, contender: str, console: Console) -> None:

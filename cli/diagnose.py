@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -20,6 +19,7 @@ from benchmarks.contracts import Bottleneck, Case, Protocol, Result, Status, Ver
 from benchmarks.parity import FEED
 from benchmarks.suggestions import Move, with_move
 from cli import bench
+from cli.console import Console
 from cli.exits import Exit, Stop
 from service import formats
 

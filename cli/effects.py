@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from cli.answers import EffectsView, TermView
+from cli.console import Console
 from service import formats
 from service.markdown import not_estimated
 

@@ -2,8 +2,7 @@
 
 from enum import StrEnum
 
-from rich.console import Console
-
+from cli.console import Console
 from cli.exits import Stop
 
 PAPER_WIDTH = 140

@@ -5,11 +5,12 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 
 from cli import form
 from cli.answers import JobView
+from cli.console import Console
+from cli.output import say
 from cli.service_client import ServiceClient
 from service import formats
 
@@ -24,7 +25,7 @@ def show_list(
     with ServiceClient(url) as client:
         page = client.jobs(state=state, revision=revision, limit=limit)
     if as_json:
-        print(page.model_dump_json())
+        say(page.model_dump_json())
         return
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     paper = form.paper()
@@ -53,7 +54,7 @@ def cancel(url: str, job_id: str, *, as_json: bool) -> None:
 
 def _print(job: JobView, *, as_json: bool) -> None:
     if as_json:
-        print(job.model_dump_json())
+        say(job.model_dump_json())
         return
     console = Console(highlight=False)
     facts = [

@@ -29,6 +29,7 @@ from cli.commands import (
 )
 from cli.commands import worker as worker_command
 from cli.exits import EXIT_CODES, Stop
+from cli.output import say
 
 app = typer.Typer(
     name="throughline",
@@ -63,5 +64,5 @@ def main() -> None:
     try:
         app(prog_name="throughline")
     except Stop as stop:
-        print(stop.sentence, file=sys.stderr)
+        say(stop.sentence, sys.stderr)
         sys.exit(stop.code)

@@ -6,7 +6,6 @@ import time
 from types import TracebackType
 from typing import Protocol, Self
 
-from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -14,6 +13,7 @@ from rich.text import Text
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.contracts import Progress as CaseProgress
 from cli.answers import JobView, SubmissionView
+from cli.console import Console
 from service import formats
 
 _QUIET_S = 10.0

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 import sys
 
-from rich.console import Console
-
 from benchmarks.contracts import FINAL_STATES, JobState
 from cli import compare, effects, form, progress, table, watch
 from cli.answers import ReportView, SubmissionView
+from cli.console import Console
 from cli.exits import Exit
 from cli.form import Form
+from cli.output import say
 from cli.service_client import ServiceClient, read
 
 
@@ -32,7 +32,7 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
     if shown_as is Form.TABLE:
         show(read(ReportView, told), form.paper())
     else:
-        print(told.rstrip("\n"))
+        say(told.rstrip("\n"))
     return outcome(submission)
 
 
@@ -52,6 +52,6 @@ def outcome(submission: SubmissionView) -> Exit:
         return Exit.FAILED
     if not submission.finished:
         left = sum(state not in FINAL_STATES for state in states)
-        print(f"Not finished: {left} of {len(states)} cases are missing.", file=sys.stderr)
+        say(f"Not finished: {left} of {len(states)} cases are missing.", sys.stderr)
         return Exit.TIMEOUT
     return Exit.OK

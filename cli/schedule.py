@@ -10,6 +10,7 @@ from rich.table import Table
 
 from cli import form, wanted
 from cli.answers import ScheduleView
+from cli.output import say
 from cli.service_client import ServiceClient
 from service import formats
 
@@ -31,7 +32,7 @@ def show_list(url: str, *, as_json: bool) -> None:
     with ServiceClient(url) as client:
         found = client.schedules()
     if as_json:
-        print(found.model_dump_json())
+        say(found.model_dump_json())
     else:
         _print(found.items)
 
@@ -49,7 +50,7 @@ def put(url: str, name: str, schedule: Wanted, *, as_json: bool) -> None:
     with ServiceClient(url) as client:
         made = client.set_schedule(name, body)
     if as_json:
-        print(made.model_dump_json())
+        say(made.model_dump_json())
     else:
         _print([made])
 
@@ -58,7 +59,7 @@ def delete(url: str, name: str) -> None:
     """Forget a schedule."""
     with ServiceClient(url) as client:
         client.delete_schedule(name)
-    print(f"The schedule {name} is gone; what it has submitted stays.")
+    say(f"The schedule {name} is gone; what it has submitted stays.")
 
 
 def fire(url: str, name: str, *, as_json: bool) -> None:
@@ -66,9 +67,9 @@ def fire(url: str, name: str, *, as_json: bool) -> None:
     with ServiceClient(url) as client:
         submission = client.fire(name)
     if as_json:
-        print(submission.model_dump_json())
+        say(submission.model_dump_json())
         return
-    print(f"Submission {submission.id} at revision {submission.revision}.")
+    say(f"Submission {submission.id} at revision {submission.revision}.")
 
 
 def _print(schedules: Sequence[ScheduleView]) -> None:

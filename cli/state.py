@@ -30,7 +30,7 @@ class StateFolder:
             Stop: another `throughline up` uses it, or it cannot be written.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
+            self.path.mkdir(mode=0o700, parents=True, exist_ok=True)
             file = (self.path / "up.json").open("a+", encoding="utf-8")
         except OSError as error:
             raise Stop(

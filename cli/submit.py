@@ -9,12 +9,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
-
 from benchmarks.tiers import Tier
 from cli import forecast, form, progress, report, wanted, watch
 from cli.answers import ReportView, SubmissionView
+from cli.console import Console
 from cli.exits import Exit
+from cli.output import say
 from cli.revision import given_or_checked_out
 from cli.service_client import ServiceClient, read
 
@@ -44,21 +44,21 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
     with ServiceClient(url) as client:
         submission = client.submit(request, order.key)
         if lacking := _lacking(client, request.get("requires", {}), datetime.now(UTC)):
-            print(lacking, file=sys.stderr)
+            say(lacking, sys.stderr)
         if expected := forecast.sentence(
             submission, client.catalog(), order.replicates, order.tier
         ):
-            print(expected, file=sys.stderr)
+            say(expected, sys.stderr)
         if not wait:
             _print_submission(submission, url, as_json=as_json)
             return Exit.OK
         remark = f"Submission {submission.id} (again: throughline report {submission.id} --wait)."
-        print(remark, file=sys.stderr)
+        say(remark, sys.stderr)
         view = progress.view(Console(stderr=True))
         submission = watch.follow(client, submission, view, timeout_s=timeout_s)
         told = client.report(submission.id)
     if as_json:
-        print(told)
+        say(told)
     else:
         report.show(read(ReportView, told), form.paper())
     return report.outcome(submission)
@@ -97,11 +97,11 @@ def _request(order: Order) -> dict[str, Any]:
 
 def _print_submission(submission: SubmissionView, url: str, *, as_json: bool) -> None:
     if as_json:
-        print(submission.model_dump_json())
+        say(submission.model_dump_json())
         return
     count = len(submission.jobs)
-    print(
+    say(
         f"Submission {submission.id}: {count} {'case' if count == 1 else 'cases'} "
         f"at {submission.revision}."
     )
-    print(f"Results, as they come: throughline report {submission.id} --url {url}")
+    say(f"Results, as they come: throughline report {submission.id} --url {url}")

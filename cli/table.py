@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from benchmarks.contracts import JobState, ParityStatus, Status
 from cli.answers import RowView
+from cli.console import Console
 from service import formats
 
 ROOMY = 100

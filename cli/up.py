@@ -10,10 +10,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from rich.console import Console
-
 from cli import form, machine, migration, ports, progress, report, revision, watch
 from cli.answers import ReportView, SubmissionView
+from cli.console import Console
 from cli.ensemble import Ensemble
 from cli.exits import Exit
 from cli.options import DEFAULT_URL

@@ -10,6 +10,7 @@ import orjson
 from sqlalchemy.exc import DBAPIError
 
 from cli.exits import Exit, Stop
+from cli.output import say
 from service.condition import check, explain
 from service.database import Database
 from service.errors import ServiceError
@@ -50,26 +51,26 @@ def as_json(report: Report) -> str:
 
 def show(report: Report) -> None:
     """Print a line for each promise, and under a broken one the history that shows it."""
-    print(f"{report.jobs:,} jobs, {report.results:,} results")
+    say(f"{report.jobs:,} jobs, {report.results:,} results")
     for finding in report.findings:
-        print(f"{finding.number:2}  {finding.outcome.value:14}  {finding.promise}")
+        say(f"{finding.number:2}  {finding.outcome.value:14}  {finding.promise}")
         if finding.sentence:
-            print(f"    {finding.sentence}")
+            say(f"    {finding.sentence}")
         if finding.outcome is Outcome.BROKEN:
             _show_history(finding)
     for warning in report.warnings:
-        print(warning, file=sys.stderr)
+        say(warning, sys.stderr)
 
 
 def _show_history(finding: Finding) -> None:
     assert finding.shortest is not None
     history = finding.shortest.history
     for event in history[:_LINES]:
-        print(f"      {_line(event)}")
+        say(f"      {_line(event)}")
     if len(history) > _LINES:
-        print(f"      ... {len(history) - _LINES} more")
+        say(f"      ... {len(history) - _LINES} more")
     if finding.breaches > 1:
-        print(f"    Broken {finding.breaches} times; this is the shortest history.")
+        say(f"    Broken {finding.breaches} times; this is the shortest history.")
 
 
 def _line(event: Event) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 
 from pydantic import ValidationError
 
+from benchmarks.printable import log_to_stderr, printable
 from service.app import create_app
 from service.condition import check
 from service.errors import ServiceError
@@ -23,7 +24,7 @@ from service.settings import Settings
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr("%(asctime)s %(levelname)s %(name)s %(message)s")
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces each of its plugins
     try:
         settings = _settings(arguments)
@@ -62,7 +63,7 @@ def _listen(host: str, port: int) -> socket.socket:
 
 
 def _say(code: int, sentence: str) -> int:
-    sys.stderr.write(f"{sentence}\n")
+    sys.stderr.write(f"{printable(sentence)}\n")
     return code
 
 

@@ -17,9 +17,14 @@ from service.background import Background
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages
 from service.dashboard.attention import COUNTED
 from service.database import Database
+from service.headers import ProtectedAnswers
 from service.intake import Bounds, Gate
 from service.queue import Terms
 from service.settings import Settings
+
+
+class Application(ProtectedAnswers, DescribedApi):
+    """The service as an ASGI application: described, and its answers protected."""
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -30,7 +35,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
             is told by ``GET /api/v1/health``.
     """
     settings = settings or Settings()
-    app = DescribedApi(
+    app = Application(
         title="Throughline",
         summary="Measures how fast PyTorch trains, keeps the history, and says what changed.",
         version=installed(),

@@ -75,7 +75,7 @@ def _run(url: URL, step: Callable[[Config], None]) -> None:
 
 def _make_folder(url: URL) -> None:
     if url.get_backend_name() == "sqlite" and url.database and not url.query:
-        Path(url.database).parent.mkdir(parents=True, exist_ok=True)
+        Path(url.database).parent.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _check_foreign_keys(connection: Connection) -> None:

@@ -24,6 +24,7 @@ from uvicorn.server import ServerState
 
 from service import errors
 from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
+from service.headers import ALWAYS
 from service.intake.head import HEADERS_B
 from service.settings import Settings
 
@@ -187,7 +188,7 @@ class Connection(H11Protocol):
             self.transport.close()  # an answer is on its way: another one would end up inside it
             return
         answer = errors.answer(error)
-        answer.headers["Connection"] = "close"
+        answer.headers.update({"Connection": "close"} | ALWAYS)
         lines = [b"HTTP/1.1 " + _STATUS_LINES[error.status_code]]
         lines += [name + b": " + value for name, value in answer.raw_headers]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(answer.body))

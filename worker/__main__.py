@@ -8,6 +8,7 @@ import sys
 
 from pydantic import ValidationError
 
+from benchmarks.printable import log_to_stderr
 from worker.loop import CANNOT, run
 from worker.settings import Settings
 
@@ -20,9 +21,7 @@ def main() -> int:
     parser.add_argument("--device", help="cpu, cuda, cuda:N or auto")
     parser.add_argument("--once", action="store_true", default=None, help="end when idle")
     told = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     try:
         settings = Settings(**told)

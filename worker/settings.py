@@ -17,6 +17,9 @@ from worker.containment import Wanted
 
 Positive = Annotated[float, Field(gt=0)]
 _NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?"
+_SECRETS = re.compile(
+    r"^(THROUGHLINE_(DATABASE_URL|.*(TOKEN|SECRET|PASSWORD)).*|PGPASSWORD|PGPASSFILE)$"
+)
 _MODELS = rf"^( *{_NAME} *(, *{_NAME} *)*)?$"
 REVISION = "{revision}"
 """Where a revision's name goes in `Settings.worker_target`."""
@@ -129,8 +132,10 @@ def child_environment(settings: Settings) -> dict[str, str]:
 
     OMP_NUM_THREADS is left alone if someone set it. CUDA numbers GPUs by speed unless it is told
     to number them as NVML does; telemetry of another GPU than the measured one would be a lie.
+    What lets its holder speak to the service or the database in our name stays with us: a child
+    runs the code under test.
     """
-    inherited = dict(os.environ)
+    inherited = {name: value for name, value in os.environ.items() if not _SECRETS.search(name)}
     inherited.setdefault("OMP_NUM_THREADS", str(usable_cpus()))
     inherited.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if settings.cache_dir is not None:

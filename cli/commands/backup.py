@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, StateDir
+from cli.output import say
 
 
 def backup(
@@ -20,7 +21,7 @@ def backup(
     from cli import backup as copying
 
     copying.backup(database, state_dir, to)
-    print(f"The database is in {to}.")
+    say(f"The database is in {to}.")
 
 
 def restore(
@@ -33,4 +34,4 @@ def restore(
     from cli import backup as copying
 
     copying.restore(database, state_dir, source)
-    print(f"The database is back from {source}; now run: throughline migrate")
+    say(f"The database is back from {source}; now run: throughline migrate")

@@ -9,6 +9,7 @@ import typer
 
 from benchmarks.tiers import Tier, timed
 from cli.options import Json
+from cli.output import say
 
 
 def bench(
@@ -72,7 +73,7 @@ def bench(
         words, replicates or asked.replicates, seed, protocol=asked, trace=trace
     )
     if as_json:
-        print(result.model_dump_json())
+        say(result.model_dump_json())
     else:
         measuring.show(result)
     raise typer.Exit(measuring.exit_code(result))

@@ -32,11 +32,11 @@ def diagnose(
     as_json: Json = False,
 ) -> None:
     """Say what stops a case on this machine, try what may lift it, and keep what helped."""
-    from rich.console import Console
-
     from cli import bench, form, wanted
     from cli import diagnose as climbing
+    from cli.console import Console
     from cli.gate.order import seconds
+    from cli.output import say
     from worker.workspace import workspace
 
     given = {"--device": device, "--data-root": data_root}
@@ -49,7 +49,7 @@ def diagnose(
     if as_json:
         import json
 
-        print(json.dumps(found.document()))
+        say(json.dumps(found.document()))
     else:
         climbing.show(found, form.paper())
     raise typer.Exit(climbing.exit_code(found))

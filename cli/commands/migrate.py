@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cli.options import DEFAULT_STATE_DIR, StateDir
+from cli.output import say
 
 
 def migrate(*, state_dir: StateDir = DEFAULT_STATE_DIR) -> None:
@@ -12,4 +13,4 @@ def migrate(*, state_dir: StateDir = DEFAULT_STATE_DIR) -> None:
     """
     from cli import migration
 
-    print(f"The {migration.migrate(state_dir)} database is up to date.")
+    say(f"The {migration.migrate(state_dir)} database is up to date.")

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, StateDir
+from cli.output import say
 
 
 class Format(StrEnum):
@@ -33,7 +34,7 @@ def verify(
 
     report = verification.verify(database, state_dir)
     if format_ is Format.JSON:
-        print(verification.as_json(report))
+        say(verification.as_json(report))
     else:
         verification.show(report)
     raise typer.Exit(0 if report.kept else 1)

@@ -6,12 +6,14 @@ from typing import Annotated
 
 import typer
 
+from cli.output import say
+
 
 def version() -> None:
     """Print the installed version."""
     from benchmarks.version import installed
 
-    print(installed())
+    say(installed())
 
 
 def _print(asked: bool) -> None:

@@ -6,8 +6,7 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from rich.console import Console
-
+from cli.console import Console
 from cli.exits import Away, Exit, Stop
 from cli.gate.answers import CaseFinding, ComparisonAnswer
 from cli.service_client import ServiceClient, read

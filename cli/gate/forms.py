@@ -9,11 +9,12 @@ from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
 from rich import box
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks.printable import LINES, printable
 from cli import form
+from cli.console import Console
 from cli.gate import Form
 from cli.gate.answers import CaseFinding, ComparisonAnswer, Decision, Outcome
 from cli.gate.follow import plain
@@ -53,11 +54,11 @@ class Shown:
         """The whole as one text, without a line's end."""
         match shown_as:
             case Form.JSON:
-                return self.text.rstrip("\n")
+                return printable(self.text.rstrip("\n"), LINES)
             case Form.MARKDOWN:
-                return "\n\n".join(self._markdown())
+                return printable("\n\n".join(self._markdown()), LINES)
             case Form.JUNIT:
-                return self._junit()
+                return printable(self._junit(), LINES)
             case Form.TEXT:
                 return self._table().rstrip("\n")
 

@@ -6,13 +6,13 @@ import signal
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
+from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.gate import Form, Inconclusive, follow
 from cli.gate.answers import ComparisonAnswer, Outcome
 from cli.gate.forms import Shown
 from cli.gate.order import Order, seconds
+from cli.output import say
 from cli.service_client import ServiceClient, read
 
 _CODES = {
@@ -78,7 +78,7 @@ def _outcome(comparison: ComparisonAnswer) -> Outcome:
 
 def _print(text: str, output: Path | None) -> None:
     if output is None:
-        print(text)
+        sys.stdout.write(f"{text}\n")  # its form has seen to what a terminal obeys
         return
     try:
         output.write_text(f"{text}\n", encoding="utf-8")
@@ -87,4 +87,4 @@ def _print(text: str, output: Path | None) -> None:
 
 
 def _remark(sentence: str) -> None:
-    print(sentence, file=sys.stderr)
+    say(sentence, sys.stderr)

@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service import efficiency, formats
 from service.dashboard import assets, figures, words
+from service.headers import PAGE_POLICY
 
 _TITLES = {
     400: "That request was not understood",
@@ -27,7 +28,13 @@ _templates = Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
-_templates.globals.update(asset=assets.url, words=words, formats=formats, efficiency=efficiency)
+_templates.globals.update(
+    asset=assets.url,
+    plotly_styles=assets.plotly_styles,
+    words=words,
+    formats=formats,
+    efficiency=efficiency,
+)
 _templates.filters.update(
     number=formats.number,
     quantity=formats.quantity,
@@ -53,8 +60,7 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     headers = {
         "Cache-Control": "no-cache",
         "Vary": "HX-Request",
-        # Pages can act: nobody may lay one, unseen, under a button of his own.
-        "Content-Security-Policy": "frame-ancestors 'none'",
+        "Content-Security-Policy": PAGE_POLICY,
     }
     return HTMLResponse(html, status, headers)
 

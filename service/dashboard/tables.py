@@ -33,8 +33,13 @@ def csv_of(series: Series) -> str:
     for point in series.points:
         cells = [getattr(point, column) for column in _CSV_COLUMNS]
         cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
-        writer.writerow((*cells, series.metric, series.unit))
+        writer.writerow((*cells, series.metric, _no_formula(series.unit)))
     return out.getvalue()
+
+
+def _no_formula(text: str) -> str:
+    """A stranger's text, quoted as spreadsheets do where they would calculate with it."""
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
 def worst_first(changes: Sequence[Change]) -> list[Change]:

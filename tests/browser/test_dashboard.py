@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import history
+from builders.polling import wait_until
 from builders.seeded import Seeded
 from playwright.sync_api import Page, expect
 
@@ -78,7 +79,7 @@ def test_the_filter_works_while_typing_and_stands_in_the_address(page: Page) -> 
     page.goto("/")
     page.get_by_label("Search").fill("tf32")
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
-    page.wait_for_function("location.search === '?text=tf32'")
+    wait_until(page, "location.search === '?text=tf32'")
     page.get_by_label("Metric").select_option("step_time")
     expect(page.locator("table.overview thead").first).to_contain_text("Step time")
     page.reload()
@@ -144,7 +145,7 @@ def test_a_click_on_a_point_opens_its_run(page: Page) -> None:
 def test_a_zoom_goes_to_the_address_and_comes_back(page: Page) -> None:
     open_history(page)
     drag(page, 0.25, 0.6)
-    page.wait_for_function("location.search.includes('start=')")
+    wait_until(page, "location.search.includes('start=')")
     zoomed = page.evaluate(f"{AXIS}.range")
     start, end = query(page)["start"][0], query(page)["end"][0]
     names = [history.revision_name(number) for number in range(40)]
@@ -160,12 +161,12 @@ def test_a_zoom_goes_to_the_address_and_comes_back(page: Page) -> None:
 def test_a_double_click_forgets_the_zoom(page: Page) -> None:
     open_history(page)
     drag(page, 0.25, 0.6)
-    page.wait_for_function("location.search.includes('start=')")
+    wait_until(page, "location.search.includes('start=')")
     box = page.locator(".plot .nsewdrag").first.bounding_box()
     assert box
     page.wait_for_timeout(400)  # or plotly takes the drag's end for the first of two clicks
     page.mouse.dblclick(box["x"] + box["width"] * 0.4, box["y"] + 20)
-    page.wait_for_function("!location.search.includes('start=')")
+    wait_until(page, "!location.search.includes('start=')")
 
 
 def test_the_axis_by_date_zooms_and_returns_as_well(page: Page) -> None:
@@ -174,7 +175,7 @@ def test_the_axis_by_date_zooms_and_returns_as_well(page: Page) -> None:
     page.wait_for_url("**x=time**")
     expect(page.locator(DRAWN).first).to_be_visible()
     drag(page, 0.3, 0.7)
-    page.wait_for_function("location.search.includes('start=')")
+    wait_until(page, "location.search.includes('start=')")
     zoomed = page.evaluate(f"{AXIS}.range.map(end => Date.parse(end))")
     page.reload()
     expect(page.locator(DRAWN).first).to_be_visible()
@@ -215,9 +216,7 @@ def test_the_page_and_its_charts_follow_the_system_into_the_dark(new_page: NewPa
     text = page.evaluate("document.querySelector('.plot .xtick text').style.fill")
     assert int(str(text).split("(")[1].split(",")[0]) > 120
     page.emulate_media(color_scheme="light")
-    page.wait_for_function(
-        "document.querySelector('.plot').layout.font.color.match(/\\d+/)[0] < 120"
-    )
+    wait_until(page, "document.querySelector('.plot').layout.font.color.match(/\\d+/)[0] < 120")
     assert background(page) > 200
 
 

@@ -66,9 +66,10 @@ def test_an_image_installs_its_own_extra_only(
         run for run in dockerfile.stages[stage].all("RUN") if "requirements.py" in run.rest
     )
     words = shlex.split(install.rest)
-    extra = words[words.index("requirements.py") + 1]
-    names = _names(_requirements(extra))
-    assert extra == target
+    asked = [words[at + 1 :] for at, word in enumerate(words) if word == "requirements.py"]
+    assert [one[:2] for one in asked[:1]] == [["--locked", target]]
+    assert [one[0] for one in asked[1:]] == [target]
+    names = _names([*_requirements(target), *_requirements("--locked", target)])
     assert has in names
     assert has_not not in names
 
@@ -78,7 +79,25 @@ def test_every_package_comes_at_its_pinned_version(dockerfile: Dockerfile, targe
     for run in dockerfile.stages[_copied_from(dockerfile, target)].all("RUN"):
         words = shlex.split(run.rest)
         assert "--constraint" in words or "--no-index" in words
-    assert dockerfile.stages["wheel"].pairs("ENV")["PIP_CONSTRAINT"].endswith("constraints.txt")
+
+
+@pytest.mark.parametrize("stage", ["wheel", "service-packages", "worker-packages"])
+def test_whatever_is_locked_is_held_against_its_hashes(dockerfile: Dockerfile, stage: str) -> None:
+    words = shlex.split(dockerfile.stages[stage].all("RUN")[0].rest)
+    commands = " ".join(words).split(" && ")
+    (hashed,) = [at for at, one in enumerate(commands) if "--require-hashes" in one]
+    assert "--no-deps" in commands[hashed]
+    further = [one for one in commands[hashed + 1 :] if "/pip " in one]
+    assert len(further) == 1
+    if stage == "wheel":
+        assert "--no-deps" in further[0]
+        assert "--no-build-isolation" in further[0]  # else pip fetches build tools unseen
+
+
+def test_a_part_of_the_lock_that_is_not_there_is_said() -> None:
+    done = _run("--locked", "service,nothing")
+    assert done.returncode == 1
+    assert done.stderr == "Nothing is locked for nothing; run `make lock`.\n"
 
 
 def test_the_base_image_has_a_version_and_can_be_replaced(dockerfile: Dockerfile) -> None:
@@ -182,18 +201,21 @@ def _copied_from(dockerfile: Dockerfile, target: str) -> str:
     return found
 
 
-def _requirements(extra: str) -> list[str]:
-    script = ROOT / "containers" / "requirements.py"
-    done = subprocess.run(
-        [sys.executable, script, extra],
+def _requirements(*asked: str) -> list[str]:
+    done = _run(*asked)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.splitlines()
+
+
+def _run(*asked: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, ROOT / "containers" / "requirements.py", *asked],
         check=False,
         cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=60,
     )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
 
 
 def _names(requirements: list[str]) -> set[str]:

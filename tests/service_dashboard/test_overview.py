@@ -165,3 +165,9 @@ def test_a_csv_holds_every_point_in_base_units() -> None:
 def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
     assert words.flag("full.tail").startswith("In the pass with input: Some steps")
     assert "no explanation" in words.flag("something_new")
+
+
+@pytest.mark.parametrize("unit", ["=1+1", "+1", "-1", "@SUM(A1)"])
+def test_a_strangers_unit_is_no_formula_in_a_spreadsheet(unit: str) -> None:
+    told = tables.csv_of(replace(series(point(1, 1.0)), unit=unit))
+    assert told.splitlines()[1].endswith(f",'{unit}")

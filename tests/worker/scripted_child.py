@@ -208,6 +208,7 @@ def environment(asked):
     names += ("CUDA_DEVICE_ORDER", "THROUGHLINE_CACHE_DIR")
     told = {name: os.environ.get(name) for name in names}
     stamp = Path(told["TRITON_CACHE_DIR"]) / "kernel"
+    told["names"] = sorted(os.environ)
     told["warm"] = stamp.exists()
     stamp.touch()
     told["arguments"] = sys.argv[1:]

@@ -179,6 +179,22 @@ def test_thread_counts_are_fixed_unless_someone_chose_them(run, notes, monkeypat
     assert read(notes, 0)["OMP_NUM_THREADS"] == "7"
 
 
+def test_a_child_is_not_told_what_speaks_in_the_workers_name(run, notes, monkeypatch):
+    ours = (
+        "THROUGHLINE_TOKEN",
+        "THROUGHLINE_WORKER_TOKEN_FILE",
+        "THROUGHLINE_DATABASE_URL",
+        "THROUGHLINE_POSTGRES_PASSWORD",
+        "PGPASSWORD",
+    )
+    for name in (*ours, "HF_TOKEN", "PGHOST"):
+        monkeypatch.setenv(name, "secret")
+    run("environment")
+    names = set(read(notes, 0)["names"])
+    assert names.isdisjoint(ours)
+    assert names >= {"HF_TOKEN", "PGHOST", "PATH"}, "the operator's own are the operator's choice"
+
+
 def test_the_cache_is_where_the_child_chooses_unless_someone_chose(run, notes, tmp_path):
     run("environment", change={"cache_dir": None})
     assert read(notes, 0)["THROUGHLINE_CACHE_DIR"] is None

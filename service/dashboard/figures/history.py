@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-import html
 from collections.abc import Sequence
 
 import numpy as np
 
 from service import formats
 from service.dashboard import words
-from service.dashboard.figures.frame import CONFIG, Figure, decimate, frame, value_axis
+from service.dashboard.figures.frame import (
+    CONFIG,
+    Figure,
+    decimate,
+    frame,
+    literal,
+    value_axis,
+)
 from service.dashboard.figures.levels import MARGIN, Judged, drawn
 from service.dashboard.figures.places import Places, View
 from service.results import Series, SeriesPoint
@@ -37,7 +43,7 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figu
     outside = [point for point in kept if point.excluded]
     marks, notes = _environment_marks(points, place)
     levels, labels = drawn(points, judged, place, factor)
-    title = f"{words.metric(series.metric)}, {label}"
+    title = f"{words.metric(series.metric)}, {literal(label)}"
     return {
         "data": [
             *_interval_band(inside, place, factor),
@@ -168,14 +174,14 @@ def _reach(end: float | None, value: float, factor: float) -> float:
 def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
     many = "process" if point.replicates == 1 else "processes"
     lines = (
-        f"<b>{html.escape(point.revision)}</b>",
-        f"<b>{formats.quantity(point.value, series.unit)}</b> "
+        f"<b>{literal(point.revision)}</b>",
+        f"<b>{literal(formats.quantity(point.value, series.unit))}</b> "
         f"{formats.half_width(point.value, point.low, point.high, series.unit)}",
-        formats.interval(point.value, point.low, point.high, series.unit),
+        literal(formats.interval(point.value, point.low, point.high, series.unit)),
         f"{point.replicates} {many} ({point.interval.replace('_', ' ')})",
         f"measured {formats.moment(point.measured_at)}",
-        f"on {html.escape(point.worker)}, environment {point.environment[:8]}",
-        *([f"<b>excluded</b>: {html.escape(_cut(reason))}"] if point.excluded else []),
+        f"on {literal(point.worker)}, environment {point.environment[:8]}",
+        *([f"<b>excluded</b>: {literal(_cut(reason))}"] if point.excluded else []),
         "<i>click to open the run</i>",
     )
     return "<br>".join(lines)

@@ -1,0 +1,62 @@
+"""Strangers' text on its way to a log or a terminal, which obey some characters.
+
+A newline would begin a log line that nobody wrote, an escape sequence would move the cursor over
+what stands there or set a window's title, and a change of direction shows other words than are
+there. Each is written out instead, as JSON writes it: text that is JSON stays the same JSON.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import sys
+
+_OBEYED = re.compile(
+    "["
+    "\x00-\x1f\x7f-\x9f"  # C0, DEL and C1: some terminals take U+009B for ESC [
+    "\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # direction of writing
+    "\u2028\u2029\ufeff"
+    "\ud800-\udfff"  # no characters at all: writing them out would fail
+    "]"
+)
+_SHORT = {"\n": r"\n", "\r": r"\r", "\t": r"\t"}
+LINES = "\n\t"
+"""What may stay in text of several lines."""
+
+
+def printable(text: str, keep: str = "") -> str:
+    """Write out every character that would be obeyed, but for those in ``keep``."""
+    return _OBEYED.sub(lambda found: _written(found[0], keep), text)
+
+
+def _written(character: str, keep: str) -> str:
+    if character in keep:
+        return character
+    return _SHORT.get(character, f"\\u{ord(character):04x}")
+
+
+class PrintableLog(logging.Formatter):
+    """Each record begins one line and only that; lines of a traceback are indented."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - logging's name
+        """Write the line of a record."""
+        return printable(super().formatMessage(record))
+
+    def formatException(self, ei: object) -> str:  # noqa: N802 - logging's name
+        """Write a traceback; its last lines may be a stranger's."""
+        return _indented(super().formatException(ei))  # type: ignore[arg-type]
+
+    def formatStack(self, stack_info: str) -> str:  # noqa: N802 - logging's name
+        """Write where a record was made."""
+        return _indented(stack_info)
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {printable(line)}" for line in text.split("\n"))
+
+
+def log_to_stderr(line: str) -> None:
+    """Log from INFO on to stderr, each record as ``line`` says (as for `logging.Formatter`)."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(PrintableLog(line))
+    logging.basicConfig(level=logging.INFO, handlers=[handler])

@@ -1,0 +1,218 @@
+"""Whatever text a client stores, a page shows it to the letter, and nothing of it runs.
+
+The places come from the API's own description: a new one that no page shows and that is not listed
+here fails, and so does one listed here that a page shows by now.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import judged as judged_history
+from builders.history_plans import PLANS, measured
+from builders.service_hand import Hand
+from builders.serving import serving
+from builders.strangers import Strangers
+from fastapi.testclient import TestClient
+from playwright.sync_api import Page, expect
+
+from service.app import create_app
+from service.database import Database
+from service.settings import Settings
+
+pytestmark = pytest.mark.browser
+
+NewPage = Callable[..., Page]
+ATTEMPT = "/api/v1/jobs/{job_id}/attempts/{number}"
+SUBMIT, JOB, RESULT = "POST /api/v1/submissions", "POST /api/v1/jobs", f"POST {ATTEMPT}/result"
+EXCLUDE = "/api/v1/results/{result_id}/exclusion"
+FINDING = "/api/v1/findings/{finding_id}"
+PLAN = PLANS[5]
+CHECKED = frozenset({f"{SUBMIT} .rerun_of", f"{JOB} .rerun_of"})
+"""Free by its description, but only the id of a job that is there is taken."""
+NOWHERE = {
+    "POST /api/v1/comparisons .policy.rules[].cases": "a page tells the answer, not the policy",
+    f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
+    f"{RESULT} .replicates[].profile.demands[].name": "summed up by kind",
+    f"{RESULT} .replicates[].profile.notes[]": "kept for who asks the API",
+    f"{RESULT} .verdict.suggestions[].sentence": "made anew, unless the case is unknown by now",
+}
+"""Places that no page shows, and why."""
+EVERYTHING = """() => {
+  const told = [document.documentElement.textContent];
+  for (const one of document.querySelectorAll("*"))
+    for (const name of one.attributes) told.push(name.value);
+  return told.join("\\n");
+}"""
+LEADING = """() => [...document.querySelectorAll("a, area, form")].map((one) => {
+  const told = one.href ?? one.action;
+  return typeof told === "string" ? told : new URL(told.baseVal, location.href).href;
+}).filter(Boolean)"""
+
+
+@dataclass
+class Stored:
+    """What strangers have stored: their text, and the pages that could show it."""
+
+    strangers: Strangers
+    pages: list[str]
+    series: str
+
+
+class Planter:
+    """A client that fills in hostile text wherever it may."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+        self.strangers = Strangers(client.get("/api/v1/openapi.json").json())
+
+    def send(self, call: str, body: Any, **parts: object) -> Any:
+        method, path = call.split(" ")
+        planted = self.strangers.body(call, body, skip=CHECKED)
+        answer = self.client.request(method, path.format(**parts), json=planted)
+        assert answer.is_success, answer.text
+        return answer.json()
+
+    def hand(self, name: str, call: str) -> Hand:
+        """A worker that has what the jobs of this call ask for."""
+        worker = Hand(self.client, name)
+        asked = self.strangers.body(call, {"requires": {}}, skip=CHECKED)["requires"]
+        worker.introduce(**asked)
+        return worker
+
+    def tell(self, worker: Hand, lease: Any, what: str, body: Any) -> Any:
+        planted = self.strangers.body(f"POST {ATTEMPT}/{what}", body)
+        answer = worker.tell(lease, what, planted)
+        assert answer.is_success, answer.text
+        return answer
+
+    def measure(self, worker: Hand, result: dict[str, Any]) -> str:
+        lease = worker.must_claim()
+        assert worker.start(lease).is_success
+        return str(self.tell(worker, lease, "result", result).json()["id"])
+
+
+def a_job(revision: str, **more: object) -> dict[str, Any]:
+    case = PLAN.case.model_dump(mode="json")
+    return {"case": case, "revision": revision, "priority": 100, **more}
+
+
+def a_result(**more: object) -> dict[str, Any]:
+    told = measured(PLAN, 39, datetime.now(UTC), np.random.default_rng(1)).model_dump(mode="json")
+    return {**told, "parity": {"status": "skipped"}, **more}
+
+
+def store(client: TestClient, finding: str) -> Stored:
+    plant = Planter(client)
+    plant.send("PUT /api/v1/workers/{name}", {"name": "stranger", "labels": {}}, name="stranger")
+    submitting, single = plant.hand("s1", SUBMIT), plant.hand("s2", JOB)
+
+    plant.send(JOB, a_job("r1"))
+    first = plant.measure(single, a_result())
+    plant.send(SUBMIT, a_job("r2"))
+    used = {"flop_per_s": 1e14, "mfu": 0.4, "mfu_clock": 0.41}
+    known = {"device": "", "peak_flop_per_s": 1e15, "uses": {"full": used, "synth": used}}
+    kept = plant.measure(submitting, a_result(efficiency=known))
+    plant.send(SUBMIT, a_job("r3"))
+    failed = plant.measure(submitting, a_result(status="crashed", samples=[], verdict=None))
+
+    held = plant.send(SUBMIT, a_job("r4"))["jobs"][0]["id"]
+    lease = submitting.must_claim()
+    assert submitting.start(lease).is_success
+    plant.tell(submitting, lease, "heartbeat", {"progress": {"phase": "full", "throughput": 7.0}})
+    given_back = plant.send(JOB, a_job("r5"))
+    lease = single.must_claim()
+    plant.tell(single, lease, "release", {"reason": ""})
+
+    plant.send(f"PUT {EXCLUDE}", {}, result_id=first)
+    actor = plant.strangers.parameter(f"DELETE {EXCLUDE}", "actor")
+    back = client.delete(EXCLUDE.format(result_id=first), params={"actor": actor})
+    assert back.is_success, back.text
+    plant.send(f"PUT {EXCLUDE}", {}, result_id=first)
+    plant.send(f"PATCH {FINDING}", {}, finding_id=finding)
+    plant.send(f"POST {FINDING}/actions", {"action": "acknowledge"}, finding_id=finding)
+    plant.send("PUT /api/v1/schedules/{name}", {"cron": "0 3 * * *", "suite": "smoke"}, name="mine")
+    sides = {"case": a_job("r6")["case"], "baseline": "r1", "contender": "r2"}
+    compared = plant.send("POST /api/v1/comparisons", sides)
+    series = client.get("/api/v1/series", params={"metric": "throughput", "limit": 500}).json()
+    unit = plant.strangers.planted[f"{RESULT} .samples[].unit"]
+    own = [one["id"] for one in series["items"] if one["unit"] == unit]
+    pages = [
+        "/",
+        "/findings",
+        f"/findings/{finding}",
+        "/jobs",
+        f"/jobs/{held}",
+        f"/jobs/{given_back['id']}",
+        *(f"/runs/{one}" for one in (first, kept, failed)),
+        *(f"/series/{one}" for one in own),
+        "/compare?baseline=r1&contender=r2",
+        "/comparisons",
+        f"/comparisons/{compared['id']}",
+        "/workers",
+        "/schedules",
+    ]
+    return Stored(plant.strangers, pages, own[0])
+
+
+@pytest.fixture(scope="module")
+def database(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    path = tmp_path_factory.mktemp("strangers") / "stored.sqlite3"
+    shutil.copyfile(sqlite_template, path)
+    found = Database(f"sqlite:///{path}")
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def stored(database: Database) -> Stored:
+    judged = judged_history.judge(database)
+    url = database.url.render_as_string()
+    with TestClient(create_app(Settings(database_url=url, background=False))) as client:
+        return store(client, judged.regression)
+
+
+@pytest.fixture(scope="module")
+def address(database: Database, stored: Stored) -> Iterator[str]:
+    """A service on what strangers have stored, in place of the one that other tests look at."""
+    yield from serving(database.url.render_as_string())
+
+
+def test_text_is_planted_in_every_place_that_the_description_names(stored: Stored) -> None:
+    assert set(stored.strangers.planted) == stored.strangers.fields() - CHECKED
+
+
+def test_every_stored_text_is_shown_to_the_letter_and_nothing_of_it_runs(
+    new_page: NewPage, stored: Stored, address: str
+) -> None:
+    page = new_page()
+    page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
+    shown = ""
+    for path in stored.pages:
+        answer = page.goto(path)
+        assert answer is not None
+        assert answer.status == 200, path
+        if path == f"/series/{stored.series}":
+            hover_over_a_point(page)
+        shown += page.evaluate(EVERYTHING)
+        elsewhere = [to for to in page.evaluate(LEADING) if not to.startswith(address + "/")]
+        assert elsewhere == [], path
+    hidden = {place for place, text in stored.strangers.planted.items() if text not in shown}
+    assert sorted(hidden) == sorted(NOWHERE)
+
+
+def hover_over_a_point(page: Page) -> None:
+    """The chart writes text of its own when a point is pointed at."""
+    spot = page.locator(".plot .point").last
+    expect(spot).to_be_visible()
+    box = spot.bounding_box()
+    assert box
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    expect(page.locator(".plot .hoverlayer")).to_contain_text("evil.example")

@@ -1,0 +1,17 @@
+"""Waits for a page in a browser, whose policy lets playwright's own waiting run no code in it."""
+
+from __future__ import annotations
+
+import time
+
+from playwright.sync_api import Page
+
+PATIENCE_S = 15.0
+
+
+def wait_until(page: Page, expression: str) -> None:
+    """Ask the page over and over, from outside, until ``expression`` holds; fail after 15 s."""
+    deadline = time.monotonic() + PATIENCE_S
+    while not page.evaluate(expression):
+        assert time.monotonic() < deadline, f"does not become true: {expression}"
+        page.wait_for_timeout(50)
