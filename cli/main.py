@@ -23,6 +23,7 @@ from cli.commands import (
     schedule,
     serve,
     submit,
+    token,
     up,
     verify,
     version,
@@ -51,6 +52,7 @@ app.command("gate", cls=gate.GateCommand)(gate.gate)
 app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(schedule.app, name="schedule")
+app.add_typer(token.app, name="token")
 app.command("migrate")(migrate.migrate)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)

@@ -11,6 +11,8 @@ from fastapi import FastAPI
 
 from benchmarks.version import installed
 from service import errors
+from service.access.door import Door
+from service.access.guard import GUARD
 from service.api.answers import DescribedApi
 from service.api.routes import router
 from service.background import Background
@@ -38,6 +40,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would load from a public host
         redoc_url=None,
+        dependencies=[GUARD],
         redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
     app.state.settings = settings
@@ -49,6 +52,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (pages, series_pages, finding_pages, comparison_pages):
         app.include_router(shown.router, dependencies=[COUNTED])
     pages.mount(app)
+    app.state.door = Door(app.state.database, settings, app.routes)
     return app
 
 

@@ -209,9 +209,11 @@ async def get_session(request: Request) -> AsyncIterator[Session]:
     """A session per request; use as ``Depends(get_session, scope="function")``.
 
     With that scope it is committed before the answer leaves, so a client is never told of a row
-    that then fails to commit. Requests that only read get a session that cannot write.
+    that then fails to commit. Requests that only read get a session that cannot write. What
+    ``request.state.witness`` is, if anything, is called last: to log the call with what it changed.
     """
     database = get_database(request)
+    witness = getattr(request.state, "witness", None)
     write = request.method not in ("GET", "HEAD")
     async with database.turn(write=write):
         session = database.session(write=write)
@@ -220,7 +222,7 @@ async def get_session(request: Request) -> AsyncIterator[Session]:
         except BaseException:
             await _finish(session.close)
             raise
-        await _finish(partial(_commit, session))
+        await _finish(partial(_commit, session, witness))
 
 
 def get_database(request: Request) -> Database:
@@ -235,8 +237,10 @@ def get_now(session: Annotated[Session, Depends(get_session, scope="function")])
     return now_of(session)
 
 
-def _commit(session: Session) -> None:
+def _commit(session: Session, witness: Callable[[Session], None] | None) -> None:
     try:
+        if witness is not None:
+            witness(session)
         session.commit()
     finally:
         session.close()

@@ -51,7 +51,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         with (
             stop.on_signals(),
             locked(settings.folder, settings.name) as folder,
-            ServiceClient(settings.url, settings.request_timeout_s) as client,
+            ServiceClient(settings.url, settings.request_timeout_s, settings.read_token) as client,
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)

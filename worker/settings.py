@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from benchmarks.processors import usable_cpus
@@ -22,6 +22,11 @@ REVISION = "{revision}"
 """Where a revision's name goes in `Settings.worker_target`."""
 
 
+_SECRETS = frozenset(
+    f"THROUGHLINE_{name}" for name in ("TOKEN", "TOKEN_FILE", "ACCESS_KEY", "DATABASE_URL")
+)
+
+
 class Settings(BaseSettings):
     """Every field may be set as ``THROUGHLINE_<FIELD>``; times are in seconds."""
 
@@ -29,6 +34,11 @@ class Settings(BaseSettings):
 
     url: str = "http://127.0.0.1:8765"
     """Address of the service."""
+    token: SecretStr = SecretStr("")
+    """What proves to the service that this is a worker of its."""
+    token_file: Path | None = None
+    """A file with the token in it, read for each request, so that it may be renewed; without both
+    the one in `folder` that ``throughline worker enroll`` wrote."""
     state_dir: Path = Path(".throughline")
     """Where a worker keeps what must survive its death: spooled results, claim, child."""
     worker_name: str = ""
@@ -109,6 +119,27 @@ class Settings(BaseSettings):
         return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
 
     @property
+    def enrolled_token(self) -> Path:
+        """Where enrolling keeps the token."""
+        return self.folder / "token"
+
+    def read_token(self) -> str:
+        """The token to show now; nothing if there is none.
+
+        Raises:
+            OSError: the file with it cannot be read.
+        """
+        if given := self.token.get_secret_value():
+            return given.strip()
+        named = self.token_file if self.token_file and str(self.token_file) != "." else None
+        try:
+            return (named or self.enrolled_token).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            if named:
+                raise
+            return ""
+
+    @property
     def allowed_models(self) -> tuple[str, ...]:
         """What `models` names, one by one."""
         return tuple(name.strip() for name in self.models.split(",") if name.strip())
@@ -127,10 +158,12 @@ class Settings(BaseSettings):
 def child_environment(settings: Settings) -> dict[str, str]:
     """The environment that every child inherits, with what makes runs repeatable fixed.
 
+    What opens the service or its database is left out: a child runs whatever is under test.
+
     OMP_NUM_THREADS is left alone if someone set it. CUDA numbers GPUs by speed unless it is told
     to number them as NVML does; telemetry of another GPU than the measured one would be a lie.
     """
-    inherited = dict(os.environ)
+    inherited = {name: value for name, value in os.environ.items() if name not in _SECRETS}
     inherited.setdefault("OMP_NUM_THREADS", str(usable_cpus()))
     inherited.setdefault("CUDA_DEVICE_ORDER", "PCI_BUS_ID")
     if settings.cache_dir is not None:

@@ -36,7 +36,7 @@ def diagnose(
 
     from cli import bench, form, wanted
     from cli import diagnose as climbing
-    from cli.gate.order import seconds
+    from cli.span import seconds
     from worker.workspace import workspace
 
     given = {"--device": device, "--data-root": data_root}

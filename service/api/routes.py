@@ -3,6 +3,7 @@
 from fastapi import APIRouter
 
 from service.api import (
+    audit,
     catalog,
     changes,
     comparisons,
@@ -16,6 +17,7 @@ from service.api import (
     schedules,
     series,
     submissions,
+    tokens,
     workers,
 )
 from service.api.answers import EVERYWHERE, problems
@@ -36,5 +38,7 @@ for _noun in (
     findings,
     confirmations,
     schedules,
+    tokens,
+    audit,
 ):
     router.include_router(_noun.router)

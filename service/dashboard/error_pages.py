@@ -27,7 +27,7 @@ def _with_page(handler: Handler) -> Handler:
         if request.url.path.startswith("/api/") or request.url.path == "/api":
             return response
         page = render_error(request, response.status_code, _sentence(response))
-        for name in ("retry-after", "allow"):
+        for name in ("retry-after", "allow", "www-authenticate"):
             if name in response.headers:
                 page.headers[name] = response.headers[name]
         return page

@@ -14,9 +14,12 @@ from service.dashboard import assets, figures, words
 
 _TITLES = {
     400: "That request was not understood",
+    401: "A token is needed here",
+    403: "That is not yours to do",
     404: "There is no such page",
     405: "That cannot be done here",
     422: "That address has a mistake in it",
+    429: "That was too much at once",
     503: "The database cannot be used just now",
 }
 
