@@ -42,7 +42,7 @@ app = typer.Typer(
 app.callback()(version.options)
 app.command("up")(up.up)
 app.command("serve")(serve.serve)
-app.command("worker")(worker_command.worker)
+app.add_typer(worker_command.app, name="worker")
 app.command("bench")(bench.bench)
 app.command("diagnose")(diagnose.diagnose)
 app.command("submit")(submit.submit)

@@ -18,6 +18,7 @@ from cli.answers import (
     ScheduleView,
     SubmissionPage,
     SubmissionView,
+    TokenView,
     WorkerPage,
 )
 from cli.exits import Away, Exit, Stop
@@ -122,6 +123,11 @@ class ServiceClient:
     def cancel_comparison(self, comparison_id: str) -> None:
         """Stop a comparison and its jobs."""
         self._send("POST", f"comparisons/{comparison_id}/cancel")
+
+    def enroll(self, code: str, worker: str) -> str:
+        """Turn an enrolment code into the token of a worker."""
+        body = {"code": code, "worker": worker}
+        return _read(TokenView, self._send("POST", "enrolments/redeem", json=body)).token
 
     def catalog(self) -> CatalogView:
         """What can be asked for."""

@@ -17,7 +17,8 @@ from sqlalchemy.orm import Session
 from cli import form, span
 from cli.exits import Exit, Stop
 from service import formats
-from service.access import audit, key, store
+from service.access import audit, enrolment, key, store
+from service.access.enrolment import EnrolmentRequest
 from service.access.key import Key
 from service.access.permissions import Kind
 from service.access.principal import Principal
@@ -49,6 +50,25 @@ class Desk:
         self._note("token create", made.id)
         _print(made, as_json=as_json)
 
+    def enrolment(self, worker: str | None, valid: str, *, as_json: bool) -> None:
+        """Make a code for a worker and print it."""
+        try:
+            wanted = EnrolmentRequest(worker=worker, expires_in_s=span.seconds(valid))
+        except ValidationError as error:
+            raise Stop(f"That cannot be: {error.errors()[0]['msg']}.") from error
+        made = enrolment.create(self._session, self._key, wanted, self._now, None)
+        self._note("token enrolment", made.id)
+        if as_json:
+            print(made.model_dump_json())
+            return
+        print(made.code)
+        until = formats.moment(made.expires_at)
+        remark = (
+            f"Good once, until {until}. On the machine of the worker: throughline worker enroll "
+            "CODE --url ..."
+        )
+        print(remark, file=sys.stderr)
+
     def rotate(self, token_id: str, *, as_json: bool) -> None:
         """Give a token another secret and print it."""
         made = store.rotate(self._session, self._key, token_id, self._now)
@@ -78,8 +98,8 @@ class Desk:
             table.add_row(one.id, one.kind, one.name, one.state, made, used, ends)
         form.paper().print(table if found else "There are no tokens.")
 
-    def _note(self, action: str, token_id: str) -> None:
-        audit.record(self._session, ME, action, f"token {token_id}", self._now)
+    def _note(self, action: str, object_id: str) -> None:
+        audit.record(self._session, ME, action, object_id, self._now)
 
 
 @contextmanager

@@ -41,8 +41,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     """
     stop = stop or Stop()
     gpus = nvml.devices()
-    if settings.device == "auto":
-        settings = settings.model_copy(update={"device": "cuda:0" if gpus else "cpu"})
+    settings = settings.on_machine(bool(gpus))
     gpu = nvml.find(settings.device, visible_devices(), gpus)
     if gpu is None and settings.device != "cpu":
         log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)

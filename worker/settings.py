@@ -118,6 +118,12 @@ class Settings(BaseSettings):
         name = re.sub(r"[^a-z0-9_.-]+", "", told.lower().replace(" ", "-"))
         return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
 
+    def on_machine(self, has_gpu: bool) -> Settings:
+        """The same, with the device that ``auto`` stands for; the name may depend on it."""
+        if self.device != "auto":
+            return self
+        return self.model_copy(update={"device": "cuda:0" if has_gpu else "cpu"})
+
     @property
     def enrolled_token(self) -> Path:
         """Where enrolling keeps the token."""

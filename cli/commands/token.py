@@ -48,6 +48,24 @@ def create(
         desk.create(kind.value, name, expires, as_json=as_json)
 
 
+@app.command("enrolment")
+def enrolment(
+    *,
+    worker: Annotated[
+        str | None, typer.Option(help="The only worker that may use it; by default any one.")
+    ] = None,
+    valid: Annotated[str, typer.Option(metavar="SPAN", help="For how long.")] = "1h",
+    database: Database = None,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Make a code with which one worker fetches a token of its own, once."""
+    from cli import tokens
+
+    with tokens.desk(database, state_dir) as desk:
+        desk.enrolment(worker, valid, as_json=as_json)
+
+
 @app.command("list")
 def list_tokens(
     *, database: Database = None, state_dir: StateDir = DEFAULT_STATE_DIR, as_json: Json = False

@@ -33,6 +33,19 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("id", name="pk_tokens"),
     )
     op.create_table(
+        "enrolments",
+        sa.Column("id", sa.String(16), nullable=False),
+        sa.Column("digest", sa.String(64), nullable=False),
+        sa.Column("worker", sa.String(64), nullable=True),
+        sa.Column("created_at", NOW, nullable=False),
+        sa.Column("created_by", sa.String(16), nullable=True),
+        sa.Column("expires_at", NOW, nullable=False),
+        sa.Column("used_at", NOW, nullable=True),
+        sa.Column("token_id", sa.String(16), nullable=True),
+        sa.PrimaryKeyConstraint("id", name="pk_enrolments"),
+        sa.ForeignKeyConstraint(["token_id"], ["tokens.id"], name="fk_enrolments_token_id"),
+    )
+    op.create_table(
         "audit_events",
         sa.Column("id", sa.String(32), nullable=False),
         sa.Column("at", NOW, nullable=False),
@@ -51,6 +64,7 @@ def downgrade() -> None:
         where = "" if _is_sqlite() else " ON audit_events"
         op.get_bind().exec_driver_sql(f"DROP TRIGGER guard_audit_events_{action.lower()}{where}")
     op.drop_table("audit_events")
+    op.drop_table("enrolments")
     op.drop_table("tokens")
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
 from functools import cached_property, partial
 from math import ceil
@@ -84,22 +85,32 @@ class Door:
             Unauthorized: it is not good.
             TooMany: the token, or the address, sends too many requests.
         """
-        address = request.client.host if request.client else ""
-        now_s = time.monotonic()
-        wait_s = self._failures.wait_s(address, now_s)
-        try:
+        with self.trying(request) as wait_s:
             given = show()
             if wait_s and given.id not in self._touched:  # a good one among many bad ones passes
                 raise TooMany(_FAILURES, ceil(wait_s))
             found, now = await self._database.run(partial(self._verify, given), write=False)
-        except Unauthorized:
-            if wait_s:
-                raise TooMany(_FAILURES, ceil(wait_s)) from None
-            self._failures.take(address, now_s)
-            raise
+        now_s = time.monotonic()
         self._count(found.id, now_s)
         await self._touch(found.id, now, now_s)
         return Principal.of(found)
+
+    @contextmanager
+    def trying(self, request: Request) -> Iterator[float]:
+        """Count a failure to show something good against the address; gives how long it must wait.
+
+        Raises:
+            TooMany: it failed, and this address has failed too often.
+        """
+        address = request.client.host if request.client else ""
+        wait_s = self._failures.wait_s(address, time.monotonic())
+        try:
+            yield wait_s
+        except Unauthorized:
+            if wait_s:
+                raise TooMany(_FAILURES, ceil(wait_s)) from None
+            self._failures.take(address, time.monotonic())
+            raise
 
     async def asks(self) -> bool:
         """Whether tokens are asked for; once they are, they are for good."""

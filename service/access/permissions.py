@@ -47,6 +47,7 @@ _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _CALLS: Mapping[Permission, str] = {
     Permission.OPEN: """
         GET /health
+        POST /enrolments/redeem
         GET /openapi.json
         HEAD /openapi.json
     """,
@@ -100,6 +101,7 @@ _CALLS: Mapping[Permission, str] = {
         DELETE /schedules/{name}
         PUT /schedules/{name}
         GET /audit
+        POST /enrolments
         GET /tokens
         POST /tokens
         POST /tokens/{token_id}/revoke

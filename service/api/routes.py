@@ -8,6 +8,7 @@ from service.api import (
     changes,
     comparisons,
     confirmations,
+    enrolments,
     environments,
     findings,
     health,
@@ -39,6 +40,7 @@ for _noun in (
     confirmations,
     schedules,
     tokens,
+    enrolments,
     audit,
 ):
     router.include_router(_noun.router)

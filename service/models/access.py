@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from sqlalchemy import String, Text
+from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.access.permissions import Kind
@@ -35,6 +35,22 @@ class TokenRow(Base):
     rotated_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
     __table_args__ = (states("kind", Kind),)
+
+
+class EnrolmentRow(Base):
+    """A code that one worker may turn into a token, of which only a keyed hash is kept."""
+
+    __tablename__ = "enrolments"
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    worker: Mapped[str | None] = mapped_column(String(64))
+    """The only worker that may use it; None if any may."""
+    created_at: Mapped[datetime]
+    created_by: Mapped[str | None] = mapped_column(String(16))
+    expires_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+    token_id: Mapped[str | None] = mapped_column(ForeignKey("tokens.id"))
+    """What came of it."""
 
 
 class AuditEvent(Base):

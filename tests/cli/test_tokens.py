@@ -6,9 +6,17 @@ import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import httpx2
 import pytest
+from builders.served import serving
 
 from cli.exits import Exit
+from service.access import enrolment, store
+from service.access.enrolment import EnrolmentRequest
+from service.access.permissions import Kind
+from service.access.store import TokenRequest
+from service.database import now_of
+from service.settings import Access
 from worker.settings import Settings, child_environment
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -68,3 +76,33 @@ def test_a_measured_child_does_not_inherit_what_opens_the_service(
     assert settings.read_token() == "a-secret-of-mine"
     assert "a-secret-of-mine" not in repr(settings)
     assert "a-secret-of-mine" not in child_environment(settings).values()
+
+
+def test_a_worker_that_was_enrolled_measures_with_a_token_of_its_own(
+    throughline: Run, tmp_path: Path, sqlite_url: str
+) -> None:
+    with serving(sqlite_url, access=Access.TOKENS, state_dir=tmp_path / "service") as served:
+        url = f"http://127.0.0.1:{served.port}"
+        door = served.app.state.door
+        with served.app.state.database.writing() as session:
+            now = now_of(session)
+            code = enrolment.create(session, door.key, EnrolmentRequest(), now, None).code
+            wanted = TokenRequest(kind=Kind.ADMIN, name="me")
+            admin = store.create(session, door.key, wanted, now, None).token
+        where = ("--url", url, "--name", "gpu-1")
+        done = throughline("worker", "enroll", code, *where)
+        assert done.returncode == Exit.OK, done.stderr
+        path = tmp_path / "state" / "workers" / "gpu-1" / "token"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.read_text().startswith("tl_worker_")
+        again = throughline("worker", "enroll", code, *where)
+        assert (again.returncode, again.stderr.count("\n")) == (Exit.USAGE, 1)
+        ask = {"THROUGHLINE_URL": url, "THROUGHLINE_TOKEN": admin}
+        spec = {"case": {"workload": "unet"}, "revision": "v1"}
+        shown = {"Authorization": f"Bearer {admin}"}
+        job = httpx2.post(f"{url}/api/v1/jobs", json=spec, headers=shown).json()["id"]
+        worked = throughline("worker", "--once", "--device", "cpu", *where)
+        assert worked.returncode == Exit.OK, worked.stderr
+        told = throughline("jobs", "show", job, **ask)
+        assert "succeeded" in told.stdout
+        assert "on gpu-1" in told.stdout

@@ -5,6 +5,7 @@ The calls come from the API's own description: one without a row here fails.
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -110,6 +111,8 @@ TABLE: dict[str, Row] = {
     "POST /tokens/{token_id}/rotate": one(RULE),
     "POST /tokens/{token_id}/revoke": one(RULE),
     "GET /audit": Row(RULE),
+    "POST /enrolments": Row(RULE, 201),
+    "POST /enrolments/redeem": Row(EVERYBODY, 201, missing=401),
 }
 SPEC = {"case": {"workload": "unet", "axes": {}}, "revision": "r1"}
 SCHEDULE = {
@@ -247,17 +250,21 @@ class World:
             "POST /jobs": SPEC,
             "POST /comparisons": {"baseline": "r1", "contender": "r1", "case": SPEC["case"]},
             "PUT /workers/{name}": {"name": ids["name"] if thing == "missing" else worker},
-            "POST /leases": {"worker": worker, "claim_id": f"{id(object()):032x}"},
+            "POST /leases": {"worker": worker, "claim_id": uuid.uuid4().hex},
             "PUT /results/{result_id}/exclusion": {"reason": "cold", "actor": "ann"},
             "POST /findings/{finding_id}/actions": {"action": "acknowledge", "actor": "ann"},
             "PATCH /findings/{finding_id}": {"actor": "ann", "note": "seen"},
             "PUT /schedules/{name}": SCHEDULE,
             "POST /tokens": {"kind": "read", "name": "wall"},
+            "POST /enrolments": {"worker": "w3"},
         }
         queries = {
             "GET /changes": {"baseline": "r1", "contender": "r1"},
             "DELETE /results/{result_id}/exclusion": {"actor": "ann"},
         }
+        if call == "POST /enrolments/redeem":
+            good = self._made("/enrolments", {})["code"] if thing == "own" else "tl_enrol_none"
+            return {"json": {"code": good, "worker": "w3"}}
         if call in bodies:
             return {"json": bodies[call]}
         return {"params": queries[call]} if call in queries else {}

@@ -17,6 +17,8 @@ FOLDER = api.__path__
 TABLE = {
     ("GET", "/health"),
     ("GET", "/audit"),
+    ("POST", "/enrolments"),
+    ("POST", "/enrolments/redeem"),
     ("GET", "/tokens"),
     ("POST", "/tokens"),
     ("POST", "/tokens/{token_id}/rotate"),
