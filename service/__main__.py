@@ -31,6 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app = create_app(settings)
         check(app.state.database)
         rules.check(app.state.database, settings)
+        logging.getLogger(__name__).info("%s", rules.told(app.state.database, settings))
         listener = _listen(settings.host, settings.port)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]

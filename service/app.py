@@ -16,7 +16,7 @@ from service.access.guard import GUARD
 from service.api.answers import DescribedApi
 from service.api.routes import router
 from service.background import Background
-from service.dashboard import comparison_pages, finding_pages, pages, series_pages
+from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
 from service.dashboard.attention import COUNTED
 from service.database import Database
 from service.intake import Bounds, Gate
@@ -51,6 +51,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.include_router(router)
     for shown in (pages, series_pages, finding_pages, comparison_pages):
         app.include_router(shown.router, dependencies=[COUNTED])
+    app.include_router(sign_in.router)
     pages.mount(app)
     app.state.door = Door(app.state.database, settings, app.routes)
     return app

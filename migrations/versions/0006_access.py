@@ -46,6 +46,15 @@ def upgrade() -> None:
         sa.ForeignKeyConstraint(["token_id"], ["tokens.id"], name="fk_enrolments_token_id"),
     )
     op.create_table(
+        "browser_sessions",
+        sa.Column("id", sa.String(64), nullable=False),
+        sa.Column("token_id", sa.String(16), nullable=False),
+        sa.Column("created_at", NOW, nullable=False),
+        sa.Column("expires_at", NOW, nullable=False),
+        sa.PrimaryKeyConstraint("id", name="pk_browser_sessions"),
+        sa.ForeignKeyConstraint(["token_id"], ["tokens.id"], name="fk_browser_sessions_token_id"),
+    )
+    op.create_table(
         "audit_events",
         sa.Column("id", sa.String(32), nullable=False),
         sa.Column("at", NOW, nullable=False),
@@ -64,6 +73,7 @@ def downgrade() -> None:
         where = "" if _is_sqlite() else " ON audit_events"
         op.get_bind().exec_driver_sql(f"DROP TRIGGER guard_audit_events_{action.lower()}{where}")
     op.drop_table("audit_events")
+    op.drop_table("browser_sessions")
     op.drop_table("enrolments")
     op.drop_table("tokens")
 

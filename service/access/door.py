@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 from starlette.requests import Request
 from starlette.routing import BaseRoute
 
-from service.access import key, rules, store, token
+from service.access import browser, key, rules, sessions, store, token
 from service.access.key import Key
 from service.access.limits import Buckets
-from service.access.permissions import ROUTES, Permission
+from service.access.permissions import ROUTES, SAFE, Permission
 from service.access.principal import ANYBODY, Principal
 from service.access.store import TokenView
 from service.access.token import Mistyped, Token
@@ -76,7 +76,12 @@ class Door:
             Unauthorized: a token is needed, and this is none or no good one.
             TooMany: the token, or the address, sends too many requests.
         """
-        return await self.proven(request, lambda: shown(request)) if await self.asks() else ANYBODY
+        if not await self.asks():
+            return ANYBODY
+        cookie = browser.cookie_of(request)
+        if cookie and "authorization" not in request.headers:
+            return await self._signed_in(request, cookie)
+        return await self.proven(request, lambda: shown(request))
 
     async def proven(self, request: Request, show: Callable[[], Token]) -> Principal:
         """Find out whose token ``show`` gives; failures count against the request's address.
@@ -125,6 +130,21 @@ class Door:
     def look_again(self) -> None:
         """Look with the next request whether tokens are asked for."""
         self._looked_s = -_LOOK_S
+
+    async def _signed_in(self, request: Request, cookie: str) -> Principal:
+        """Whose session it is; a change must come from a page of ours, and prove it."""
+        with self.trying(request):
+            found = await self._database.run(
+                lambda session: sessions.find(session, self.key, cookie, now_of(session)),
+                write=False,
+            )
+        request.state.proof = sessions.proof_of(self.key, cookie)
+        if request.method not in SAFE:
+            browser.check_origin(request)
+            if not sessions.proves(self.key, cookie, request.headers.get(browser.PROOF, "")):
+                raise browser.foreign()
+        self._count(found.id, time.monotonic())
+        return Principal.of(found)
 
     def _verify(self, given: Token, session: Session) -> tuple[TokenView, datetime]:
         now = now_of(session)

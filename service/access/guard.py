@@ -6,11 +6,9 @@ from fastapi import Depends, Request
 
 from service.access import audit
 from service.access.door import Door
-from service.access.permissions import AUDITED, MAY, Permission
+from service.access.permissions import AUDITED, MAY, SAFE, Permission
 from service.access.principal import ANYBODY, Principal
 from service.errors import Forbidden
-
-_SAFE = frozenset({"GET", "HEAD"})
 
 
 async def guard(request: Request) -> None:
@@ -27,7 +25,7 @@ async def guard(request: Request) -> None:
     if asked not in principal.may:
         raise Forbidden(_refusal(principal, asked))
     request.state.principal = principal
-    if asked in AUDITED and request.method not in _SAFE:
+    if asked in AUDITED and request.method not in SAFE:
         request.state.witness = audit.witness(principal, route, request.url.path)
 
 

@@ -42,6 +42,9 @@ MAY: Mapping[Kind, frozenset[Permission]] = {
 AUDITED = frozenset({Permission.SUBMIT, Permission.ADMIN})
 """What is written down; what workers do stands in the log of the jobs."""
 
+SAFE = frozenset({"GET", "HEAD"})
+"""Methods that change nothing."""
+
 _API = "/api/v1"
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _CALLS: Mapping[Permission, str] = {
@@ -111,6 +114,9 @@ _CALLS: Mapping[Permission, str] = {
 _PAGES: Mapping[Permission, str] = {
     Permission.OPEN: """
         GET /assets/{digest}/{name}
+        GET /sign-in
+        POST /sign-in
+        POST /sign-out
     """,
     Permission.READ: """
         GET /

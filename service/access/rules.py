@@ -41,6 +41,13 @@ def in_force(database: Database, settings: Settings) -> bool:
         return store.any_admin(session)
 
 
+def told(database: Database, settings: Settings) -> str:
+    """Who may come in, for the log of a service that starts."""
+    if in_force(database, settings):
+        return "whoever comes in needs a token"
+    return f"whoever reaches {settings.reached_at} may do everything: no token is asked for"
+
+
 def check(database: Database, settings: Settings) -> None:
     """Make sure that a service that others can reach asks who they are.
 

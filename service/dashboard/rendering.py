@@ -14,7 +14,6 @@ from service.dashboard import assets, figures, words
 
 _TITLES = {
     400: "That request was not understood",
-    401: "A token is needed here",
     403: "That is not yours to do",
     404: "There is no such page",
     405: "That cannot be done here",
@@ -49,6 +48,8 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     """Answer with a page. Pages are never kept by a cache without asking again."""
     html = _templates.get_template(template).render(
         path=request.url.path,
+        proof=getattr(request.state, "proof", ""),
+        reader=getattr(request.state, "principal", ""),
         attention=getattr(request.state, "attention", 0),
         now=values.pop("now", None) or datetime.now(UTC),
         **values,

@@ -1,6 +1,6 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
-from service.models.access import AuditEvent, EnrolmentRow, TokenRow
+from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
 from service.models.columns import NAMING, Base, UtcDateTime
 from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
@@ -16,6 +16,7 @@ __all__ = [
     "Attempt",
     "AuditEvent",
     "Base",
+    "BrowserSession",
     "ComparisonRow",
     "ComparisonState",
     "ConfirmationRow",

@@ -53,6 +53,17 @@ class EnrolmentRow(Base):
     """What came of it."""
 
 
+class BrowserSession(Base):
+    """Somebody who has signed in on the dashboard with a token."""
+
+    __tablename__ = "browser_sessions"
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """A keyed hash of the cookie's value."""
+    token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id"))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+
+
 class AuditEvent(Base):
     """One thing that somebody did. Triggers of migration 0006 let the log only grow."""
 
