@@ -44,6 +44,7 @@ BUSY_S = 5.0
 """How long a writer waits for its turn before the client is told to try again."""
 TURN_S = 20.0
 """How long a request waits before the database lets it in."""
+_WITNESS = "witness"
 
 
 class Database:
@@ -213,16 +214,16 @@ async def get_session(request: Request) -> AsyncIterator[Session]:
     ``request.state.witness`` is, if anything, is called last: to log the call with what it changed.
     """
     database = get_database(request)
-    witness = getattr(request.state, "witness", None)
     write = request.method not in ("GET", "HEAD")
     async with database.turn(write=write):
         session = database.session(write=write)
+        session.info[_WITNESS] = getattr(request.state, "witness", None)
         try:
             yield session
         except BaseException:
             await _finish(session.close)
             raise
-        await _finish(partial(_commit, session, witness))
+        await _finish(partial(_commit, session))
 
 
 def get_database(request: Request) -> Database:
@@ -237,7 +238,8 @@ def get_now(session: Annotated[Session, Depends(get_session, scope="function")])
     return now_of(session)
 
 
-def _commit(session: Session, witness: Callable[[Session], None] | None) -> None:
+def _commit(session: Session) -> None:
+    witness: Callable[[Session], None] | None = session.info.get(_WITNESS)
     try:
         if witness is not None:
             witness(session)
