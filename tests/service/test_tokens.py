@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders.access import Doorman, guarded
+from builders.service_hand import Hand, result_of
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
@@ -183,6 +184,22 @@ def test_a_worker_acts_under_its_own_name_alone(doorman: Doorman) -> None:
     assert doorman.ask("POST", "/api/v1/leases", mine, json=claim).status_code == 403
     claim["worker"] = "w1"
     assert doorman.ask("POST", "/api/v1/leases", mine, json=claim).status_code == 204
+
+
+def test_a_result_from_another_worker_is_not_even_kept(doorman: Doorman) -> None:
+    admin, mine = doorman.token("admin"), doorman.token("worker", "w1")
+    doorman.client.headers["Authorization"] = f"Bearer {admin}"
+    hand = Hand(doorman.client, "w2")
+    hand.introduce(device="cpu")
+    body = {"case": {"workload": "unet"}, "revision": "r1"}
+    assert doorman.client.post(JOBS, json=body).status_code == 201
+    lease = hand.must_claim()
+    stolen = {"Lease-Secret": lease.secret}
+    path = f"{JOBS}/{lease.job_id}/attempts/{lease.attempt}/result"
+    told = result_of(lease).model_dump(mode="json")
+    assert doorman.ask("POST", path, mine, json=told, headers=stolen).status_code == 409
+    assert doorman.client.get("/api/v1/results").json()["items"] == []
+    assert hand.post(lease, result_of(lease)).status_code == 201
 
 
 def test_what_is_done_is_written_down_with_who_did_it(doorman: Doorman) -> None:
