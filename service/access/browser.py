@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
@@ -54,14 +55,44 @@ def check_origin(request: Request) -> None:
         if site != "same-origin":
             raise Forbidden(_FOREIGN)
         return
-    origin = request.headers.get("origin", "")
-    if not origin or urlsplit(origin).netloc != request.headers.get("host"):
+    # An origin is a scheme, "://" and what the Host header says; "null" is nobody's.
+    if request.headers.get("origin", "").partition("://")[2] != request.headers.get("host"):
         raise Forbidden(_FOREIGN)
+
+
+def check_host(request: Request, reached_at: str) -> None:
+    """Make sure that a service for its own machine was asked for under a name of its own.
+
+    A page of a stranger whose name was pointed at the loopback (DNS rebinding) asks under that
+    name. No public name is without a dot, and an address is nobody's name.
+
+    Raises:
+        Forbidden: the name could be anybody's.
+    """
+    host = _hostname(request.headers.get("host", ""))
+    if "." not in host or host.endswith(".localhost") or host == reached_at.lower():
+        return
+    try:
+        ipaddress.ip_address(host)
+    except ValueError:
+        raise Forbidden(
+            "This service is for its own machine and asks for no tokens, so it answers under the "
+            "machine's own names only: use http://127.0.0.1, make tokens, or set "
+            "THROUGHLINE_ACCESS=open."
+        ) from None
 
 
 def foreign() -> Forbidden:
     """The refusal of a change whose proof is wrong."""
     return Forbidden(_FOREIGN)
+
+
+def _hostname(host: str) -> str:
+    """The name in a Host header, without its port; one that cannot be read is a strange name."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return "no.host"
 
 
 def _name(request: Request) -> str:

@@ -77,6 +77,8 @@ class Door:
             TooMany: the token, or the address, sends too many requests.
         """
         if not await self.asks():
+            if self._settings.access is Access.AUTO:
+                browser.check_host(request, self._settings.reached_at)
             return ANYBODY
         cookie = browser.cookie_of(request)
         if cookie and "authorization" not in request.headers:

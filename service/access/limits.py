@@ -17,7 +17,7 @@ class Buckets:
 
     def __init__(self, per_s: float, burst: float) -> None:
         self._per_s = per_s
-        self._burst = burst
+        self._burst = max(burst, 1.0)  # less would let nobody in at all
         self._filled: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, name: str, now_s: float) -> float:

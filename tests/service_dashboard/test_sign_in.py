@@ -99,7 +99,8 @@ def test_a_change_needs_the_pages_own_proof(doorman: Doorman) -> None:
     assert change(**HERE) == 403
     assert change(**HERE, **{"X-CSRF-Token": "0" * 64}) == 403
     assert change(**shown) == 403
-    assert change(**shown, Origin="http://evil.example") == 403
+    for origin in ("http://evil.example", "null", "http://[", "http://testserver.evil.example"):
+        assert change(**shown, Origin=origin) == 403
     for site in ("cross-site", "same-site", "none"):
         assert change(**shown, **{"Sec-Fetch-Site": site}) == 403
     other = TestClient(client.app)
