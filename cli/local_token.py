@@ -34,7 +34,7 @@ def prepare(state: StateFolder, host: str) -> Path | None:
             return None
         if not _is_good(state.token, database, settings):
             _make(state.token, database, settings)
-        return state.token
+        return state.token.absolute()
     except rules.NobodyMayEnter as error:
         raise Stop(error.detail) from error
     except ServiceError as error:
