@@ -237,3 +237,10 @@ class ScheduleList(Answer):
     """Every schedule."""
 
     items: tuple[ScheduleView, ...]
+
+
+class TokenView(Answer):
+    """A token that was just made."""
+
+    id: str
+    token: str

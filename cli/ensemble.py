@@ -7,6 +7,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 
 from cli.children import Child, stop, wait_for
 from cli.exits import Exit, Stop
@@ -32,6 +33,8 @@ class Ensemble:
         shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104 - only compared
         self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"
         self._env = _environment(state, host, port, self.url)
+        self.token_file: Path | None = None
+        """Where the workers read their token, if the service asks for one."""
         self._service: Child | None = None
         self._workers: list[Child] = []
 
@@ -56,7 +59,12 @@ class Ensemble:
     def start_workers(self, devices: Sequence[str]) -> None:
         """Start one worker for each device."""
         for device in devices:
-            settings = {"THROUGHLINE_DEVICE": device, "THROUGHLINE_CLAIM_WAIT_S": _CLAIM_WAIT_S}
+            settings = {
+                "THROUGHLINE_DEVICE": device,
+                "THROUGHLINE_CLAIM_WAIT_S": _CLAIM_WAIT_S,
+                "THROUGHLINE_TOKEN": "",  # the user's own is for other services
+                "THROUGHLINE_TOKEN_FILE": str(self.token_file or ""),
+            }
             name = f"worker-{device.replace(':', '-')}"
             self._workers.append(self._child(name, "worker", settings))
 

@@ -23,6 +23,7 @@ from cli.commands import (
     schedule,
     serve,
     submit,
+    token,
     up,
     verify,
     version,
@@ -42,7 +43,7 @@ app = typer.Typer(
 app.callback()(version.options)
 app.command("up")(up.up)
 app.command("serve")(serve.serve)
-app.command("worker")(worker_command.worker)
+app.add_typer(worker_command.app, name="worker")
 app.command("bench")(bench.bench)
 app.command("diagnose")(diagnose.diagnose)
 app.command("submit")(submit.submit)
@@ -52,6 +53,7 @@ app.command("gate", cls=gate.GateCommand)(gate.gate)
 app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
 app.add_typer(schedule.app, name="schedule")
+app.add_typer(token.app, name="token")
 app.command("migrate")(migrate.migrate)
 app.command("backup")(backup.backup)
 app.command("restore")(backup.restore)

@@ -18,9 +18,11 @@ from cli.answers import (
     ScheduleView,
     SubmissionPage,
     SubmissionView,
+    TokenView,
     WorkerPage,
 )
 from cli.exits import Away, Exit, Stop
+from cli.settings import token_for
 
 _CONNECT_S = 5.0
 _READ_S = 60.0
@@ -31,15 +33,18 @@ Parameters = Mapping[str, str | int | float | None]
 class ServiceClient:
     """A connection to one service; a context manager."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, token: str | None = None) -> None:
         self.url = url.rstrip("/")
         if not self.url.startswith(("http://", "https://")):
             raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+        headers = {"Accept": "application/json"}
+        if given := _token(self.url) if token is None else token:
+            headers["Authorization"] = f"Bearer {given}"
         try:
             self._http = httpx2.Client(
                 base_url=f"{self.url}/api/v1/",
                 timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
-                headers={"Accept": "application/json"},
+                headers=headers,
             )
         except httpx2.InvalidURL as error:
             raise Stop(f"{url!r} is no address of a service: {error}") from error
@@ -119,6 +124,11 @@ class ServiceClient:
         """Stop a comparison and its jobs."""
         self._send("POST", f"comparisons/{comparison_id}/cancel")
 
+    def enroll(self, code: str, worker: str) -> str:
+        """Turn an enrolment code into the token of a worker."""
+        body = {"code": code, "worker": worker}
+        return _read(TokenView, self._send("POST", "enrolments/redeem", json=body)).token
+
     def catalog(self) -> CatalogView:
         """What can be asked for."""
         return _read(CatalogView, self._get("catalog"))
@@ -166,6 +176,19 @@ class ServiceClient:
         return answer
 
 
+def _token(url: str) -> str:
+    try:
+        found = token_for(url)
+    except OSError as error:
+        raise Stop(
+            f"The token file {error.filename} cannot be read ({error.strerror}): correct "
+            "THROUGHLINE_TOKEN_FILE."
+        ) from error
+    if not (found.isascii() and found.isprintable()):
+        raise Stop("The token in THROUGHLINE_TOKEN is no token: it begins with tl_.")
+    return found
+
+
 def _read(model: type[T], answer: httpx2.Response) -> T:
     return read(model, answer.text)
 
@@ -191,7 +214,7 @@ def _refusal(url: str, answer: httpx2.Response) -> Stop:
 
     A proxy before the service answers 502 to 504 while it is away, so those may pass too.
     """
-    may_pass = answer.status_code >= 500
+    may_pass = answer.status_code >= 500 or answer.status_code == 429
     try:
         sentence = Problem.model_validate_json(answer.content).detail
     except ValueError:

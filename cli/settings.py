@@ -7,6 +7,22 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import cli
+from cli.state import StateFolder
+
+
+def token_for(url: str) -> str:
+    """The token for the service at ``url``: the one that was given, or that of `up` beside us.
+
+    Raises:
+        OSError: the file that THROUGHLINE_TOKEN_FILE names cannot be read.
+    """
+    if given := os.environ.get("THROUGHLINE_TOKEN"):
+        return given.strip()
+    if named := os.environ.get("THROUGHLINE_TOKEN_FILE"):
+        return Path(named).read_text(encoding="utf-8").strip()
+    return StateFolder(Path(os.environ.get("THROUGHLINE_STATE_DIR") or ".throughline")).token_for(
+        url
+    )
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:

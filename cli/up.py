@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from types import FrameType
 
-from cli import form, machine, migration, ports, progress, report, revision, watch
+from cli import form, local_token, machine, migration, ports, progress, report, revision, watch
 from cli.answers import ReportView, SubmissionView
 from cli.console import Console
 from cli.ensemble import Ensemble
@@ -48,10 +48,12 @@ def run(plan: Plan) -> Exit:
     say = _speaker(Console(stderr=True))
     claim = plan.state.claim()
     ensemble = Ensemble(plan.state, plan.host, ports.choose(plan.host, plan.port))
-    claim.tell(ensemble.url)
     at_once = True  # whatever goes wrong; only an orderly end lets the worker finish its case
     try:
-        with ServiceClient(ensemble.url) as client:
+        migration.migrate(ensemble.state.path)
+        ensemble.token_file = local_token.prepare(plan.state, plan.host)
+        claim.tell(ensemble.url)
+        with ServiceClient(ensemble.url, local_token.read(ensemble.token_file)) as client:
             _start(ensemble, client, plan, say)
             code = _measure(ensemble, client, plan, say)
             if not plan.once:
@@ -70,8 +72,7 @@ def run(plan: Plan) -> Exit:
 def _start(
     ensemble: Ensemble, client: ServiceClient, plan: Plan, say: Callable[[str], None]
 ) -> None:
-    """Database, service, workers."""
-    migration.migrate(ensemble.state.path)
+    """Service, workers."""
     ensemble.start_service(client)
     here = machine.look()
     say(here.notice)

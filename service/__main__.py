@@ -1,7 +1,7 @@
 """``python -m service``: one replica of the service on one address.
 
-Exit codes: 0 stopped as asked, 2 a wrong setting, 3 the database cannot be used, 4 the address
-cannot be listened on.
+Exit codes: 0 stopped as asked, 2 a wrong setting or open to strangers, 3 the database cannot be
+used, 4 the address cannot be listened on.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pydantic import ValidationError
 
 from benchmarks.printable import log_to_stderr, printable
+from service.access import rules
 from service.app import create_app
 from service.condition import check
 from service.errors import ServiceError
@@ -30,11 +31,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = _settings(arguments)
         app = create_app(settings)
         check(app.state.database)
+        rules.check(app.state.database, settings)
+        logging.getLogger(__name__).info("%s", rules.told(app.state.database, settings))
         listener = _listen(settings.host, settings.port)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         name = "_".join(["THROUGHLINE", *map(str, fault["loc"])]).upper()
         return _say(2, f"The setting {name} is wrong: {fault['msg']}.")
+    except rules.NobodyMayEnter as error:
+        return _say(2, error.detail)
     except ServiceError as error:
         return _say(3, error.detail)
     except OSError as error:

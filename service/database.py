@@ -44,6 +44,7 @@ BUSY_S = 5.0
 """How long a writer waits for its turn before the client is told to try again."""
 TURN_S = 20.0
 """How long a request waits before the database lets it in."""
+_WITNESS = "witness"
 
 
 class Database:
@@ -209,12 +210,14 @@ async def get_session(request: Request) -> AsyncIterator[Session]:
     """A session per request; use as ``Depends(get_session, scope="function")``.
 
     With that scope it is committed before the answer leaves, so a client is never told of a row
-    that then fails to commit. Requests that only read get a session that cannot write.
+    that then fails to commit. Requests that only read get a session that cannot write. What
+    ``request.state.witness`` is, if anything, is called last: to log the call with what it changed.
     """
     database = get_database(request)
     write = request.method not in ("GET", "HEAD")
     async with database.turn(write=write):
         session = database.session(write=write)
+        session.info[_WITNESS] = getattr(request.state, "witness", None)
         try:
             yield session
         except BaseException:
@@ -236,7 +239,10 @@ def get_now(session: Annotated[Session, Depends(get_session, scope="function")])
 
 
 def _commit(session: Session) -> None:
+    witness: Callable[[Session], None] | None = session.info.get(_WITNESS)
     try:
+        if witness is not None:
+            witness(session)
         session.commit()
     finally:
         session.close()

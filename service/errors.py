@@ -47,6 +47,10 @@ class ServiceError(Exception):
         super().__init__(detail)
         self.detail = detail
 
+    def answer_headers(self) -> Mapping[str, str]:
+        """The headers of the answer."""
+        return self.headers
+
 
 class BadRequest(ServiceError):
     """The request's line, headers or framing are wrong, or can be read in more than one way."""
@@ -54,6 +58,39 @@ class BadRequest(ServiceError):
     status_code = 400
     type = "bad-request"
     title = "Bad request"
+
+
+class Unauthorized(ServiceError):
+    """There is no token, or none that is good now: the sentence says which and where to get one."""
+
+    status_code = 401
+    type = "unauthorized"
+    title = "A token is needed"
+    headers: ClassVar[Mapping[str, str]] = {"WWW-Authenticate": 'Bearer realm="throughline"'}
+
+
+class Forbidden(ServiceError):
+    """The token is good, and not for this: use one of another kind, or of this worker."""
+
+    status_code = 403
+    type = "forbidden"
+    title = "Not allowed"
+
+
+class TooMany(ServiceError):
+    """More requests than this client may send: wait as long as ``Retry-After`` says."""
+
+    status_code = 429
+    type = "too-many-requests"
+    title = "Too many requests"
+
+    def __init__(self, detail: str, retry_after_s: int) -> None:
+        super().__init__(detail)
+        self.retry_after_s = retry_after_s
+
+    def answer_headers(self) -> Mapping[str, str]:
+        """Say how many seconds to wait."""
+        return {"Retry-After": str(self.retry_after_s)}
 
 
 class MalformedDocument(ServiceError):
@@ -209,7 +246,7 @@ def problem(
 
 def answer(error: ServiceError) -> JSONResponse:
     """The response that an expected error becomes."""
-    return problem(error.status_code, error.type, error.title, error.detail, error.headers)
+    return problem(error.status_code, error.type, error.title, error.detail, error.answer_headers())
 
 
 def _response(body: Problem, headers: Mapping[str, str] | None = None) -> JSONResponse:

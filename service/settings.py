@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import re
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+_KEY = re.compile(r"[0-9a-fA-F]{64}")
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class Access(StrEnum):
+    """Whether the service asks for tokens."""
+
+    AUTO = "auto"
+    """As soon as an administrator has one; without any the service serves its own machine only."""
+    TOKENS = "tokens"
+    OPEN = "open"
 
 
 class Settings(BaseSettings):
@@ -21,6 +33,16 @@ class Settings(BaseSettings):
     state_dir: Path = Path(".throughline")
     host: str = "127.0.0.1"
     port: Annotated[int, Field(ge=0, le=65_535)] = 8765
+    access: Access = Access.AUTO
+    published_at: str = ""
+    """The address under which others reach this service, where that is not ``host``: inside a
+    container the service listens everywhere, and the engine decides who reaches it."""
+    access_key: SecretStr = SecretStr("")
+    """64 hexadecimal digits that hash the tokens; without them a file in ``state_dir``."""
+    requests_per_s: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 500.0
+    """Of one token, and twice as many at once; 0 sets no limit. Each replica counts for itself."""
+    failures_per_min: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 60.0
+    """Requests without a good token from one address; 0 sets no limit."""
     lease_s: Seconds = 60.0
     """How long a worker holds a job without a heartbeat: five heartbeats may be lost."""
     heartbeat_s: Seconds = 10.0
@@ -51,6 +73,18 @@ class Settings(BaseSettings):
     """Requests that use the database at once; more only makes them wait for each other."""
     background: bool = True
     """Whether this replica sweeps and fires schedules."""
+
+    @field_validator("access_key")
+    @classmethod
+    def _has_256_bits(cls, told: SecretStr) -> SecretStr:
+        if told.get_secret_value() and not _KEY.fullmatch(told.get_secret_value()):
+            raise ValueError("must be 64 hexadecimal digits, such as `openssl rand -hex 32` prints")
+        return told
+
+    @property
+    def reached_at(self) -> str:
+        """The address under which others reach this service."""
+        return self.published_at or self.host
 
     @property
     def url(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self, TypeVar
@@ -59,12 +60,14 @@ class Ticket:
 class ServiceClient:
     """One worker's line to the service; may be used from several threads.
 
-    Every call raises `ServiceAway`, `Fenced` or `Refused` when it has no good answer.
+    ``token`` is asked with each request for what the worker shows; nothing is none. Every call
+    raises `ServiceAway`, `Fenced` or `Refused` when it has no good answer.
     """
 
-    def __init__(self, url: str, timeout_s: float) -> None:
+    def __init__(self, url: str, timeout_s: float, token: Callable[[], str] = str) -> None:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
+        self._token = token
         try:
             self._http = httpx2.Client(base_url=f"{self.url}/api/v1", timeout=timeout_s)
         except httpx2.InvalidURL as error:
@@ -124,6 +127,8 @@ class ServiceClient:
         patience_s: float | None = None,
     ) -> httpx2.Response:
         headers = {"Content-Type": "application/json"} if body is not None else {}
+        if token := self._shown():
+            headers["Authorization"] = f"Bearer {token}"
         if secret is not None:
             headers["Lease-Secret"] = secret
         try:
@@ -140,6 +145,16 @@ class ServiceClient:
         except (httpx2.HTTPError, OSError) as error:
             raise ServiceAway(self._why(error)) from error
         return self._judged(answer)
+
+    def _shown(self) -> str:
+        try:
+            token = self._token()
+        except OSError as error:
+            sentence = f"The token file {error.filename} cannot be read ({error.strerror})."
+            raise ServiceAway(sentence) from error
+        if not (token.isascii() and token.isprintable()):
+            raise Refused(0, "The worker's token is no token: it begins with tl_.")
+        return token
 
     def _judged(self, answer: httpx2.Response) -> httpx2.Response:
         if answer.is_success:

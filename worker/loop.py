@@ -41,8 +41,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     """
     stop = stop or Stop()
     gpus = nvml.devices()
-    if settings.device == "auto":
-        settings = settings.model_copy(update={"device": "cuda:0" if gpus else "cpu"})
+    settings = settings.on_machine(bool(gpus))
     gpu = nvml.find(settings.device, visible_devices(), gpus)
     if gpu is None and settings.device != "cpu":
         log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)
@@ -51,7 +50,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         with (
             stop.on_signals(),
             locked(settings.folder, settings.name) as folder,
-            ServiceClient(settings.url, settings.request_timeout_s) as client,
+            ServiceClient(settings.url, settings.request_timeout_s, settings.read_token) as client,
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, field_validator
+from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from benchmarks.processors import usable_cpus
@@ -18,7 +18,7 @@ from worker.containment import Wanted
 Positive = Annotated[float, Field(gt=0)]
 _NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?"
 _SECRETS = re.compile(
-    r"^(THROUGHLINE_(DATABASE_URL|.*(TOKEN|SECRET|PASSWORD)).*|PGPASSWORD|PGPASSFILE)$"
+    r"^(THROUGHLINE_(DATABASE_URL|ACCESS_KEY|.*(TOKEN|SECRET|PASSWORD)).*|PGPASSWORD|PGPASSFILE)$"
 )
 _MODELS = rf"^( *{_NAME} *(, *{_NAME} *)*)?$"
 REVISION = "{revision}"
@@ -32,6 +32,11 @@ class Settings(BaseSettings):
 
     url: str = "http://127.0.0.1:8765"
     """Address of the service."""
+    token: SecretStr = SecretStr("")
+    """What proves to the service that this is a worker of its."""
+    token_file: Path | None = None
+    """A file with the token in it, read for each request, so that it may be renewed; without both
+    the one in `folder` that ``throughline worker enroll`` wrote."""
     state_dir: Path = Path(".throughline")
     """Where a worker keeps what must survive its death: spooled results, claim, child."""
     worker_name: str = ""
@@ -110,6 +115,33 @@ class Settings(BaseSettings):
         told = self.worker_name or f"{platform.node() or 'host'}-{self.device}"
         name = re.sub(r"[^a-z0-9_.-]+", "", told.lower().replace(" ", "-"))
         return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
+
+    def on_machine(self, has_gpu: bool) -> Settings:
+        """The same, with the device that ``auto`` stands for; the name may depend on it."""
+        if self.device != "auto":
+            return self
+        return self.model_copy(update={"device": "cuda:0" if has_gpu else "cpu"})
+
+    @property
+    def enrolled_token(self) -> Path:
+        """Where enrolling keeps the token."""
+        return self.folder / "token"
+
+    def read_token(self) -> str:
+        """The token to show now; nothing if there is none.
+
+        Raises:
+            OSError: the file with it cannot be read.
+        """
+        if given := self.token.get_secret_value():
+            return given.strip()
+        named = self.token_file if self.token_file and str(self.token_file) != "." else None
+        try:
+            return (named or self.enrolled_token).read_text(encoding="utf-8").strip()
+        except FileNotFoundError:
+            if named:
+                raise
+            return ""
 
     @property
     def allowed_models(self) -> tuple[str, ...]:

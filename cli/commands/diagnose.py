@@ -35,8 +35,8 @@ def diagnose(
     from cli import bench, form, wanted
     from cli import diagnose as climbing
     from cli.console import Console
-    from cli.gate.order import seconds
     from cli.output import say
+    from cli.span import seconds
     from worker.workspace import workspace
 
     given = {"--device": device, "--data-root": data_root}

@@ -10,21 +10,25 @@ import typer
 
 from cli.options import DEFAULT_STATE_DIR, DEFAULT_URL, StateDir, Url
 
+app = typer.Typer(invoke_without_command=True)
+Device = Annotated[
+    str, typer.Option(envvar="THROUGHLINE_DEVICE", help="auto, cpu, cuda or cuda:N.")
+]
+Name = Annotated[
+    str,
+    typer.Option(
+        envvar="THROUGHLINE_WORKER_NAME", help="Unique among workers; by default host and device."
+    ),
+]
 
+
+@app.callback()
 def worker(
+    context: typer.Context,
     *,
     url: Url = DEFAULT_URL,
-    device: Annotated[
-        str,
-        typer.Option(envvar="THROUGHLINE_DEVICE", help="auto, cpu, cuda or cuda:N."),
-    ] = "auto",
-    name: Annotated[
-        str,
-        typer.Option(
-            envvar="THROUGHLINE_WORKER_NAME",
-            help="Unique among workers; by default host and device.",
-        ),
-    ] = "",
+    device: Device = "auto",
+    name: Name = "",
     once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
     state_dir: StateDir = DEFAULT_STATE_DIR,
 ) -> None:
@@ -34,6 +38,8 @@ def worker(
     """
     from cli.settings import child_environment
 
+    if context.invoked_subcommand is not None:
+        return
     given = {
         "THROUGHLINE_URL": url,
         "THROUGHLINE_DEVICE": device,
@@ -44,3 +50,18 @@ def worker(
     # The worker becomes this process: signals reach it without a middleman.
     environment = child_environment({key: value for key, value in given.items() if value})
     os.execve(sys.executable, [sys.executable, "-m", "worker"], environment)  # noqa: S606
+
+
+@app.command("enroll")
+def enroll(
+    code: Annotated[str, typer.Argument(help="From `throughline token enrolment`.")],
+    *,
+    url: Url = DEFAULT_URL,
+    device: Device = "auto",
+    name: Name = "",
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+) -> None:
+    """Fetch this worker's own token, once, and keep it where only this user reads it."""
+    from cli import enrolment
+
+    enrolment.enroll(code, url, device, name, state_dir)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,8 +15,7 @@ from benchmarks import catalog
 from cli import wanted
 from cli.exits import Stop
 from cli.revision import given_or_checked_out
-
-_UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+from cli.span import seconds
 
 
 @dataclass(frozen=True)
@@ -91,18 +89,6 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
         place = ".".join(str(part) for part in fault["loc"])
         raise Stop(f"{name} is wrong{f' at {place}' if place else ''}: {fault['msg']}.") from error
     return told.model_dump(mode="json", exclude_unset=True)
-
-
-def seconds(text: str) -> float:
-    """Read ``15m``, ``900``, ``90s`` or ``1.5h`` as seconds.
-
-    Raises:
-        Stop: it is no span of time.
-    """
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(s|m|min|h)?", text.strip())
-    if found is None or float(found[1]) == 0:
-        raise Stop(f"{text!r} is no span of time, such as 15m, 90s or 2h.")
-    return float(found[1]) * _UNITS[found[2] or ""]
 
 
 def _case(words: str) -> dict[str, Any]:

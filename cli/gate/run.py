@@ -11,9 +11,10 @@ from cli.exits import Exit, Stop
 from cli.gate import Form, Inconclusive, follow
 from cli.gate.answers import ComparisonAnswer, Outcome
 from cli.gate.forms import Shown
-from cli.gate.order import Order, seconds
+from cli.gate.order import Order
 from cli.output import say
 from cli.service_client import ServiceClient, read
+from cli.span import seconds
 
 _CODES = {
     Outcome.PASS: Exit.OK,

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from benchmarks.contracts import Revision
 from service import comparisons
+from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
@@ -41,6 +42,7 @@ def start(
         response.status_code = 200
     else:
         comparisons.advance(session, accepted.comparison_id, now)
+    audit.made(session, accepted.comparison_id)
     return comparisons.load_comparison(session, accepted.comparison_id, now)
 
 

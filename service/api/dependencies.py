@@ -10,6 +10,8 @@ from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BaseModel, BeforeValidator
 from sqlalchemy.orm import Session
 
+from service.access.key import Key
+from service.access.principal import Principal
 from service.database import get_now, get_session
 from service.paging import Page
 from service.queue import Holder, Terms
@@ -59,9 +61,29 @@ async def get_terms(request: Request) -> Terms:
     return terms
 
 
-async def get_holder(job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret) -> Holder:
+async def get_principal(request: Request) -> Principal:
+    """Who asks; `service.access.guard` has found out."""
+    principal = request.state.principal
+    assert isinstance(principal, Principal)
+    return principal
+
+
+def get_key(request: Request) -> Key:
+    """The server's key."""
+    key = request.app.state.door.key
+    assert isinstance(key, Key)
+    return key
+
+
+Caller = Annotated[Principal, Depends(get_principal)]
+ServerKey = Annotated[Key, Depends(get_key)]
+
+
+async def get_holder(
+    job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret, caller: Caller
+) -> Holder:
     """Who writes to an attempt."""
-    return Holder(job_id, number, lease_secret)
+    return Holder(job_id, number, lease_secret, caller.worker)
 
 
 LeaseTerms = Annotated[Terms, Depends(get_terms)]

@@ -6,6 +6,7 @@ from fastapi import APIRouter, Response
 
 from benchmarks.contracts import JobSpec, JobState, Revision
 from service import jobs, queue, submissions
+from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
@@ -36,7 +37,9 @@ def submit(
     accepted = submissions.submit(session, request, now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
-    return jobs.jobs_of(session, accepted.submission_id)[0]
+    queued = jobs.jobs_of(session, accepted.submission_id)[0]
+    audit.made(session, queued.id)
+    return queued
 
 
 @router.get("")

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
 from service import comparisons, queue
 from service.api.answers import problems
-from service.api.dependencies import AttemptHolder, DatabaseSession, LeaseTerms, Now
+from service.api.dependencies import AttemptHolder, Caller, DatabaseSession, LeaseTerms, Now
 from service.api.waiting import pauses
 from service.database import get_database, now_of
 from service.errors import Fenced, answer
@@ -42,11 +42,14 @@ class Posted(BaseModel):
     response_model=Lease,
     responses={204: {"description": "No work."}, **problems(404, 409)},
 )
-async def claim_job(claim: Claim, request: Request, terms: LeaseTerms) -> Lease | Response:
+async def claim_job(
+    claim: Claim, request: Request, terms: LeaseTerms, caller: Caller
+) -> Lease | Response:
     """Ask for a job that needs no label which the worker lacks; waits up to `wait_s` for one.
 
     The same `claim_id` always gets the same lease back, so a claim may be sent again.
     """
+    caller.be(claim.worker)
     database = get_database(request)
     lease = await database.run(partial(_lease, claim, terms), write=True)
     if lease is None:

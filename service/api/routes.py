@@ -3,10 +3,12 @@
 from fastapi import APIRouter
 
 from service.api import (
+    audit,
     catalog,
     changes,
     comparisons,
     confirmations,
+    enrolments,
     environments,
     findings,
     health,
@@ -16,6 +18,7 @@ from service.api import (
     schedules,
     series,
     submissions,
+    tokens,
     workers,
 )
 from service.api.answers import EVERYWHERE, problems
@@ -36,5 +39,8 @@ for _noun in (
     findings,
     confirmations,
     schedules,
+    tokens,
+    enrolments,
+    audit,
 ):
     router.include_router(_noun.router)

@@ -8,6 +8,7 @@ from fastapi import APIRouter, Path
 
 from benchmarks.contracts import Name
 from service import schedule, submissions
+from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Listing, Now
 from service.intake import StrictRoute
@@ -48,4 +49,6 @@ def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
 @router.post("/{name}/fire", status_code=201, responses=problems(404))
 def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> SubmissionView:
     """Submit a schedule's suite now, beside its slots."""
-    return submissions.load_submission(session, schedule.fire(session, name, now))
+    submission_id = schedule.fire(session, name, now)
+    audit.made(session, submission_id)
+    return submissions.load_submission(session, submission_id)

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
 from service import markdown, models, report, revisions, submissions
+from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import (
     Cursor,
@@ -47,6 +48,7 @@ def submit(
     accepted = submissions.submit(session, request, now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
+    audit.made(session, accepted.submission_id)
     return submissions.load_submission(session, accepted.submission_id)
 
 

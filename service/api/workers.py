@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path
 
 from benchmarks.contracts import Name, Worker
 from service import workers
-from service.api.dependencies import DatabaseSession, Listing, Now
+from service.api.dependencies import Caller, DatabaseSession, Listing, Now
 from service.errors import Invalid
 from service.intake import StrictRoute
 from service.workers import WorkerView
@@ -18,11 +18,16 @@ router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
 
 @router.put("/{name}")
 def introduce(
-    name: Annotated[Name, Path()], worker: Worker, session: DatabaseSession, now: Now
+    name: Annotated[Name, Path()],
+    worker: Worker,
+    session: DatabaseSession,
+    now: Now,
+    caller: Caller,
 ) -> WorkerView:
     """Introduce a worker, or tell what has changed about it; do so before the first claim."""
     if worker.name != name:
         raise Invalid("The name in the address and the name in the body must be the same.")
+    caller.be(name)
     return workers.introduce(session, worker, now)
 
 

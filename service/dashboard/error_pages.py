@@ -10,7 +10,10 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
+from service.access import browser
+from service.dashboard import sign_in
 from service.dashboard.rendering import render_error
+from service.errors import Unauthorized
 
 Handler = Callable[[Request, Exception], Response]
 
@@ -26,13 +29,22 @@ def _with_page(handler: Handler) -> Handler:
         response = handler(request, error)
         if request.url.path.startswith("/api/") or request.url.path == "/api":
             return response
-        page = render_error(request, response.status_code, _sentence(response))
-        for name in ("retry-after", "allow"):
+        page = _page(request, error, response)
+        for name in ("retry-after", "allow", "www-authenticate"):
             if name in response.headers:
                 page.headers[name] = response.headers[name]
         return page
 
     return answer
+
+
+def _page(request: Request, error: Exception, response: Response) -> Response:
+    if isinstance(error, Unauthorized):  # a person signs in, and goes on where that was needed
+        shown = "authorization" in request.headers or browser.cookie_of(request)
+        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        to = asked if request.method == "GET" else "/"
+        return sign_in.page(request, to=to, fault=error.detail if shown else "", status=401)
+    return render_error(request, response.status_code, _sentence(response))
 
 
 def _sentence(response: Response) -> str:

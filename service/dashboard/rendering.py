@@ -15,9 +15,11 @@ from service.headers import PAGE_POLICY
 
 _TITLES = {
     400: "That request was not understood",
+    403: "That is not yours to do",
     404: "There is no such page",
     405: "That cannot be done here",
     422: "That address has a mistake in it",
+    429: "That was too much at once",
     503: "The database cannot be used just now",
 }
 
@@ -53,6 +55,8 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     """Answer with a page. Pages are never kept by a cache without asking again."""
     html = _templates.get_template(template).render(
         path=request.url.path,
+        proof=getattr(request.state, "proof", ""),
+        reader=getattr(request.state, "principal", ""),
         attention=getattr(request.state, "attention", 0),
         now=values.pop("now", None) or datetime.now(UTC),
         **values,

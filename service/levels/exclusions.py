@@ -30,6 +30,9 @@ class ExclusionView:
     undone_by: str | None
 
 
+_NONE = "There is no such result; GET /api/v1/results lists them."
+
+
 def exclude(
     session: Session, result_id: str, reason: str, actor: str, now: datetime
 ) -> ExclusionView:
@@ -68,7 +71,13 @@ def include(session: Session, result_id: str, actor: str, now: datetime) -> Excl
 
 
 def exclusions_of(session: Session, result_id: str) -> list[ExclusionView]:
-    """Every exclusion that a result has seen, the first first."""
+    """Every exclusion that a result has seen, the first first.
+
+    Raises:
+        NotFound: there is no such result.
+    """
+    if session.execute(select(ResultRow.id).where(ResultRow.id == result_id)).first() is None:
+        raise NotFound(_NONE)
     rows = select(Exclusion).where(Exclusion.result_id == result_id).order_by(Exclusion.id)
     return [_view(row) for row in session.scalars(rows)]
 
@@ -76,7 +85,7 @@ def exclusions_of(session: Session, result_id: str) -> list[ExclusionView]:
 def _lock(session: Session, result_id: str) -> None:
     """Two people who exclude one result do so one after the other."""
     if session.get(ResultRow, result_id, with_for_update=True) is None:
-        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+        raise NotFound(_NONE)
 
 
 def _active(session: Session, result_id: str) -> Exclusion | None:

@@ -1,5 +1,6 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
+from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
 from service.models.columns import NAMING, Base, UtcDateTime
 from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
@@ -13,11 +14,14 @@ from service.models.schedules import Schedule, Slot
 __all__ = [
     "NAMING",
     "Attempt",
+    "AuditEvent",
     "Base",
+    "BrowserSession",
     "ComparisonRow",
     "ComparisonState",
     "ConfirmationRow",
     "ConfirmationState",
+    "EnrolmentRow",
     "EnvironmentRow",
     "Exclusion",
     "FindingEvent",
@@ -37,6 +41,7 @@ __all__ = [
     "SettledWindow",
     "Slot",
     "Submission",
+    "TokenRow",
     "TryRow",
     "Unjudged",
     "UtcDateTime",

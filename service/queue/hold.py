@@ -78,7 +78,7 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
 
     Raises:
         NotFound: there is no such attempt.
-        Fenced: the secret is not this attempt's.
+        Fenced: the secret is not this attempt's, or the token is another worker's.
         Conflict: the attempt was completed with another result.
         Invalid: the result is not of this job's case, or contradicts itself.
     """
@@ -152,6 +152,8 @@ def _held(session: Session, holder: Holder) -> tuple[Attempt, Job]:
     if attempt is None:
         raise NotFound("There is no such attempt; GET /api/v1/jobs/{id} lists a job's attempts.")
     if not hmac.compare_digest(attempt.secret.encode(), holder.secret.encode()):
+        raise Fenced(OVER)
+    if holder.worker not in (None, attempt.worker):
         raise Fenced(OVER)
     return attempt, session.get_one(Job, holder.job_id)
 

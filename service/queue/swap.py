@@ -20,12 +20,14 @@ OVER = "This attempt is over or was never yours; stop it and claim other work."
 def change_attempt(
     session: Session, holder: Holder, *seen: ColumnElement[bool], **values: object
 ) -> bool:
-    """Change an attempt if number and secret are right and it is as seen."""
-    fence = (
+    """Change an attempt if number, secret and worker are right and it is as seen."""
+    fence = [
         Attempt.job_id == holder.job_id,
         Attempt.number == holder.number,
         Attempt.secret == holder.secret,
-    )
+    ]
+    if holder.worker is not None:
+        fence.append(Attempt.worker == holder.worker)
     return change(session, Attempt, *fence, *seen, **values)
 
 

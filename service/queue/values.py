@@ -24,6 +24,8 @@ class Holder:
     job_id: str
     number: int
     secret: str
+    worker: str | None = None
+    """The only worker that the writer may be; None if no token says."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,8 @@ from cli.exits import Exit, Stop
 from cli.gate import Form
 from cli.gate.answers import ComparisonAnswer, Decision
 from cli.gate.forms import Shown
-from cli.gate.order import Order, seconds
+from cli.gate.order import Order
+from cli.span import seconds
 from service.gate import CaseRecord, Measured, Pair, Policy, Trouble, decide
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]

@@ -161,3 +161,10 @@ def test_our_images_are_built_from_targets_that_exist(
         arg.rest.partition("=")[0] for s in dockerfile.stages.values() for arg in s.all("ARG")
     }
     assert set(build.get("args", {})) <= arguments
+
+
+def test_the_service_asks_for_tokens_unless_this_host_alone_reaches_it(compose: Compose) -> None:
+    service = compose["services"]["service"]
+    bound, told = service["ports"][0], service["environment"]["THROUGHLINE_PUBLISHED_AT"]
+    assert bound.startswith(told), "what is published and what the service is told are one setting"
+    assert default(service["environment"]["THROUGHLINE_ACCESS"]) == "auto"

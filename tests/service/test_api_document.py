@@ -16,6 +16,13 @@ FOLDER = api.__path__
 
 TABLE = {
     ("GET", "/health"),
+    ("GET", "/audit"),
+    ("POST", "/enrolments"),
+    ("POST", "/enrolments/redeem"),
+    ("GET", "/tokens"),
+    ("POST", "/tokens"),
+    ("POST", "/tokens/{token_id}/rotate"),
+    ("POST", "/tokens/{token_id}/revoke"),
     ("GET", "/catalog"),
     ("POST", "/submissions"),
     ("GET", "/submissions"),

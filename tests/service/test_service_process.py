@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx2
 import pytest
@@ -96,6 +97,18 @@ def test_a_port_in_use_is_said_in_one_sentence(sqlite_url: str) -> None:
     assert "choose another port with --port" in sentence
 
 
+def test_an_address_that_others_reach_is_refused_until_an_administrator_has_a_token(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    everywhere = {"DATABASE_URL": sqlite_url, "HOST": "0.0.0.0", "STATE_DIR": str(tmp_path)}
+    code, said = outcome(run("--port", "0", **everywhere))
+    assert code == 2
+    assert "throughline token create --kind admin" in said
+    with serving(sqlite_url, HOST="0.0.0.0", PUBLISHED_AT="127.0.0.1") as (address, _):
+        jobs = f"http://127.0.0.1:{address.rpartition(':')[2]}/api/v1/jobs"
+        assert httpx2.get(jobs).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("settings", "code", "words"),
     [
@@ -103,6 +116,7 @@ def test_a_port_in_use_is_said_in_one_sentence(sqlite_url: str) -> None:
         ({"DATABASE_URL": "mysql://x"}, 3, "THROUGHLINE_DATABASE_URL"),
         ({"PORT": "many"}, 2, "THROUGHLINE_PORT"),
         ({"LEASE_S": "-1"}, 2, "THROUGHLINE_LEASE_S"),
+        ({"ACCESS_KEY": "short"}, 2, "64 hexadecimal digits"),
     ],
 )
 def test_a_wrong_setting_is_said_in_one_sentence(

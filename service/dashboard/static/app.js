@@ -230,10 +230,12 @@
     const [method, path] = form.dataset.send.split(" ");
     const said = Object.fromEntries(new FormData(form));
     rememberActor(said.actor);
-    if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method }];
+    const proof = document.querySelector('meta[name="csrf-token"]')?.content;
+    const headers = proof ? { "X-CSRF-Token": proof } : {}; // where one signs in
+    if (method === "DELETE") return [`${path}?${new URLSearchParams(said)}`, { method, headers }];
     if ("due_on" in said) said.due_on ||= null;
     if (form.dataset.version) said.version = Number(form.dataset.version);
-    const headers = { "Content-Type": "application/json" };
+    headers["Content-Type"] = "application/json";
     return [path, { method, headers, body: JSON.stringify(said) }];
   }
 

@@ -1,0 +1,103 @@
+"""`throughline token`: who may use a service."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from cli.options import DEFAULT_STATE_DIR, Database, Json, StateDir
+
+app = typer.Typer(
+    help="Make, list, renew and end tokens, where the service's database is.", no_args_is_help=True
+)
+TokenId = Annotated[str, typer.Argument(metavar="ID", help="As `throughline token list` shows it.")]
+
+
+class Kind(StrEnum):
+    """What a token is good for."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    WORKER = "worker"
+    ADMIN = "admin"
+
+
+@app.command("create")
+def create(
+    *,
+    kind: Annotated[Kind, typer.Option(help="What it is good for.")],
+    name: Annotated[
+        str, typer.Option(help="What it is for, such as ci; of a worker's token its worker.")
+    ],
+    expires: Annotated[
+        str | None, typer.Option(metavar="SPAN", help="Such as 90d or 12h; without it never.")
+    ] = None,
+    database: Database = None,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Make a token and print it, once: only a keyed hash of it is kept.
+
+    The first token of the kind admin has the service ask everybody for one, within a second.
+    """
+    from cli import tokens
+
+    with tokens.desk(database, state_dir) as desk:
+        desk.create(kind.value, name, expires, as_json=as_json)
+
+
+@app.command("enrolment")
+def enrolment(
+    *,
+    worker: Annotated[
+        str | None, typer.Option(help="The only worker that may use it; by default any one.")
+    ] = None,
+    valid: Annotated[str, typer.Option(metavar="SPAN", help="For how long.")] = "1h",
+    database: Database = None,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Make a code with which one worker fetches a token of its own, once."""
+    from cli import tokens
+
+    with tokens.desk(database, state_dir) as desk:
+        desk.enrolment(worker, valid, as_json=as_json)
+
+
+@app.command("list")
+def list_tokens(
+    *, database: Database = None, state_dir: StateDir = DEFAULT_STATE_DIR, as_json: Json = False
+) -> None:
+    """List all tokens, the newest first, without what is secret of them."""
+    from cli import tokens
+
+    with tokens.desk(database, state_dir) as desk:
+        desk.show(as_json=as_json)
+
+
+@app.command("rotate")
+def rotate(
+    token_id: TokenId,
+    *,
+    database: Database = None,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+    as_json: Json = False,
+) -> None:
+    """Give a token another secret and print it; the old one is refused from then on."""
+    from cli import tokens
+
+    with tokens.desk(database, state_dir) as desk:
+        desk.rotate(token_id, as_json=as_json)
+
+
+@app.command("revoke")
+def revoke(
+    token_id: TokenId, *, database: Database = None, state_dir: StateDir = DEFAULT_STATE_DIR
+) -> None:
+    """End a token: it is refused from the next request on."""
+    from cli import tokens
+
+    with tokens.desk(database, state_dir) as desk:
+        desk.revoke(token_id)

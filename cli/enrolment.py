@@ -1,0 +1,37 @@
+"""Fetches a worker's token with a code that is good once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from cli.exits import Stop
+from cli.output import say
+from cli.service_client import ServiceClient
+from worker import nvml
+from worker.folder import write_durably
+from worker.settings import Settings
+
+
+def enroll(code: str, url: str, device: str, name: str, state_dir: Path) -> None:
+    """Turn ``code`` into a token and keep it in the worker's folder.
+
+    Raises:
+        Stop: the code is not good, or the token cannot be kept.
+    """
+    try:
+        asked = Settings(device=device, worker_name=name, state_dir=state_dir)
+        settings = asked.on_machine(bool(nvml.devices()))
+    except ValidationError as error:
+        raise Stop(f"{device!r} is no device: auto, cpu, cuda or cuda:N.") from error
+    path = settings.enrolled_token
+    try:  # before the code is used up
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, path.read_bytes() if path.exists() else b"")
+        with ServiceClient(url) as client:
+            write_durably(path, client.enroll(code, settings.name).encode())
+    except OSError as error:
+        raise Stop(f"{path} cannot be written ({error.strerror}).") from error
+    say(f"This is the worker {settings.name} now; its token is in {path}.")
+    say(f"Start it: throughline worker --url {url} --name {settings.name} --device {device}")

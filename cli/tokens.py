@@ -1,0 +1,139 @@
+"""Makes and ends tokens in the database itself, for whoever has it and the server's key."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from pydantic import ValidationError
+from rich import box
+from rich.table import Table
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from cli import form, span
+from cli.exits import Exit, Stop
+from cli.output import say
+from service import formats
+from service.access import audit, enrolment, key, store
+from service.access.enrolment import EnrolmentRequest
+from service.access.key import Key
+from service.access.permissions import Kind
+from service.access.principal import Principal
+from service.access.store import NewToken, TokenRequest
+from service.condition import check, explain
+from service.database import Database, now_of
+from service.errors import ServiceError
+from service.settings import Settings
+
+ME = Principal("command line")
+
+
+class Desk:
+    """The tokens of one database; its methods print."""
+
+    def __init__(self, session: Session, server_key: Key) -> None:
+        self._session = session
+        self._key = server_key
+        self._now = now_of(session)
+
+    def create(self, kind: str, name: str, expires: str | None, *, as_json: bool) -> None:
+        """Make a token and print it."""
+        lasts = None if expires is None else span.seconds(expires)
+        try:
+            wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts)
+        except ValidationError as error:
+            raise Stop(f"{name!r} or {expires!r} cannot be: {error.errors()[0]['msg']}.") from error
+        made = store.create(self._session, self._key, wanted, self._now, None)
+        self._note("token create", made.id)
+        _print(made, as_json=as_json)
+
+    def enrolment(self, worker: str | None, valid: str, *, as_json: bool) -> None:
+        """Make a code for a worker and print it."""
+        try:
+            wanted = EnrolmentRequest(worker=worker, expires_in_s=span.seconds(valid))
+        except ValidationError as error:
+            raise Stop(f"That cannot be: {error.errors()[0]['msg']}.") from error
+        made = enrolment.create(self._session, self._key, wanted, self._now, None)
+        self._note("token enrolment", made.id)
+        if as_json:
+            say(made.model_dump_json())
+            return
+        say(made.code)
+        until = formats.moment(made.expires_at)
+        remark = (
+            f"Good once, until {until}. On the machine of the worker: throughline worker enroll "
+            "CODE --url ..."
+        )
+        say(remark, sys.stderr)
+
+    def rotate(self, token_id: str, *, as_json: bool) -> None:
+        """Give a token another secret and print it."""
+        made = store.rotate(self._session, self._key, token_id, self._now)
+        self._note("token rotate", token_id)
+        _print(made, as_json=as_json)
+
+    def revoke(self, token_id: str) -> None:
+        """End a token."""
+        gone = store.revoke(self._session, token_id, self._now)
+        self._note("token revoke", token_id)
+        say(f"The token {gone.id} ({gone.kind} {gone.name}) is revoked.")
+
+    def show(self, *, as_json: bool) -> None:
+        """Print every token."""
+        found = store.every(self._session, self._now)
+        if as_json:
+            say(f"[{','.join(one.model_dump_json() for one in found)}]")
+            return
+        table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+        for heading in ("id", "kind", "name", "state", "made", "last used", "expires"):
+            table.add_column(heading, no_wrap=heading == "id")
+        now = datetime.now(UTC)
+        for one in found:
+            used = formats.ago(one.last_used_at, now) if one.last_used_at else "never"
+            ends = formats.moment(one.expires_at) if one.expires_at else "never"
+            made = formats.ago(one.created_at, now)
+            table.add_row(one.id, one.kind, one.name, one.state, made, used, ends)
+        form.paper().print(table if found else "There are no tokens.")
+
+    def _note(self, action: str, object_id: str) -> None:
+        audit.record(self._session, ME, action, object_id, self._now)
+
+
+@contextmanager
+def desk(url: str | None, state_dir: Path) -> Iterator[Desk]:
+    """Open the database at ``url``, or that of the state folder, for one order.
+
+    Raises:
+        Stop: it cannot be used, or the order cannot be carried out; nothing is changed then.
+    """
+    settings = Settings(state_dir=state_dir)
+    try:
+        database = Database(url or settings.url)
+        try:
+            check(database)
+            with database.writing() as session:
+                yield Desk(session, key.load(state_dir, settings.access_key.get_secret_value()))
+        finally:
+            database.close()
+    except DBAPIError as error:
+        known = explain(error)
+        raise Stop(known.detail if known else str(error.orig), Exit.AWAY) from error
+    except ServiceError as error:
+        code = Exit.AWAY if error.status_code >= 500 else Exit.USAGE
+        raise Stop(error.detail, code) from error
+
+
+def _print(made: NewToken, *, as_json: bool) -> None:
+    if as_json:
+        say(made.model_dump_json())
+        return
+    say(made.token)
+    remark = (
+        f"Keep it: it is not shown again. It is the token {made.id}, of the kind {made.kind}, "
+        f"for {made.name}. Give it as THROUGHLINE_TOKEN, or in the header Authorization: Bearer."
+    )
+    say(remark, sys.stderr)

@@ -1,0 +1,223 @@
+"""Lets requests in: finds out who asks, and whether anybody is asked at all."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import datetime
+from functools import cached_property, partial
+from math import ceil
+
+from fastapi.routing import iter_route_contexts
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+from starlette.requests import Request
+from starlette.routing import BaseRoute
+
+from service.access import browser, key, rules, sessions, store, token
+from service.access.key import Key
+from service.access.limits import Buckets
+from service.access.permissions import ROUTES, SAFE, Permission
+from service.access.principal import ANYBODY, Principal
+from service.access.store import TokenView
+from service.access.token import Mistyped, Token
+from service.database import Database, now_of
+from service.errors import ServiceError, TooMany, Unauthorized
+from service.settings import Access, Settings
+
+log = logging.getLogger(__name__)
+
+_LOOK_S = 1.0
+"""How often an open service looks whether an administrator has a token by now."""
+_TOUCH_S = store.TOUCHED_EVERY.total_seconds()
+_BEARER = "bearer "
+MISSING = (
+    "This service asks for a token: send the header `Authorization: Bearer tl_...`; the command "
+    "line and the worker read it from THROUGHLINE_TOKEN."
+)
+_MISTYPED = "This is no whole token: its checksum does not fit. Copy it again, from tl_ to the end."
+_FAILURES = "Too many requests without a good token came from this address; wait, then try again."
+_REQUESTS = "This token sends more requests than one may; wait as long as Retry-After says."
+
+
+class Undeclared(Exception):
+    """A route that `permissions.ROUTES` does not know, or a row of it without a route."""
+
+
+class Door:
+    """What one replica knows of who may come in. Its methods run in the event loop."""
+
+    def __init__(self, database: Database, settings: Settings, routes: Sequence[BaseRoute]) -> None:
+        self._database = database
+        self._settings = settings
+        self._asked_of = _declared(routes)
+        self._in_force = rules.always(settings)
+        self._looked_s = -_LOOK_S
+        self._touched: dict[str, float] = {}
+        """When tokens that were good were last noted as used."""
+        self._requests = Buckets(settings.requests_per_s, 2 * settings.requests_per_s)
+        self._failures = Buckets(settings.failures_per_min / 60, settings.failures_per_min)
+
+    @cached_property
+    def key(self) -> Key:
+        """The server's key; read, or made, when it is first needed."""
+        return key.load(self._settings.state_dir, self._settings.access_key.get_secret_value())
+
+    def asked_of(self, request: Request) -> tuple[str, Permission]:
+        """The route that a request goes to, and what it asks for."""
+        return self._asked_of[request.method, request.scope["endpoint"]]
+
+    async def admit(self, request: Request) -> Principal:
+        """Find out who sent a request.
+
+        Raises:
+            Unauthorized: a token is needed, and this is none or no good one.
+            TooMany: the token, or the address, sends too many requests.
+        """
+        if not await self.asks():
+            if self._settings.access is Access.AUTO:
+                browser.check_host(request, self._settings.reached_at)
+            return ANYBODY
+        cookie = browser.cookie_of(request)
+        if cookie and "authorization" not in request.headers:
+            return await self._signed_in(request, cookie)
+        return await self.proven(request, lambda: shown(request))
+
+    async def proven(self, request: Request, show: Callable[[], Token]) -> Principal:
+        """Find out whose token ``show`` gives; failures count against the request's address.
+
+        Raises:
+            Unauthorized: it is not good.
+            TooMany: the token, or the address, sends too many requests.
+        """
+        with self.trying(request) as wait_s:
+            given = show()
+            if wait_s and given.id not in self._touched:  # a good one among many bad ones passes
+                raise TooMany(_FAILURES, ceil(wait_s))
+            found, now = await self._database.run(partial(self._verify, given), write=False)
+        now_s = time.monotonic()
+        self._count(found.id, now_s)
+        await self._touch(found.id, now, now_s)
+        return Principal.of(found)
+
+    @contextmanager
+    def trying(self, request: Request) -> Iterator[float]:
+        """Count a failure to show something good against the address; gives how long it must wait.
+
+        Raises:
+            TooMany: it failed, and this address has failed too often.
+        """
+        address = request.client.host if request.client else ""
+        wait_s = self._failures.wait_s(address, time.monotonic())
+        try:
+            yield wait_s
+        except Unauthorized:
+            if wait_s:
+                raise TooMany(_FAILURES, ceil(wait_s)) from None
+            self._failures.take(address, time.monotonic())
+            raise
+
+    async def asks(self) -> bool:
+        """Whether tokens are asked for; once they are, they are for good."""
+        if self._in_force or self._settings.access is Access.OPEN:
+            return self._in_force
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= _LOOK_S:
+            found = await self._database.run(store.any_admin, write=False)
+            self._in_force = self._in_force or found  # a slower look must not unsay it
+            self._looked_s = now_s
+        return self._in_force
+
+    def look_again(self) -> None:
+        """Look with the next request whether tokens are asked for."""
+        self._looked_s = -_LOOK_S
+
+    async def _signed_in(self, request: Request, cookie: str) -> Principal:
+        """Whose session it is; a change must come from a page of ours, and prove it."""
+        with self.trying(request):
+            found = await self._database.run(
+                lambda session: sessions.find(session, self.key, cookie, now_of(session)),
+                write=False,
+            )
+        request.state.proof = sessions.proof_of(self.key, cookie)
+        if request.method not in SAFE:
+            browser.check_origin(request)
+            if not sessions.proves(self.key, cookie, request.headers.get(browser.PROOF, "")):
+                raise browser.foreign()
+        self._count(found.id, time.monotonic())
+        return Principal.of(found)
+
+    def _verify(self, given: Token, session: Session) -> tuple[TokenView, datetime]:
+        now = now_of(session)
+        try:
+            return store.verify(session, self.key, given, now), now
+        except Unauthorized:
+            self._touched.pop(given.id, None)
+            raise
+
+    def _count(self, token_id: str, now_s: float) -> None:
+        wait_s = self._requests.wait_s(token_id, now_s)
+        if wait_s:
+            raise TooMany(_REQUESTS, ceil(wait_s))
+        self._requests.take(token_id, now_s)
+
+    async def _touch(self, token_id: str, now: datetime, now_s: float) -> None:
+        if now_s - self._touched.get(token_id, -_TOUCH_S) < _TOUCH_S:
+            return
+        self._touched[token_id] = now_s
+        try:
+            await self._database.run(
+                lambda session: store.touch(session, token_id, now), write=True
+            )
+        except (DBAPIError, ServiceError) as error:  # a note; whoever asks shall not miss it
+            log.warning("that the token %s was used could not be noted: %s", token_id, error)
+
+
+def shown(request: Request) -> Token:
+    """The token in a request's header; nowhere else is one looked for.
+
+    Raises:
+        Unauthorized: there is none, or it is mistyped.
+    """
+    given = request.headers.get("authorization", "")
+    if given[: len(_BEARER)].lower() != _BEARER:
+        raise Unauthorized(MISSING)
+    return read(given[len(_BEARER) :])
+
+
+def read(text: str) -> Token:
+    """Read a token that somebody gave.
+
+    Raises:
+        Unauthorized: it is mistyped, or an enrolment code.
+    """
+    try:
+        found = token.read(text.strip())
+    except Mistyped:
+        raise Unauthorized(_MISTYPED) from None
+    if found.kind == token.ENROLMENT:
+        raise Unauthorized(
+            "This is an enrolment code and no token: run `throughline worker enroll CODE` once."
+        )
+    return found
+
+
+def _declared(routes: Sequence[BaseRoute]) -> Mapping[tuple[str, object], tuple[str, Permission]]:
+    """What each route asks for, by its method and its function.
+
+    Raises:
+        Undeclared: the table and the routes do not fit.
+    """
+    found: dict[tuple[str, object], tuple[str, Permission]] = {}
+    for route in iter_route_contexts(routes):
+        for method in route.methods or ():
+            name = f"{method} {route.path}"
+            if name not in ROUTES:
+                raise Undeclared(f"{name} has no row in service.access.permissions")
+            found[method, route.endpoint] = name, ROUTES[name]
+    missing = set(ROUTES) - {name for name, _ in found.values()}
+    if missing:
+        raise Undeclared(f"there are no such routes: {', '.join(sorted(missing))}")
+    return found

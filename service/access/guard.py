@@ -1,0 +1,40 @@
+"""The dependency that every route has: nothing is done before it is known who asks."""
+
+from __future__ import annotations
+
+from fastapi import Depends, Request
+
+from service.access import audit
+from service.access.door import Door
+from service.access.permissions import AUDITED, MAY, SAFE, Permission
+from service.access.principal import ANYBODY, Principal
+from service.errors import Forbidden
+
+
+async def guard(request: Request) -> None:
+    """Let the request in, and note who sent it as ``request.state.principal``.
+
+    Raises:
+        Unauthorized: there is no good token.
+        Forbidden: the token is of a kind that may not do this.
+        TooMany: too many requests.
+    """
+    door: Door = request.app.state.door
+    route, asked = door.asked_of(request)
+    principal = ANYBODY if asked is Permission.OPEN else await door.admit(request)
+    if asked not in principal.may:
+        raise Forbidden(_refusal(principal, asked))
+    request.state.principal = principal
+    if asked in AUDITED and request.method not in SAFE:
+        request.state.witness = audit.witness(principal, route, request.url.path)
+
+
+def _refusal(principal: Principal, asked: Permission) -> str:
+    kinds = " or ".join(kind.value for kind, may in MAY.items() if asked in may)
+    return (
+        f"A token of the kind {principal.kind} may not do this; it takes one of the kind {kinds}."
+    )
+
+
+GUARD = Depends(guard)
+"""For the whole application."""

@@ -1,0 +1,54 @@
+"""Who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.access.permissions import EVERYTHING, MAY, Kind, Permission
+from service.access.store import TokenView
+from service.errors import Forbidden
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever sent a request, as far as the service knows."""
+
+    name: str
+    kind: Kind | None = None
+    """None where nobody is asked for a token."""
+    token_id: str | None = None
+
+    @classmethod
+    def of(cls, token: TokenView) -> Principal:
+        """The holder of a token."""
+        return cls(token.name, token.kind, token.id)
+
+    @property
+    def may(self) -> frozenset[Permission]:
+        """What it may do."""
+        return EVERYTHING if self.kind is None else MAY[self.kind]
+
+    @property
+    def worker(self) -> str | None:
+        """The only worker that it may be; None if it may be any."""
+        return self.name if self.kind is Kind.WORKER else None
+
+    def be(self, worker: str) -> None:
+        """Make sure that it may act as ``worker``.
+
+        Raises:
+            Forbidden: its token is another worker's.
+        """
+        if self.worker not in (None, worker):
+            raise Forbidden(
+                f"This token is for the worker {self.worker}: start it under that name "
+                "(THROUGHLINE_WORKER_NAME), or enrol this one with a code of its own."
+            )
+
+    def __str__(self) -> str:
+        """For the audit log."""
+        return self.name if self.kind is None else f"{self.kind} {self.name}"
+
+
+ANYBODY = Principal("anybody")
+"""Whoever reaches a service that asks for no tokens."""

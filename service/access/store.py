@@ -1,0 +1,180 @@
+"""Keeps tokens: makes, finds, renews and ends them. What is handed out is never stored."""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, Field, FiniteFloat
+from sqlalchemy import or_, select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Contract, Name
+from service.access import token
+from service.access.key import Key
+from service.access.permissions import Kind
+from service.access.token import Token
+from service.database import rows
+from service.errors import Conflict, NotFound, Unauthorized
+from service.models import TokenRow
+
+TOUCHED_EVERY = timedelta(minutes=1)
+NONE = "There is no such token; GET /api/v1/tokens, or `throughline token list`, lists them."
+
+
+class TokenRequest(Contract):
+    """A token to be made."""
+
+    kind: Kind
+    name: Name
+    """What it is for; of a worker's token the worker's name, as which alone it may act."""
+    expires_in_s: Annotated[FiniteFloat, Field(ge=60, le=10 * 366 * 86_400)] | None = None
+    """Null: until it is revoked."""
+
+
+class TokenView(BaseModel):
+    """What may be known of a token."""
+
+    id: str
+    kind: Kind
+    name: str
+    state: Literal["live", "expired", "revoked"]
+    created_at: datetime
+    created_by: str | None
+    """The id of the token that made it; null: the command line beside the database."""
+    expires_at: datetime | None
+    last_used_at: datetime | None
+    """To the minute."""
+    rotated_at: datetime | None
+    revoked_at: datetime | None
+
+
+class NewToken(TokenView):
+    """A token that was just made or renewed, told this once."""
+
+    token: str = Field(repr=False)
+
+
+def create(
+    session: Session, key: Key, request: TokenRequest, now: datetime, by: str | None
+) -> NewToken:
+    """Make a token."""
+    made = token.new(request.kind)
+    lasts = request.expires_in_s
+    row = TokenRow(
+        id=made.id,
+        kind=request.kind,
+        name=request.name,
+        digest=token.digest(key.value, made),
+        key_id=key.id,
+        created_at=now,
+        created_by=by,
+        expires_at=None if lasts is None else now + timedelta(seconds=lasts),
+    )
+    session.add(row)
+    session.flush()
+    return _told(row, made, now)
+
+
+def rotate(session: Session, key: Key, token_id: str, now: datetime) -> NewToken:
+    """Give a token another secret; the old one is good for nothing from then on.
+
+    Raises:
+        NotFound: there is no such token.
+        Conflict: it is revoked or expired.
+    """
+    row = _get(session, token_id)
+    if _state(row, now) != "live":
+        raise Conflict(f"This token is {_state(row, now)}; make another one.")
+    made = token.renewed(row.kind, row.id)
+    row.digest, row.key_id, row.rotated_at = token.digest(key.value, made), key.id, now
+    session.flush()
+    return _told(row, made, now)
+
+
+def revoke(session: Session, token_id: str, now: datetime) -> TokenView:
+    """End a token for good; one that is revoked already stays as it is.
+
+    Raises:
+        NotFound: there is no such token.
+    """
+    row = _get(session, token_id)
+    row.revoked_at = row.revoked_at or now
+    session.flush()
+    return view(row, now)
+
+
+def every(session: Session, now: datetime) -> list[TokenView]:
+    """All tokens, the newest first."""
+    order = (TokenRow.created_at.desc(), TokenRow.id)
+    return [view(row, now) for row in session.scalars(select(TokenRow).order_by(*order))]
+
+
+def any_admin(session: Session) -> bool:
+    """Whether a token of an administrator was ever made; revoking it does not unmake that."""
+    wanted = select(TokenRow.id).where(TokenRow.kind == Kind.ADMIN).limit(1)
+    return session.execute(wanted).first() is not None
+
+
+def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView:
+    """The token that somebody shows, if it is good now.
+
+    Raises:
+        Unauthorized: it is not known, or its secret is wrong, or it is revoked or expired.
+    """
+    row = session.get(TokenRow, shown.id)
+    if row is not None and row.key_id != key.id:
+        raise Unauthorized(
+            "This token was made with another server key: bring access.key back into the "
+            "service's state folder, or make a new token where the service runs."
+        )
+    if row is None or not token.matches(key.value, shown, row.digest):
+        raise Unauthorized(
+            "This token is not known here, or was rotated; check that it is the newest one and "
+            "of this service."
+        )
+    found = view(row, now)
+    if found.state != "live":
+        raise Unauthorized(f"This token is {found.state}; ask an administrator for another one.")
+    return found
+
+
+def touch(session: Session, token_id: str, now: datetime) -> None:
+    """Note that a token is used, unless that was noted within the last minute."""
+    long_ago = or_(TokenRow.last_used_at.is_(None), TokenRow.last_used_at < now - TOUCHED_EVERY)
+    rows(
+        session, update(TokenRow).where(TokenRow.id == token_id, long_ago).values(last_used_at=now)
+    )
+
+
+def view(row: TokenRow, now: datetime) -> TokenView:
+    """Show a row, without what is hashed."""
+    return TokenView(
+        id=row.id,
+        kind=Kind(row.kind),
+        name=row.name,
+        state=_state(row, now),
+        created_at=row.created_at,
+        created_by=row.created_by,
+        expires_at=row.expires_at,
+        last_used_at=row.last_used_at,
+        rotated_at=row.rotated_at,
+        revoked_at=row.revoked_at,
+    )
+
+
+def _state(row: TokenRow, now: datetime) -> Literal["live", "expired", "revoked"]:
+    if row.revoked_at is not None:
+        return "revoked"
+    return "expired" if row.expires_at is not None and row.expires_at <= now else "live"
+
+
+def _get(session: Session, token_id: str) -> TokenRow:
+    row = session.get(TokenRow, token_id, with_for_update=True)
+    if row is None:
+        raise NotFound(NONE)
+    return row
+
+
+def _told(row: TokenRow, made: Token, now: datetime) -> NewToken:
+    return NewToken(token=made.text, **view(row, now).model_dump())

@@ -1,0 +1,20 @@
+"""Who did what."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+
+from service.access import audit
+from service.access.audit import AuditView
+from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
+from service.intake import StrictRoute
+
+router = APIRouter(prefix="/audit", tags=["access"], route_class=StrictRoute)
+
+
+@router.get("")
+def list_audit(
+    session: DatabaseSession, cursor: Cursor = None, limit: Limit = 100
+) -> Listing[AuditView]:
+    """List what was changed, by whom and when, the newest first; the log only grows."""
+    return Listing.of(audit.listed(session, after=cursor, limit=limit))

@@ -1,0 +1,50 @@
+"""How a worker gets a token of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request
+
+from service.access import audit, enrolment
+from service.access.door import Door
+from service.access.enrolment import EnrolmentRequest, NewEnrolment, Redemption
+from service.access.principal import Principal
+from service.access.store import NewToken
+from service.api.dependencies import Caller, DatabaseSession, Now, ServerKey
+from service.intake import StrictRoute
+
+router = APIRouter(prefix="/enrolments", tags=["access"], route_class=StrictRoute)
+
+
+async def count_failures(request: Request) -> AsyncIterator[None]:
+    """Let an address try codes only so often."""
+    door: Door = request.app.state.door
+    with door.trying(request):
+        yield
+
+
+@router.post("", status_code=201)
+def create(
+    wanted: EnrolmentRequest, session: DatabaseSession, key: ServerKey, now: Now, caller: Caller
+) -> NewEnrolment:
+    """Make a code that one worker may turn into a token, once and before it expires."""
+    made = enrolment.create(session, key, wanted, now, caller.token_id)
+    audit.made(session, made.id)
+    return made
+
+
+@router.post("/redeem", status_code=201)
+def redeem(
+    shown: Redemption,
+    _: Annotated[None, Depends(count_failures, scope="function")],
+    session: DatabaseSession,
+    key: ServerKey,
+    now: Now,
+) -> NewToken:
+    """Turn a code into the token of the worker that shows it; the code is all that is asked for."""
+    made = enrolment.redeem(session, key, shown, now)
+    who = Principal(f"worker {made.name}", token_id=made.id)
+    audit.record(session, who, "POST /api/v1/enrolments/redeem", f"token {made.id}", now)
+    return made

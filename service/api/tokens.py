@@ -1,0 +1,47 @@
+"""Who may use the service."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter, Request
+
+from service.access import audit, store
+from service.access.store import NewToken, TokenRequest, TokenView
+from service.api.answers import problems
+from service.api.dependencies import Caller, DatabaseSession, Id, Listing, Now, ServerKey
+from service.intake import StrictRoute
+
+router = APIRouter(prefix="/tokens", tags=["access"], route_class=StrictRoute)
+
+
+@router.post("", status_code=201)
+def create(
+    wanted: TokenRequest,
+    request: Request,
+    session: DatabaseSession,
+    key: ServerKey,
+    now: Now,
+    caller: Caller,
+) -> NewToken:
+    """Make a token; the answer is the only place where it is ever told."""
+    made = store.create(session, key, wanted, now, caller.token_id)
+    audit.made(session, made.id)
+    request.app.state.door.look_again()
+    return made
+
+
+@router.get("")
+def list_tokens(session: DatabaseSession, now: Now) -> Listing[TokenView]:
+    """List all tokens, the newest first, without what is secret of them."""
+    return Listing(items=store.every(session, now), next_cursor=None)
+
+
+@router.post("/{token_id}/rotate", responses=problems(404, 409))
+def rotate(token_id: Id, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
+    """Give a token another secret; the old one is refused from the next request on."""
+    return store.rotate(session, key, token_id, now)
+
+
+@router.post("/{token_id}/revoke", responses=problems(404))
+def revoke(token_id: Id, session: DatabaseSession, now: Now) -> TokenView:
+    """End a token: it is refused from the next request on. One that is over stays as it is."""
+    return store.revoke(session, token_id, now)

@@ -1,0 +1,103 @@
+"""Signing in on the dashboard with a token, and out again."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Annotated
+from urllib.parse import parse_qsl
+
+from fastapi import APIRouter, Query, Request
+from fastapi.responses import HTMLResponse, RedirectResponse
+from sqlalchemy.orm import Session
+from starlette.responses import Response
+
+from service.access import audit, browser, door, sessions
+from service.access.door import Door
+from service.access.key import Key
+from service.access.permissions import Permission
+from service.access.principal import Principal
+from service.dashboard.rendering import render
+from service.database import get_database, now_of
+from service.errors import BadRequest, Unauthorized
+
+router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+
+_FIELDS = 5
+
+
+@router.get("/sign-in")
+async def show(request: Request, to: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
+    """Ask for a token; where none is asked for, go on."""
+    if not await _door(request).asks():
+        return RedirectResponse(_within(to), 303)
+    return page(request, to=_within(to))
+
+
+@router.post("/sign-in")
+async def sign_in(request: Request) -> Response:
+    """Begin a session for the holder of the token in the form."""
+    browser.check_origin(request)
+    form = await _form(request)
+    to = _within(form.get("to", "/"))
+    try:
+        who = await _door(request).proven(request, lambda: door.read(form.get("token", "")))
+        if Permission.READ not in who.may:
+            raise Unauthorized("A worker's token opens no pages; use one of another kind.")
+    except Unauthorized as error:
+        return page(request, to=to, fault=error.detail, status=401)
+    cookie = await get_database(request).run(partial(_begin, request, who), write=True)
+    response = RedirectResponse(to, 303)
+    browser.keep(request, response, cookie)
+    return response
+
+
+@router.post("/sign-out")
+async def sign_out(request: Request) -> Response:
+    """End the session; the same page asks for a token again."""
+    browser.check_origin(request)
+    cookie, proof = browser.cookie_of(request), (await _form(request)).get("proof", "")
+    key = _door(request).key
+    if cookie and not sessions.proves(key, cookie, proof):
+        raise browser.foreign()
+    response = RedirectResponse("/sign-in", 303)
+    if cookie:
+        await get_database(request).run(partial(_end, key, cookie), write=True)
+        browser.forget(request, response)
+    return response
+
+
+def page(request: Request, *, to: str, fault: str = "", status: int = 200) -> HTMLResponse:
+    """The form that asks for a token; ``to`` is where it leads."""
+    answer = render(request, "sign_in.html", status, to=to, fault=fault)
+    answer.headers["Cache-Control"] = "no-store"
+    return answer
+
+
+def _begin(request: Request, who: Principal, session: Session) -> str:
+    assert who.token_id is not None
+    now = now_of(session)
+    audit.record(session, who, "POST /sign-in", "dashboard", now)
+    return sessions.begin(session, _door(request).key, who.token_id, now)
+
+
+def _end(key: Key, cookie: str, session: Session) -> None:
+    sessions.end(session, key, cookie)
+
+
+def _door(request: Request) -> Door:
+    found = request.app.state.door
+    assert isinstance(found, Door)
+    return found
+
+
+async def _form(request: Request) -> dict[str, str]:
+    try:
+        return dict(parse_qsl((await request.body()).decode("ascii"), max_num_fields=_FIELDS))
+    except ValueError:
+        raise BadRequest("This is no form of this page; open it anew and try again.") from None
+
+
+def _within(to: str) -> str:
+    """An address of this service's own; anything else would lead to a stranger's page."""
+    plain = to.isascii() and to.isprintable() and "\\" not in to
+    return to if plain and to.startswith("/") and not to.startswith("//") else "/"

@@ -1,0 +1,81 @@
+"""Who may do what with the service, and who did."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy.orm import Mapped, mapped_column
+
+from service.access.permissions import Kind
+from service.models.columns import Base, states
+
+
+class TokenRow(Base):
+    """A token, of which only a keyed hash is kept. Rows are never deleted."""
+
+    __tablename__ = "tokens"
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    """Stands in the token, in the open: it finds the row."""
+    kind: Mapped[str] = mapped_column(String(16))
+    name: Mapped[str] = mapped_column(String(64))
+    """Of a worker's token: the only worker that may use it."""
+    project: Mapped[str | None] = mapped_column(String(64))
+    """Always None: there are no projects yet, and a token is good for all there is."""
+    digest: Mapped[str] = mapped_column(String(64))
+    """HMAC-SHA-256 of the whole token with the server's key."""
+    key_id: Mapped[str] = mapped_column(String(16))
+    """Which key that was."""
+    created_at: Mapped[datetime]
+    created_by: Mapped[str | None] = mapped_column(String(16))
+    """The token that made this one; None for the command line beside the database."""
+    expires_at: Mapped[datetime | None]
+    last_used_at: Mapped[datetime | None]
+    """To the minute."""
+    rotated_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+    __table_args__ = (states("kind", Kind),)
+
+
+class EnrolmentRow(Base):
+    """A code that one worker may turn into a token, of which only a keyed hash is kept."""
+
+    __tablename__ = "enrolments"
+    id: Mapped[str] = mapped_column(String(16), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    worker: Mapped[str | None] = mapped_column(String(64))
+    """The only worker that may use it; None if any may."""
+    created_at: Mapped[datetime]
+    created_by: Mapped[str | None] = mapped_column(String(16))
+    expires_at: Mapped[datetime]
+    used_at: Mapped[datetime | None]
+    token_id: Mapped[str | None] = mapped_column(ForeignKey("tokens.id"))
+    """What came of it."""
+
+
+class BrowserSession(Base):
+    """Somebody who has signed in on the dashboard with a token."""
+
+    __tablename__ = "browser_sessions"
+    id: Mapped[str] = mapped_column(String(64), primary_key=True)
+    """A keyed hash of the cookie's value."""
+    token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id"))
+    created_at: Mapped[datetime]
+    expires_at: Mapped[datetime]
+
+
+class AuditEvent(Base):
+    """One thing that somebody did. Triggers of migration 0006 let the log only grow."""
+
+    __tablename__ = "audit_events"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    """Time-ordered, so that it also pages."""
+    at: Mapped[datetime]
+    token_id: Mapped[str | None] = mapped_column(String(16))
+    """None where no token was asked for: an open service, or the command line beside it."""
+    actor: Mapped[str] = mapped_column(String(100))
+    """The token's kind and name then, or where the order came from."""
+    action: Mapped[str] = mapped_column(String(100))
+    """Method and template of the call, or the command."""
+    object: Mapped[str] = mapped_column(Text)
+    """What it was done to: the path, and the id of what was made."""

@@ -1,0 +1,87 @@
+"""Signing in, acting and signing out in a real browser."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from builders import long_series as long
+from builders.served import Served, serving
+from playwright.sync_api import Page, expect
+
+from service.access import store
+from service.access.permissions import Kind
+from service.access.store import TokenRequest
+from service.database import now_of
+from service.settings import Access
+
+pytestmark = pytest.mark.browser
+
+NewPage = Callable[..., Page]
+
+
+@pytest.fixture(scope="module")
+def served(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    """A service with a short history that asks for tokens."""
+    folder = tmp_path_factory.mktemp("sign-in")
+    shutil.copyfile(sqlite_template, folder / "db.sqlite3")
+    url = f"sqlite:///{folder}/db.sqlite3"
+    with serving(url, access=Access.TOKENS, state_dir=folder) as found:
+        with found.app.state.database.writing() as session:
+            long.prepare(session)
+            long.add(session, {number: 100.0 + number % 3 for number in range(5)})
+        yield found
+
+
+@pytest.fixture(scope="module")
+def address(served: Served) -> str:
+    """That service, in place of the one that other tests look at."""
+    return f"http://127.0.0.1:{served.port}"
+
+
+def token(served: Served, kind: Kind) -> str:
+    with served.app.state.database.writing() as session:
+        wanted = TokenRequest(kind=kind, name="ada")
+        return store.create(session, served.app.state.door.key, wanted, now_of(session), None).token
+
+
+def sign_in(page: Page, shown: str) -> None:
+    page.get_by_label("Token").fill(shown)
+    page.get_by_role("button", name="Sign in").click()
+
+
+def test_who_signs_in_goes_on_where_he_was_acts_and_signs_out(
+    new_page: NewPage, served: Served
+) -> None:
+    page = new_page(may_fail=True)  # a page that wants a token is a 401, which the console tells
+    page.goto(f"/runs/{long.result_of(3)}")
+    sign_in(page, "tl_read_mistyped")
+    expect(page.get_by_role("alert")).to_contain_text("checksum")
+    sign_in(page, token(served, Kind.SUBMIT))
+    page.get_by_label("Reason").fill("the rack was open")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_role("button", name="Exclude from its histories").click()
+    expect(page.get_by_role("region", name="Exclusion")).to_contain_text("the rack was open")
+    page.get_by_role("button", name="Put back").click()
+    expect(page.get_by_role("button", name="Exclude from its histories")).to_be_visible()
+    assert page.evaluate("document.cookie") == ""
+    page.get_by_role("button", name="Sign out").click()
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+    page.goto("/")
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible()
+
+
+def test_who_may_only_read_is_told_so_and_nothing_changes(
+    new_page: NewPage, served: Served
+) -> None:
+    page = new_page(may_fail=True)
+    page.goto(f"/runs/{long.result_of(2)}")
+    sign_in(page, token(served, Kind.READ))
+    page.get_by_label("Reason").fill("just so")
+    page.get_by_label("Your name").fill("bob")
+    page.get_by_role("button", name="Exclude from its histories").click()
+    expect(page.get_by_role("alert")).to_contain_text("it takes one of the kind submit or admin")
+    page.reload()
+    expect(page.get_by_role("button", name="Exclude from its histories")).to_be_visible()

@@ -1,0 +1,83 @@
+"""An application that asks for tokens, and tokens of every kind for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from fastapi.testclient import TestClient
+from sqlalchemy import update
+
+from service.access import store
+from service.access.permissions import Kind
+from service.access.store import NewToken, TokenRequest
+from service.app import create_app
+from service.database import now_of
+from service.models import TokenRow
+from service.settings import Access, Settings
+
+
+class Doorman:
+    """The whole application over HTTP, with tokens in force, and whoever may come in."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+        app: Any = client.app
+        self.database = app.state.database
+        self.door = app.state.door
+
+    def make(self, kind: str, name: str = "somebody", lasts_s: float | None = None) -> NewToken:
+        """Make a token, as the command line does."""
+        wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts_s)
+        with self.database.writing() as session:
+            return store.create(session, self.door.key, wanted, now_of(session), None)
+
+    def token(self, kind: str, name: str = "somebody") -> str:
+        """A token's text."""
+        return self.make(kind, name).token
+
+    def expired(self, kind: str = "admin") -> str:
+        """A token that was good until a moment ago."""
+        made = self.make(kind)
+        with self.database.writing() as session:
+            past = now_of(session) - timedelta(seconds=1)
+            session.execute(update(TokenRow).where(TokenRow.id == made.id).values(expires_at=past))
+        return made.token
+
+    def revoked(self, kind: str = "admin") -> str:
+        """A token that was ended."""
+        made = self.make(kind)
+        with self.database.writing() as session:
+            store.revoke(session, made.id, now_of(session))
+        return made.token
+
+    def ask(self, method: str, path: str, token: str | None = None, **what: Any) -> Any:
+        """Send a request with a token."""
+        headers = dict(what.pop("headers", {}))
+        if token is not None:
+            headers["Authorization"] = f"Bearer {token}"
+        return self.client.request(method, path, headers=headers, **what)
+
+
+@dataclass
+class Clock:
+    """A monotonic clock that goes only when it is told to; stands in for the module ``time``."""
+
+    now_s: float = 1_000.0
+
+    def monotonic(self) -> float:
+        """The time now."""
+        return self.now_s
+
+
+@contextmanager
+def guarded(database_url: str, state_dir: Path, **more: Any) -> Iterator[Doorman]:
+    """Serve a database to whoever has a token."""
+    more.setdefault("access", Access.TOKENS)
+    settings = Settings(database_url=database_url, state_dir=state_dir, background=False, **more)
+    with TestClient(create_app(settings), raise_server_exceptions=False) as client:
+        yield Doorman(client)

@@ -1,0 +1,108 @@
+"""Tokens on the command line, and a machine that asks for them without ceremony."""
+
+import json
+import stat
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx2
+import pytest
+from builders.served import serving
+
+from cli.exits import Exit
+from service.access import enrolment, store
+from service.access.enrolment import EnrolmentRequest
+from service.access.permissions import Kind
+from service.access.store import TokenRequest
+from service.database import now_of
+from service.settings import Access
+from worker.settings import Settings, child_environment
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+def test_a_token_is_made_shown_renewed_and_ended(throughline: Run, tmp_path: Path) -> None:
+    assert throughline("migrate").returncode == Exit.OK
+    made = throughline("token", "create", "--kind", "submit", "--name", "ci", "--expires", "90d")
+    assert made.returncode == Exit.OK, made.stderr
+    token = made.stdout.strip()
+    assert token.startswith("tl_submit_")
+    assert token not in made.stderr
+    token_id = token.split("_")[2]
+    listed = throughline("token", "list")
+    assert token_id in listed.stdout
+    assert token.split("_")[3] not in listed.stdout
+    renewed = throughline("token", "rotate", token_id, "--json")
+    assert json.loads(renewed.stdout)["token"] != token
+    assert "is revoked" in throughline("token", "revoke", token_id).stdout
+    assert json.loads(throughline("token", "list", "--json").stdout)[0]["state"] == "revoked"
+    unknown = throughline("token", "revoke", "0" * 16)
+    assert (unknown.returncode, unknown.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert "throughline token list" in unknown.stderr
+
+
+def test_where_tokens_are_asked_for_up_makes_its_own_and_its_worker_measures(
+    throughline: Run, environment: dict[str, str], tmp_path: Path
+) -> None:
+    told = {"THROUGHLINE_ACCESS": "tokens", "THROUGHLINE_TOKEN": "not-one-of-this-service"}
+    done = throughline("up", "--once", "-r", "v1", **told)
+    assert done.returncode == Exit.OK, done.stderr
+    path = tmp_path / "state" / "local.token"
+    token = path.read_text().strip()
+    assert token.startswith("tl_admin_")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert stat.S_IMODE((tmp_path / "state" / "access.key").stat().st_mode) == 0o600
+    secret = token.split("_")[3]
+    for log in (tmp_path / "state" / "logs").iterdir():
+        assert secret not in log.read_text()
+    assert secret not in done.stdout + done.stderr
+
+
+def test_up_for_others_wants_tokens_first(throughline: Run) -> None:
+    done = throughline("up", "--host", "0.0.0.0", "--once", "-r", "v1")
+    assert done.returncode == Exit.USAGE
+    assert "throughline token create --kind admin" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_measured_child_does_not_inherit_what_opens_the_service(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    names = ("THROUGHLINE_TOKEN", "THROUGHLINE_ACCESS_KEY", "THROUGHLINE_DATABASE_URL")
+    for name in names:
+        monkeypatch.setenv(name, "a-secret-of-mine")
+    settings = Settings()
+    assert settings.read_token() == "a-secret-of-mine"
+    assert "a-secret-of-mine" not in repr(settings)
+    assert "a-secret-of-mine" not in child_environment(settings).values()
+
+
+def test_a_worker_that_was_enrolled_measures_with_a_token_of_its_own(
+    throughline: Run, tmp_path: Path, sqlite_url: str
+) -> None:
+    with serving(sqlite_url, access=Access.TOKENS, state_dir=tmp_path / "service") as served:
+        url = f"http://127.0.0.1:{served.port}"
+        door = served.app.state.door
+        with served.app.state.database.writing() as session:
+            now = now_of(session)
+            code = enrolment.create(session, door.key, EnrolmentRequest(), now, None).code
+            wanted = TokenRequest(kind=Kind.ADMIN, name="me")
+            admin = store.create(session, door.key, wanted, now, None).token
+        where = ("--url", url, "--name", "gpu-1")
+        done = throughline("worker", "enroll", code, *where)
+        assert done.returncode == Exit.OK, done.stderr
+        path = tmp_path / "state" / "workers" / "gpu-1" / "token"
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert path.read_text().startswith("tl_worker_")
+        again = throughline("worker", "enroll", code, *where)
+        assert (again.returncode, again.stderr.count("\n")) == (Exit.USAGE, 1)
+        ask = {"THROUGHLINE_URL": url, "THROUGHLINE_TOKEN": admin}
+        spec = {"case": {"workload": "unet"}, "revision": "v1"}
+        shown = {"Authorization": f"Bearer {admin}"}
+        job = httpx2.post(f"{url}/api/v1/jobs", json=spec, headers=shown).json()["id"]
+        worked = throughline("worker", "--once", "--device", "cpu", *where)
+        assert worked.returncode == Exit.OK, worked.stderr
+        told = throughline("jobs", "show", job, **ask)
+        assert "succeeded" in told.stdout
+        assert "on gpu-1" in told.stdout

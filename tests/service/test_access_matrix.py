@@ -1,0 +1,337 @@
+"""Every principal at every call of the API, about a thing of its own, a foreign and a missing one.
+
+The calls come from the API's own description: one without a row here fails.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from builders import long_series as long
+from builders.access import Doorman, guarded
+from builders.service_hand import Hand, result_of
+from fastapi.routing import iter_route_contexts
+from sqlalchemy import update
+
+from benchmarks.contracts import JobSpec, Lease
+from service import judging
+from service.models import FindingRow
+
+API = "/api/v1"
+THINGS = ("own", "foreign", "missing")
+KINDS = ("read", "submit", "worker", "admin")
+STRANGERS = ("none", "revoked", "expired")
+EVERYBODY = (*STRANGERS, *KINDS)
+SEE, ORDER, WORK, RULE = (
+    ("read", "submit", "admin"),
+    ("submit", "admin"),
+    ("worker", "admin"),
+    ("admin",),
+)
+ABSENT = "f" * 32
+
+
+@dataclass(frozen=True)
+class Row:
+    """Who may call, and what whoever may is answered."""
+
+    allowed: tuple[str, ...]
+    own: int = 200
+    foreign: int | None = None
+    missing: int | None = None
+    worker: dict[str, int] = field(default_factory=dict)
+    """Where a worker is answered otherwise than an administrator."""
+
+    def expected(self, who: str, thing: str) -> int | None:
+        """The status; None where the call is about no such thing."""
+        status: int | None = getattr(self, thing)
+        if status is None or who in self.allowed:
+            return self.worker.get(thing, status) if who == "worker" else status
+        return 401 if who in STRANGERS else 403
+
+
+def one(allowed: tuple[str, ...], status: int = 200, missing: int = 404) -> Row:
+    """A call about one thing that belongs to nobody: there are no projects."""
+    return Row(allowed, status, status, missing)
+
+
+FENCED = {"foreign": 409}
+TABLE: dict[str, Row] = {
+    "GET /health": Row(EVERYBODY),
+    "GET /catalog": Row(SEE),
+    "GET /submissions": Row(SEE),
+    "POST /submissions": Row(ORDER, 201),
+    "GET /submissions/{submission_id}": one(SEE),
+    "GET /submissions/{submission_id}/report": one(SEE),
+    "GET /jobs": Row(SEE),
+    "POST /jobs": Row(ORDER, 201),
+    "GET /jobs/{job_id}": one(SEE),
+    "POST /jobs/{job_id}/cancel": one(ORDER),
+    "PUT /workers/{name}": Row(WORK, 200, 200, 200, {"foreign": 403, "missing": 403}),
+    "GET /workers": Row(SEE),
+    "POST /leases": Row(WORK, 204, 204, 404, {"foreign": 403, "missing": 403}),
+    "POST /jobs/{job_id}/attempts/{number}/start": Row(WORK, 204, 204, 409, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/heartbeat": Row(WORK, 200, 200, 409, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/result": Row(WORK, 201, 201, 404, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/release": Row(WORK, 204, 204, 409, FENCED),
+    "GET /results": Row(SEE),
+    "GET /results/{result_id}": one(SEE),
+    "GET /results/{result_id}/exclusions": one(SEE),
+    "PUT /results/{result_id}/exclusion": one(ORDER),
+    "DELETE /results/{result_id}/exclusion": one(ORDER),
+    "GET /series": Row(SEE),
+    "GET /series/{series_id}": one(SEE),
+    "GET /series/{series_id}/points": one(SEE),
+    "GET /series/{series_id}/judgement": one(SEE),
+    "GET /confirmations": Row(SEE),
+    "GET /findings": Row(SEE),
+    "GET /findings/report": Row(SEE),
+    "GET /findings/{finding_id}": one(SEE),
+    "POST /findings/{finding_id}/actions": one(ORDER),
+    "PATCH /findings/{finding_id}": one(ORDER),
+    "GET /environments/{digest}": one(SEE),
+    "GET /changes": Row(SEE),
+    "POST /comparisons": Row(ORDER, 201),
+    "GET /comparisons": Row(SEE),
+    "GET /comparisons/{comparison_id}": one(SEE),
+    "POST /comparisons/{comparison_id}/cancel": one(ORDER),
+    "GET /schedules": Row(SEE),
+    "GET /schedules/{name}": one(SEE),
+    "PUT /schedules/{name}": one(RULE, 200, missing=200),
+    "DELETE /schedules/{name}": one(RULE, 204),
+    "POST /schedules/{name}/fire": one(ORDER, 201),
+    "GET /tokens": Row(RULE),
+    "POST /tokens": Row(RULE, 201),
+    "POST /tokens/{token_id}/rotate": one(RULE),
+    "POST /tokens/{token_id}/revoke": one(RULE),
+    "GET /audit": Row(RULE),
+    "POST /enrolments": Row(RULE, 201),
+    "POST /enrolments/redeem": Row(EVERYBODY, 201, missing=401),
+}
+SPEC = {"case": {"workload": "unet", "axes": {}}, "revision": "r1"}
+SCHEDULE = {
+    "cron": "0 2 * * *",
+    "timezone": "UTC",
+    "suite": "smoke",
+    "revision_rule": "date",
+    "requires": {},
+    "enabled": True,
+}
+ATTEMPT = "/jobs/{job_id}/attempts/{number}/"
+
+
+class World:
+    """A service with something of everything, and one token of each kind."""
+
+    def __init__(self, doorman: Doorman) -> None:
+        self.doorman = doorman
+        self.client = doorman.client
+        self.tokens: dict[str, str | None] = {
+            "none": None,
+            "revoked": doorman.revoked(),
+            "expired": doorman.expired(),
+            "read": doorman.token("read"),
+            "submit": doorman.token("submit"),
+            "worker": doorman.token("worker", "w1"),
+            "admin": doorman.token("admin"),
+        }
+        self.hands = {"own": Hand(self.client, "w1"), "foreign": Hand(self.client, "w2")}
+        finding = self._finding()
+        self._as_admin(lambda: [hand.introduce(device="cpu") for hand in self.hands.values()])
+        self.ids = {thing: self._things(thing) | {"finding_id": finding} for thing in self.hands}
+
+    def _as_admin(self, work: Any) -> Any:
+        self.client.headers["Authorization"] = f"Bearer {self.tokens['admin']}"
+        try:
+            return work()
+        finally:
+            del self.client.headers["Authorization"]
+
+    def _made(self, path: str, body: Any, who: str = "admin", method: str = "POST") -> Any:
+        answer = self.doorman.ask(method, f"{API}{path}", self.tokens[who], json=body)
+        assert answer.status_code in (200, 201), answer.text
+        return answer.json()
+
+    def _things(self, thing: str) -> dict[str, str]:
+        """Something of each kind: one's own was made with the token of kind submit."""
+        who = "submit" if thing == "own" else "admin"
+        result = self._as_admin(lambda: self._measured(thing))
+        stored = self.doorman.ask("GET", f"{API}/results/{result}", self.tokens["read"]).json()
+        comparison = {"baseline": "r1", "contender": "r1", "case": SPEC["case"]}
+        self._made(f"/schedules/{thing}", SCHEDULE, method="PUT")
+        series = self.doorman.ask("GET", f"{API}/series", self.tokens["read"]).json()
+        return {
+            "submission_id": self._made("/submissions", SPEC, who)["id"],
+            "job_id": self._made("/jobs", SPEC, who)["id"],
+            "result_id": result,
+            "series_id": series["items"][0]["id"],
+            "digest": stored["environment"],
+            "comparison_id": self._made("/comparisons", comparison, who)["id"],
+            "name": thing,
+        }
+
+    def _measured(self, thing: str) -> str:
+        lease = self._lease(thing)
+        answer = self.hands[thing].post(lease, result_of(lease))
+        return str(answer.json()["id"])
+
+    def _lease(self, thing: str) -> Lease:
+        hand = self.hands[thing]
+        spec = {**SPEC, "requires": {"worker": hand.name}, "priority": 50}
+        assert self.client.post(f"{API}/jobs", json=spec).status_code == 201
+        return hand.must_claim()
+
+    def _finding(self) -> str:
+        """The one finding: another would cost more than it shows. Before there is anything else."""
+        noise = np.exp(np.random.default_rng(2).normal(0, 0.003, 32))
+        level = np.array([100.0] * 20 + [95.0] * 12) * noise
+        with self.doorman.database.writing() as session:
+            long.prepare(session)
+            long.add(session, {n: float(v) for n, v in enumerate(level)})
+        judging.look(self.doorman.database, rest=lambda _: None)
+        listed = self.doorman.ask("GET", f"{API}/findings", self.tokens["read"]).json()
+        return str(listed["items"][0]["id"])
+
+    def status(self, who: str, call: str, thing: str, *, allowed: bool) -> int:
+        """What the call is answered, about that thing."""
+        method, _, path = call.partition(" ")
+        ids = self._ids(path, thing, fresh=allowed)
+        asked = self._asked(call, thing, ids)
+        if (call, thing) == ("PUT /schedules/{name}", "missing"):
+            ids["name"] = "new"
+        where = path.format(**ids)
+        answer = self.doorman.ask(method, f"{API}{where}", self.tokens[who], **asked)
+        if answer.status_code in (401, 429):
+            assert answer.headers.keys() & {"www-authenticate", "retry-after"}
+        if call == "POST /leases" and answer.status_code == 200:
+            return 204  # whether there is a job is not what is asked here
+        return int(answer.status_code)
+
+    def _ids(self, path: str, thing: str, *, fresh: bool) -> dict[str, str]:
+        absent = dict.fromkeys(
+            ("submission_id", "job_id", "result_id", "series_id", "comparison_id", "finding_id"),
+            ABSENT,
+        ) | {"digest": "0" * 64, "name": "none", "number": "1", "token_id": "0" * 16}
+        if thing == "missing":
+            return absent
+        ids = absent | self.ids[thing]
+        if path.startswith("/workers"):
+            ids["name"] = self.hands[thing].name
+        if not fresh:
+            return ids
+        if path.startswith(ATTEMPT):
+            lease = self._as_admin(lambda: self._lease(thing))
+            ids |= {"job_id": lease.job_id, "number": str(lease.attempt), "secret": lease.secret}
+        if path.startswith("/tokens/"):
+            ids["token_id"] = self.doorman.make("read").id
+        if path.startswith("/schedules/"):
+            self._made(f"/schedules/{thing}", SCHEDULE, method="PUT")
+        if path.endswith("/actions"):
+            with self.doorman.database.writing() as session:
+                session.execute(update(FindingRow).values(state="open"))
+        return ids
+
+    def _asked(self, call: str, thing: str, ids: dict[str, str]) -> dict[str, Any]:
+        """Body, query and headers of a call that would be good if it is allowed."""
+        worker = self.hands[thing].name if thing in self.hands else "w9"
+        if ATTEMPT in call:
+            return {
+                "json": self._told(call.rpartition("/")[2]),
+                "headers": {"Lease-Secret": ids.get("secret", "0" * 64)},
+            }
+        bodies: dict[str, Any] = {
+            "POST /submissions": SPEC,
+            "POST /jobs": SPEC,
+            "POST /comparisons": {"baseline": "r1", "contender": "r1", "case": SPEC["case"]},
+            "PUT /workers/{name}": {"name": ids["name"] if thing == "missing" else worker},
+            "POST /leases": {"worker": worker, "claim_id": uuid.uuid4().hex},
+            "PUT /results/{result_id}/exclusion": {"reason": "cold", "actor": "ann"},
+            "POST /findings/{finding_id}/actions": {"action": "acknowledge", "actor": "ann"},
+            "PATCH /findings/{finding_id}": {"actor": "ann", "note": "seen"},
+            "PUT /schedules/{name}": SCHEDULE,
+            "POST /tokens": {"kind": "read", "name": "wall"},
+            "POST /enrolments": {"worker": "w3"},
+        }
+        queries = {
+            "GET /changes": {"baseline": "r1", "contender": "r1"},
+            "DELETE /results/{result_id}/exclusion": {"actor": "ann"},
+        }
+        if call == "POST /enrolments/redeem":
+            good = self._made("/enrolments", {})["code"] if thing == "own" else "tl_enrol_none"
+            return {"json": {"code": good, "worker": "w3"}}
+        if call in bodies:
+            return {"json": bodies[call]}
+        return {"params": queries[call]} if call in queries else {}
+
+    def _told(self, verb: str) -> Any:
+        if verb == "result":
+            return result_of(JobSpec.model_validate(SPEC)).model_dump(mode="json")
+        return {"heartbeat": {}, "release": {"reason": ""}}.get(verb)
+
+
+@pytest.fixture
+def world(database_url: str, tmp_path: Path) -> Iterator[World]:
+    unlimited = {"failures_per_min": 0.0, "requests_per_s": 0.0}
+    with guarded(database_url, tmp_path, **unlimited) as doorman:
+        yield World(doorman)
+
+
+def calls(world: World) -> set[str]:
+    document = world.client.get(f"{API}/openapi.json").json()
+    return {
+        f"{method.upper()} {path.removeprefix(API)}"
+        for path, operations in document["paths"].items()
+        for method in operations
+    }
+
+
+def test_every_principal_gets_what_the_table_says(world: World) -> None:
+    assert calls(world) == set(TABLE), "a call without a row, or a row without a call"
+    wrong = []
+    asked = 0
+    # Strangers first: what they are refused must not depend on what others have done.
+    for who in EVERYBODY:
+        for call, row in TABLE.items():
+            for thing in THINGS:
+                expected = row.expected(who, thing)
+                if expected is None:
+                    continue
+                found = world.status(who, call, thing, allowed=who in row.allowed)
+                asked += 1
+                if found != expected:
+                    wrong.append(f"{who}: {call}, {thing}: {found}, not {expected}")
+    assert not wrong, "\n".join(wrong)
+    assert asked > 700
+
+
+def test_every_page_wants_a_token_that_may_read(world: World) -> None:
+    app: Any = world.client.app
+    pages = {
+        route.path
+        for route in iter_route_contexts(app.routes)
+        if not str(route.path).startswith(("/api", "/assets", "/sign-in"))
+        and "GET" in (route.methods or ())
+    }
+    assert len(pages) >= 13
+    for page in pages:
+        path = str(page).format(**world.ids["own"])
+        for who in EVERYBODY:
+            found = world.doorman.ask("GET", path, world.tokens[who]).status_code
+            expected = 401 if who in STRANGERS else 403 if who == "worker" else 200
+            assert found == expected, f"{who}: {page}"
+
+
+def test_a_refused_call_changes_nothing(world: World) -> None:
+    audited = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
+    for call, row in TABLE.items():
+        for who in EVERYBODY:
+            if who not in row.allowed:
+                world.status(who, call, "own", allowed=False)
+    after = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
+    assert audited["items"] == after["items"]
