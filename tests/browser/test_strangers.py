@@ -35,8 +35,9 @@ SUBMIT, JOB, RESULT = "POST /api/v1/submissions", "POST /api/v1/jobs", f"POST {A
 EXCLUDE = "/api/v1/results/{result_id}/exclusion"
 FINDING = "/api/v1/findings/{finding_id}"
 PLAN = PLANS[5]
-CHECKED = frozenset({f"{SUBMIT} .rerun_of", f"{JOB} .rerun_of"})
-"""Free by its description, but only the id of a job that is there is taken."""
+ENROL = "POST /api/v1/enrolments/redeem"
+CHECKED = frozenset({f"{SUBMIT} .rerun_of", f"{JOB} .rerun_of", f"{ENROL} .code"})
+"""Free by its description, but only the id of a job that is there, or a good code, is taken."""
 NOWHERE = {
     "POST /api/v1/comparisons .policy.rules[].cases": "a page tells the answer, not the policy",
     f"{RESULT} .replicates[].phases.absent": "kept for who asks the API",
