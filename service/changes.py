@@ -79,9 +79,7 @@ def compare(series: Series, baseline: str, contender: str) -> Change:
     before, after = _soundest(series, baseline), _soundest(series, contender)
     found = ratio(after, before) if before and after else None
     change, low, high = _signed(found, series.direction)
-    verdict, note = _judge(before, after, low, high)
-    if verdict in (Verdict.FASTER, Verdict.SLOWER) and (small := _small(before, after, change)):
-        verdict, note = Verdict.UNCLEAR, small
+    verdict, note = _judge(before, after, (change, low, high))
     return Change(
         case=series.case,
         metric=series.metric,
@@ -154,26 +152,27 @@ def _signed(
 
 
 def _judge(
-    before: SeriesPoint | None, after: SeriesPoint | None, low: float | None, high: float | None
+    before: SeriesPoint | None,
+    after: SeriesPoint | None,
+    signed: tuple[float | None, float | None, float | None],
 ) -> tuple[Verdict, str]:
     if before is None or after is None:
         sides = [name for name, side in (("baseline", before), ("contender", after)) if not side]
         return Verdict.MISSING, f"No result of the {' and the '.join(sides)}."
     if doubt := _doubt(before, after):
         return Verdict.UNCLEAR, doubt
-    if low is None or high is None:
+    change, low, high = signed
+    if change is None or low is None or high is None:
         return Verdict.UNCLEAR, "The intervals are too wide to say anything; measure again."
-    if low > 0:
-        return Verdict.FASTER, ""
-    if high < 0:
-        return Verdict.SLOWER, ""
-    return Verdict.UNCLEAR, "The interval of the change holds zero."
+    if low <= 0 <= high:
+        return Verdict.UNCLEAR, "The interval of the change holds zero."
+    if small := _small(change, across=before.worker != after.worker):
+        return Verdict.UNCLEAR, small
+    return (Verdict.FASTER if low > 0 else Verdict.SLOWER), ""
 
 
-def _small(before: SeriesPoint | None, after: SeriesPoint | None, change: float | None) -> str:
+def _small(change: float, *, across: bool) -> str:
     """Why a difference that is sure is still no change; empty if it is one."""
-    assert before is not None and after is not None and change is not None  # noqa: PT018
-    across = before.worker != after.worker
     least = LEAST_EFFECT_ACROSS if across else LEAST_EFFECT
     if abs(change) >= least:
         return ""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from statistics import fmean
 
 from benchmarks import catalog
-from benchmarks.contracts import Case, Result, Status
+from benchmarks.contracts import Case, Result
 from service import formats
 
 _AXIS = "compile"
@@ -62,17 +61,6 @@ def cost(compiled: Result, eager: Result) -> CompileCost | None:
     cold = _start(own.start_s, plain.start_s, saved_s)
     warm = None if again_s is None else _start(again_s - own.step_s, plain.start_s, saved_s)
     return CompileCost(saved_s, cold, warm, _sentence(cold, warm))
-
-
-def eager_beside(compiled: Result, among: Iterable[Result]) -> Result | None:
-    """The eager neighbour of ``compiled`` that was measured on comparable hardware."""
-    wanted = eager_of(compiled.case)
-    here = compiled.environment.comparability()
-    for other in among:
-        same = other.case == wanted and other.status is Status.OK
-        if same and other.environment.comparability() == here:
-            return other
-    return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -169,15 +169,16 @@ def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResu
         parity=_parity(result),
         parity_reason=parity.reason if parity else "",
         mfu=efficiency.mfu(result.efficiency) if result else None,
-        compile_cost=_compile_cost(result, stored.values()),
+        compile_cost=_compile_cost(own, stored.values()) if own else None,
     )
 
 
-def _compile_cost(result: Result | None, among: Iterable[StoredResult]) -> CompileCost | None:
-    if result is None or result.status is not Status.OK:
+def _compile_cost(own: StoredResult, among: Iterable[StoredResult]) -> CompileCost | None:
+    wanted = compile_cost.eager_of(own.result.case)
+    if wanted is None or own.result.status is not Status.OK:
         return None
-    eager = compile_cost.eager_beside(result, (each.result for each in among))
-    return compile_cost.cost(result, eager) if eager else None
+    eager = _beside(own, wanted, among)
+    return compile_cost.cost(own.result, eager.result) if eager else None
 
 
 def _parity(result: Result | None) -> str | None:
@@ -214,8 +215,12 @@ def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
 
 
 def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
-    """The fp32 eager result with the same input, on comparable hardware."""
-    wanted = catalog.baseline(own.result.case)
+    """The fp32 eager result with the same input."""
+    return _beside(own, catalog.baseline(own.result.case), among)
+
+
+def _beside(own: StoredResult, wanted: Case, among: Iterable[StoredResult]) -> StoredResult | None:
+    """The result of another case on comparable hardware."""
     here = own.result.environment.comparability()
     for other in among:
         same = other.result.case == wanted and other.result.status is Status.OK

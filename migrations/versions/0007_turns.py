@@ -10,6 +10,7 @@ down_revision = "0006"
 branch_labels = None
 depends_on = None
 
+KEPT = "ix_jobs_kept_for"
 OLD, NEW = "ix_jobs_state_requires_rank_id", "ix_jobs_state_requires_rank_place"
 
 
@@ -22,9 +23,12 @@ def upgrade() -> None:
     op.add_column("results", sa.Column("turn", sa.Integer(), nullable=True))
     op.drop_index(OLD, "jobs")
     op.create_index(NEW, "jobs", ["state", "requires", "rank", "place"])
+    some = sa.text("kept_for IS NOT NULL")
+    op.create_index(KEPT, "jobs", ["kept_for"], sqlite_where=some, postgresql_where=some)
 
 
 def downgrade() -> None:
+    op.drop_index(KEPT, "jobs")
     op.drop_index(NEW, "jobs")
     op.create_index(OLD, "jobs", ["state", "requires", "rank", "id"])
     op.drop_column("results", "turn")

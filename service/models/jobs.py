@@ -10,6 +10,7 @@ from sqlalchemy import (
     Index,
     String,
     Text,
+    text,
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
@@ -103,6 +104,13 @@ class Job(Base):
         states("state", JobState),
         Index(None, "state", "requires", "rank", "place"),
         Index(None, "revision"),
+        # Few jobs are kept for somebody; each sweep looks for them among all that are queued.
+        Index(
+            None,
+            "kept_for",
+            sqlite_where=text("kept_for IS NOT NULL"),
+            postgresql_where=text("kept_for IS NOT NULL"),
+        ),
     )
 
 

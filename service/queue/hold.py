@@ -83,14 +83,14 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         Invalid: the result is not of this job's case, or contradicts itself.
     """
     attempt, job = _held(session, holder)
-    check_result(JobSpec.model_validate(job.spec), result)
+    spec = JobSpec.model_validate(job.spec)
+    check_result(spec, result)
     known = _result_of(session, holder, results.digest_of(results.canonical(result)))
     if known is not None:
         return known
     earlier = turns.fitting(session, job, result)
-    if turns.has_more(job, earlier, result):
-        turn = len(earlier) + 1
-        return _take_turn(session, holder, turn, result, now)
+    if turns.has_more(spec, earlier, result):
+        return _take_turn(session, attempt, job, result, len(earlier) + 1, now)
     attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
     _start_if_granted(session, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
@@ -108,16 +108,16 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
 
 
 def _take_turn(
-    session: Session, holder: Holder, turn: int, result: Result, now: datetime
+    session: Session, attempt: Attempt, job: Job, result: Result, turn: int, now: datetime
 ) -> Completion:
     """Keep one process of several; the job waits until the others of its submission had theirs."""
-    attempt, job = _held(session, holder)
+    holder = Holder(job.id, attempt.number, attempt.secret)
     _start_if_granted(session, holder, now)
     told = f"Process {turn} of {turns.wanted(job)}; the next one waits for its turn."
     ending = {"state": AttemptState.SUCCEEDED, "ended_at": now, "reason": told}
     taken = change_attempt(session, holder, Attempt.state == AttemptState.STARTED, **ending)
     if taken and not cancel_held(session, holder, now):
-        must(turns.put_behind(session, holder, job, turn, now))
+        must(turns.put_behind(session, holder, attempt.worker, job, turn, now))
     kept_as = turn if taken else None
     stored = results.record(session, job, attempt, result, now, counted=False, turn=kept_as)
     return Completion(stored, counted=taken, created=True)

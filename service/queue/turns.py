@@ -17,9 +17,12 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import JobSpec, JobState, Result, Status
 from service import results
 from service.database import rows
-from service.models import Attempt, Job, ResultRow, WorkerRow
+from service.models import Job, ResultRow, WorkerRow
 from service.queue.swap import HELD, change_job
 from service.queue.values import Holder
+
+_KEPT = (Job.kept_for.is_not(None), Job.state == JobState.QUEUED)
+"""Between two turns."""
 
 
 def wanted(job: Job) -> int:
@@ -38,9 +41,8 @@ def fitting(session: Session, job: Job, result: Result) -> list[Result]:
     return earlier if same or result.status is not Status.OK else []
 
 
-def has_more(job: Job, earlier: Sequence[Result], result: Result) -> bool:
+def has_more(spec: JobSpec, earlier: Sequence[Result], result: Result) -> bool:
     """Whether ``result`` is one turn of the job, and not its last."""
-    spec = JobSpec.model_validate(job.spec)
     after = len(earlier) + processes(result)
     return spec.in_turn and result.status is Status.OK and after < spec.protocol.replicates
 
@@ -50,19 +52,19 @@ def processes(result: Result) -> int:
     return max((len(sample.values) for sample in result.samples), default=1)
 
 
-def put_behind(session: Session, holder: Holder, job: Job, turn: int, now: datetime) -> bool:
+def put_behind(
+    session: Session, holder: Holder, worker: str, job: Job, turn: int, now: datetime
+) -> bool:
     """Queue the job again, behind the others of its submission; say whether it was held still.
 
     Args:
         session: to change it in.
         holder: of the attempt that took the turn.
+        worker: its worker, which the job is kept for.
         job: whose turn it was.
         turn: which one, from 1.
         now: the time.
     """
-    worker = select(Attempt.worker).where(
-        Attempt.job_id == holder.job_id, Attempt.number == holder.number
-    )
     return change_job(
         session,
         holder,
@@ -70,7 +72,7 @@ def put_behind(session: Session, holder: Holder, job: Job, turn: int, now: datet
         state=JobState.QUEUED,
         queued_at=now,
         turns=turn,
-        kept_for=worker.scalar_subquery(),
+        kept_for=worker,
         place=_place(session, job, turn),
     )
 
@@ -99,14 +101,13 @@ def forget_absent(session: Session, patience: timedelta, now: datetime) -> int:
         now: the time.
     """
     gone = select(WorkerRow.name).where(WorkerRow.last_seen_at < now - patience)
-    kept = Job.state == JobState.QUEUED, Job.kept_for.in_(gone), Job.queued_at < now - patience
-    return rows(session, update(Job).where(*kept).values(turns=0, kept_for=None))
+    stale = Job.kept_for.in_(gone), Job.queued_at < now - patience
+    return rows(session, update(Job).where(*_KEPT, *stale).values(turns=0, kept_for=None))
 
 
 def wait_on(session: Session, now: datetime) -> None:
     """Be patient anew with every worker: they could not be heard, and not by their own fault."""
-    kept = Job.state == JobState.QUEUED, Job.kept_for.is_not(None)
-    session.execute(update(Job).where(*kept).values(queued_at=now))
+    session.execute(update(Job).where(*_KEPT).values(queued_at=now))
 
 
 def _place(session: Session, job: Job, turns: int) -> str:
