@@ -2,26 +2,17 @@
 
 from __future__ import annotations
 
-from enum import StrEnum
 from typing import Annotated
 
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, Json, StateDir
+from service.access.permissions import Kind
 
 app = typer.Typer(
     help="Make, list, renew and end tokens, where the service's database is.", no_args_is_help=True
 )
 TokenId = Annotated[str, typer.Argument(metavar="ID", help="As `throughline token list` shows it.")]
-
-
-class Kind(StrEnum):
-    """What a token is good for."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    WORKER = "worker"
-    ADMIN = "admin"
 
 
 @app.command("create")

@@ -21,11 +21,13 @@ from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
+import numpy as np
+from gate_bench.gates import POLICY, settled
+
 from benchmarks.contracts import Case, Direction, Sample
 from service.changes import Verdict, compare
-from service.gate import CaseRecord, Levels, Measured, Pair, Policy, judge_case
+from service.gate import Levels
 from service.gate import Verdict as GateVerdict
-from service.gate.measured import Metric
 from service.results import Series, SeriesPoint
 from service.summary import summarise
 
@@ -122,21 +124,11 @@ def _pairs(rows: Rows) -> Iterator[tuple[float, float]]:
 
 def gated(pairs: Sequence[tuple[float, float]]) -> tuple[GateVerdict, int]:
     """The gate's answer with its default policy, and how many pairs it took."""
-    policy = Policy()
-    whole = [Pair(baseline=_process(a), contender=_process(b)) for a, b in pairs]
-    levels = Levels.of(policy, ["case"])
-    for count in range(policy.min_pairs, min(len(whole), policy.max_pairs) + 1):
-        record = CaseRecord(case_key="case", pairs=tuple(whole[:count]))
-        last = count == min(len(whole), policy.max_pairs)
-        found = judge_case(record, policy.rule_of("case"), levels, last=last)
-        if found.settled or last:
-            return found.verdict, count
-    return GateVerdict.UNCLEAR, len(whole)
-
-
-def _process(rate: float) -> Measured:
-    metric = Metric(value=rate, unit="img/s", direction=Direction.HIGHER)
-    return Measured(metrics={"throughput": metric}, device="one")
+    if len(pairs) < POLICY.min_pairs:
+        return GateVerdict.UNCLEAR, len(pairs)
+    steps = 1 / np.array(pairs)  # [pairs, side], in arbitrary units
+    found = settled("case", steps[:, 0], steps[:, 1], Levels.of(POLICY, ["case"]))
+    return found.verdict, found.pairs
 
 
 def table(found: Sequence[Agreement]) -> str:

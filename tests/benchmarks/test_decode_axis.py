@@ -193,9 +193,7 @@ def _plain_align(
 
 
 def test_files_sent_whole_become_the_same_crops_on_the_device(images: Images) -> None:
-    files = encoded.Encoded(images)
-    batch = files.collate([files[index] for index in range(16)])
-    filled, lengths, plan, labels = batch
+    filled, lengths, plan, labels = _sixteen(images)
     assert filled.dtype == torch.uint8
     made = encoded.scaled(
         encoded.canvas(_decoded_by_pillow(filled, lengths)), plan, VIEW.size, _plain_align
@@ -223,17 +221,28 @@ def test_a_file_that_is_no_jpeg_is_named_with_what_to_do(cache: Path, tmp_path: 
         encoded.Encoded(Images(folder, VIEW, seed=0))[0]
 
 
-@pytest.mark.gpu
-def test_a_decoder_does_not_write_into_what_the_step_before_still_reads(images: Images) -> None:
+def _sixteen(images: Images) -> Batch:
+    """Sixteen files as the loader collates them."""
+    files = encoded.Encoded(images)
+    return files.collate([files[index] for index in range(16)])
+
+
+@pytest.fixture
+def decoder() -> encoded.DeviceDecoder:
     if not torch.cuda.is_available():
         pytest.skip("no NVIDIA GPU here")
-    device = torch.device("cuda", 0)
-    files = encoded.Encoded(images)
-    batch = files.collate([files[index] for index in range(16)])
     try:
-        decoder = encoded.DeviceDecoder(VIEW.size)
+        return encoded.DeviceDecoder(VIEW.size)
     except catalog.Refused as refused:
         pytest.skip(str(refused))
+
+
+@pytest.mark.gpu
+def test_a_decoder_does_not_write_into_what_the_step_before_still_reads(
+    images: Images, decoder: encoded.DeviceDecoder
+) -> None:
+    device = torch.device("cuda", 0)
+    batch = _sixteen(images)
     decoder(batch, device)
     for _ in range(20):
         held = [torch.ones(48 * 36 * 3, device=device, dtype=torch.uint8) for _ in range(64)]
@@ -245,16 +254,10 @@ def test_a_decoder_does_not_write_into_what_the_step_before_still_reads(images: 
 
 
 @pytest.mark.gpu
-def test_the_gpu_decodes_the_crops_that_pillow_gives(images: Images) -> None:
-    if not torch.cuda.is_available():
-        pytest.skip("no NVIDIA GPU here")
-    files = encoded.Encoded(images)
-    batch = files.collate([files[index] for index in range(16)])
-    try:
-        decoder = encoded.DeviceDecoder(VIEW.size)
-    except catalog.Refused as refused:
-        pytest.skip(str(refused))
-    made, labels = decoder(batch, torch.device("cuda"))
+def test_the_gpu_decodes_the_crops_that_pillow_gives(
+    images: Images, decoder: encoded.DeviceDecoder
+) -> None:
+    made, labels = decoder(_sixteen(images), torch.device("cuda"))
     for index, pixels in enumerate(made.cpu()):
         plain, label = raw(images)[index]
         assert label == labels[index].cpu()

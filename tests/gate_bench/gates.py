@@ -63,7 +63,7 @@ def play(plan: Plan, gate: int, processes: Mapping[str, Times]) -> list[Row]:
         baseline, contender = _sides(times)
         if name == plan.planted:
             contender = contender * (1 + plan.slowdown)
-        found = _settled(name, baseline, contender, levels)
+        found = settled(name, baseline, contender, levels)
         own = found.metrics[0] if found.metrics else None
         rows.append(
             Row(
@@ -88,7 +88,8 @@ def _sides(times: Times) -> tuple[Times, Times]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def _settled(name: str, baseline: Times, contender: Times, levels: Levels) -> CaseFinding:
+def settled(name: str, baseline: Times, contender: Times, levels: Levels) -> CaseFinding:
+    """What the gate says of a case, given step times in s of both sides, at least three each."""
     rule = POLICY.rule_of(name)
     pairs = [
         Pair(baseline=_process(before), contender=_process(after))
