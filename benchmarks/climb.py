@@ -1,7 +1,7 @@
 """From measured cases to the next one worth trying: how `throughline diagnose` climbs. Pure.
 
 A climb begins at one case. Each further case is the best one so far with one move made; it is kept
-if it was measured faster by more than `WORTH` and by more than the noise, and computes the same.
+if it was measured faster by more than `LEAST` and by more than the noise, and computes the same.
 Two rates count: FULL, with the loader, and SYNTH, without. A move that speeds up the step of a case
 whose loader is the limit shows in SYNTH alone, and is kept as long as it costs FULL nothing.
 """
@@ -12,12 +12,16 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from statistics import median
 
 from benchmarks.contracts import Bottleneck, Case, Pass, Result, Status, Verdict
 from benchmarks.suggestions import Move, Place, is_slow, moves, other_moves, with_move
 
 WORTH = 0.02
-"""A gain up to here is not worth a setting, and a bound up to here not worth a try."""
+"""A bound up to here is not worth a try, and a loss of FULL up to here may be the loader's."""
+LEAST = 0.005
+"""A gain up to here is none, as for `throughline compare`. One that was measured is kept, however
+small: four of a per cent each are four per cent."""
 SURE = 0.6
 """Part of a 95 % interval that a gain must pass to be one: about nine in ten. A setting that is
 kept and gives nothing costs little, and a longer look at each case costs the next ones."""
@@ -100,7 +104,7 @@ def _right(result: Result) -> bool:
 def gain(rung: Rung, base: Rung) -> float:
     """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL is as it was."""
     full, synth = rung.full / base.full, rung.synth / base.synth
-    same = abs(full - 1.0) <= _worth(rung.noise, base.noise)
+    same = abs(full - 1.0) <= _beyond(WORTH, rung.noise, base.noise)
     return max(full, synth) if same else full
 
 
@@ -108,15 +112,16 @@ def helped(rung: Rung, base: Rung) -> bool:
     """Whether ``rung`` is to be climbed on from here."""
     if not rung.usable:
         return False
-    worth = _worth(rung.noise, base.noise)
     full, synth = rung.full / base.full, rung.synth / base.synth
-    faster_step = synth > 1.0 + _worth(rung.noise_synth, base.noise_synth)
-    return full > 1.0 + worth or (full >= 1.0 - worth and faster_step)
+    if full > 1.0 + _beyond(LEAST, rung.noise, base.noise):
+        return True
+    faster_step = synth > 1.0 + _beyond(LEAST, rung.noise_synth, base.noise_synth)
+    return faster_step and full >= 1.0 - _beyond(WORTH, rung.noise, base.noise)
 
 
-def _worth(*noise: float) -> float:
-    """What a difference must be to be one."""
-    return max(WORTH, SURE * math.hypot(*noise))
+def _beyond(least: float, *noise: float) -> float:
+    """What a difference must be to count: ``least``, and more where the noise is."""
+    return max(least, SURE * math.hypot(*noise))
 
 
 def kept(rungs: Sequence[Rung]) -> tuple[bool, ...]:
@@ -150,7 +155,8 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     move = next(_untried(rungs, best, best.verdict, place), None)
     if move is None:
         return Ending.SUMMIT
-    need_s = max(rung.took_s for rung in rungs)
+    # What the budget leaves is of no other use: a move is begun if most would have had the time.
+    need_s = median(rung.took_s for rung in rungs)
     if is_slow(move):
         need_s = max(need_s, SLOW_S)
     return move if left_s >= need_s else Ending.BUDGET

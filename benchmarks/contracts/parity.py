@@ -40,7 +40,7 @@ class Agreement(Contract):
 
 
 class Parity(Contract):
-    """A case held against fp32 eager training over some steps; see docs/measurement.md."""
+    """A case held against fp32 eager training over some steps; see docs/profile.md."""
 
     status: ParityStatus
     reason: Line = ""

@@ -1,8 +1,10 @@
 """Measures a case as `python -m benchmarks` does, with some more work in its step.
 
-``python -m agreement.planted KIND SECONDS WORKLOAD AXIS=VALUE ... [options]``: KIND is ``copy``
-(bytes moved on the device) or ``product`` (matrix products), and SECONDS what it takes by itself,
-in a steady loop of nothing else; 0 plants nothing and is otherwise the same program.
+``python -m agreement.planted BYTES SIDE WORKLOAD AXIS=VALUE ... [options]`` waits for a line on
+stdin once everything is imported, and measures then. Side B copies BYTES on the device in each
+step; side A has the same buffers and leaves them alone, so that both find the same memory.
+
+``python -m agreement.planted`` prints how many bytes such copies move in a second.
 """
 
 from __future__ import annotations
@@ -22,25 +24,27 @@ from benchmarks.measure.marks import drain
 from benchmarks.workload import Batch, Context, Recipe
 
 STEADY_S = 0.5
-ROWS, COLUMNS = 8192, 4096
-"""Of the matrices by which the rate is found; a row of a copy has 16 times as many bytes."""
+COPIES = 8
+"""One after another, of an eighth each: buffers that leave the case its memory, and no cache."""
+TRIED_B = 2**30
+"""Of the copies by which the rate is found."""
 
 
-def work(kind: str, rows: int, device: torch.device) -> Callable[[], object]:
-    """So many rows of that kind of work, on buffers of its own."""
-    if kind == "copy":
-        source = torch.ones(rows, COLUMNS * 16, dtype=torch.uint8, device=device)
-        target = torch.empty_like(source)
-        return lambda: target.copy_(source)
-    left = torch.randn(rows, COLUMNS, dtype=torch.bfloat16, device=device)
-    right = torch.randn(COLUMNS, COLUMNS, dtype=torch.bfloat16, device=device)
-    out = torch.empty_like(left)
-    return lambda: torch.mm(left, right, out=out)
+def copies(bytes_: int, device: torch.device) -> Callable[[], object]:
+    """Copies of so many bytes, between buffers of their own."""
+    source = torch.ones(max(1, bytes_ // COPIES), dtype=torch.uint8, device=device)
+    target = torch.empty_like(source)
+
+    def once() -> None:
+        for _ in range(COPIES):
+            target.copy_(source)
+
+    return once
 
 
-def rate(kind: str, device: torch.device) -> float:
-    """Rows per second of that work by itself, once the clocks are what the load allows."""
-    once = work(kind, ROWS, device)
+def rate(device: torch.device) -> float:
+    """Bytes per second that are copied in a loop of nothing else."""
+    once = copies(TRIED_B, device)
     once()
     drain(device)
     from_s, calls = time.perf_counter(), 0
@@ -49,35 +53,41 @@ def rate(kind: str, device: torch.device) -> float:
             once()
         drain(device)
         calls += 20
-    return calls * ROWS / (time.perf_counter() - from_s)
+    return calls * TRIED_B / (time.perf_counter() - from_s)
 
 
-def planted(recipe: Recipe, kind: str, seconds: float, device: torch.device) -> Recipe:
-    """``recipe`` whose loss does that much more before it."""
-    more = work(kind, max(1, round(seconds * rate(kind, device))), device)
+def planted(recipe: Recipe, bytes_: int, side: str, device: torch.device) -> Recipe:
+    """``recipe`` with buffers for such copies; on side B its loss makes them first."""
+    more = copies(bytes_, device)
     plain = recipe.loss
 
     def loss(model: nn.Module, batch: Batch) -> Tensor:
-        with torch.no_grad(), torch.autocast(device.type, enabled=False):
+        with torch.no_grad():
             more()
         return plain(model, batch)
 
-    return replace(recipe, loss=loss)
+    def idle(model: nn.Module, batch: Batch, _kept: object = more) -> Tensor:
+        return plain(model, batch)
+
+    return replace(recipe, loss=loss if side == "B" else idle)
 
 
-def run(kind: str, seconds: float) -> int:
+def run(bytes_: int, side: str) -> int:
     """Measure what ``sys.argv`` says with the work planted into every recipe."""
     build = session.build
 
     def slower(case: Case, context: Context) -> Recipe:
-        recipe = build(case, context)
-        return planted(recipe, kind, seconds, context.device) if seconds else recipe
+        return planted(build(case, context), bytes_, side, context.device)
 
     session.build = slower
     return main()
 
 
 if __name__ == "__main__":
-    kind_, seconds_ = sys.argv[1], float(sys.argv[2])
+    if len(sys.argv) == 1:
+        sys.stdout.write(f"{rate(torch.device('cuda' if torch.cuda.is_available() else 'cpu'))}\n")
+        sys.exit()
+    bytes_, side_ = int(sys.argv[1]), sys.argv[2]
     del sys.argv[1:3]
-    sys.exit(run(kind_, seconds_))
+    sys.stdin.readline()
+    sys.exit(run(bytes_, side_))

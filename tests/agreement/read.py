@@ -2,18 +2,20 @@
 
 ``PYTHONPATH=.:tests python -m agreement.read FILE ...`` prints a table. Of each device and case:
 
-* A/A: every three processes of one side in a row are a standard-tier result; each two of them that
-  share no process are compared as `throughline compare` does.
-* A/B: the pairs are given to the gate one by one, as it would have measured them, until it has an
-  answer; and every five pairs in a row are a gate-tier comparison of their own.
+* A/A, of standard-tier processes: every three of one side in a row are a result; each two of them
+  that share no process are compared as `throughline compare` does.
+* A/B, of gate-tier processes: the pairs are given to the gate one by one, as it would have measured
+  them, until it has an answer; and every five pairs in a row are a comparison of their own. In
+  time, and in clock cycles: under a power cap the clock goes up where the step asks for less power.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import combinations
@@ -25,6 +27,7 @@ import numpy as np
 from gate_bench.gates import POLICY, settled
 
 from benchmarks.contracts import Case, Direction, Sample
+from benchmarks.tiers import Tier
 from service.changes import Verdict, compare
 from service.gate import Levels
 from service.gate import Verdict as GateVerdict
@@ -38,54 +41,88 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
+class Found:
+    """What the gate says of one case on one device in one unit."""
+
+    more: float = 0.0
+    """What one per cent more work cost: the mean over pairs, relative."""
+    answer: str = ""
+    used: int = 0
+    """Pairs that the answer took."""
+    windows: int = 0
+    """Comparisons of five pairs in a row."""
+    caught: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.more:+.2%}, {self.answer} after {self.used}" if self.answer else ""
+
+
+@dataclass(frozen=True, slots=True)
 class Agreement:
     """What came of the processes of one case on one device."""
 
     name: str
+    tier: str
     device: str
     processes: int
     deviation: float
     """Of the equal processes, relative."""
-    more: float
-    """What one per cent more work made of the rate: the mean over pairs, relative."""
     equal_pairs: int
     told_apart: int
-    gate: str
-    gate_pairs: int
-    windows: int
-    """Gate-tier comparisons of five pairs in a row."""
-    found: int
+    time: Found
+    cycles: Found
 
 
-def read(lines: Iterable[str]) -> dict[tuple[str, str], list[dict[str, Any]]]:
-    """The processes that were measured, by case and device."""
-    found: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
+Key = tuple[str, str, str]
+"""Case, tier, device."""
+
+
+def read(lines: Iterable[str]) -> dict[Key, list[dict[str, Any]]]:
+    """The processes that were measured, by case, tier and device."""
+    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
         row = json.loads(line)
         if row["status"] == "ok":
-            found[row["name"], row["gpu"]].append(row)
+            found[row["name"], row["tier"], row["gpu"]].append(row)
     return dict(found)
 
 
-def judge(name: str, device: str, rows: Rows) -> Agreement:
+def judge(key: Key, rows: Rows) -> Agreement:
     """What the product says of these processes."""
     sides = {side: [row["full"] for row in rows if row["side"] == side] for side in "AB"}
-    pairs = list(_pairs(rows))
-    equal = [pair for values in sides.values() for pair in equal_pairs(values)]
-    answer, used = gated(pairs)
-    windows = [pairs[at : at + GATE] for at in range(0, len(pairs) - GATE + 1, GATE)]
+    standard = key[1] == Tier.STANDARD
+    equal = [pair for values in sides.values() for pair in equal_pairs(values)] if standard else []
     return Agreement(
-        name=name,
-        device=device,
+        *key,
         processes=len(rows),
         deviation=fmean(stdev(values) / fmean(values) for values in sides.values()),
-        more=fmean(after / before - 1 for before, after in pairs),
         equal_pairs=len(equal),
         told_apart=sum(differ(*pair) for pair in equal),
-        gate=answer.value,
-        gate_pairs=used,
+        time=Found() if standard else compared(list(_pairs(rows, _time))),
+        cycles=Found() if standard else compared(list(_pairs(rows, _cycles))),
+    )
+
+
+def _time(row: Mapping[str, Any]) -> float:
+    return float(row["step_s"])
+
+
+def _cycles(row: Mapping[str, Any]) -> float:
+    return float(row["step_s"] * row.get("sm_clock_hz", math.nan))
+
+
+def compared(pairs: Sequence[tuple[float, float]]) -> Found:
+    """The gate's answers to pairs of what a step of A and of B took; none of what is not known."""
+    if not pairs or not np.isfinite(pairs).all():
+        return Found()
+    answer, used = gated(pairs)
+    windows = [pairs[at : at + GATE] for at in range(0, len(pairs) - GATE + 1, GATE)]
+    return Found(
+        more=fmean(after / before - 1 for before, after in pairs),
+        answer=answer.value,
+        used=used,
         windows=len(windows),
-        found=sum(gated(window)[0] is GateVerdict.WORSE for window in windows),
+        caught=sum(gated(window)[0] is GateVerdict.WORSE for window in windows),
     )
 
 
@@ -113,10 +150,10 @@ def _point(revision: str, values: Sequence[float]) -> SeriesPoint:
     return SeriesPoint(*place, *interval, "environment", "worker")
 
 
-def _pairs(rows: Rows) -> Iterator[tuple[float, float]]:
+def _pairs(rows: Rows, took: Callable[[Mapping[str, Any]], float]) -> Iterator[tuple[float, float]]:
     by_number: dict[int, dict[str, float]] = defaultdict(dict)
     for row in rows:
-        by_number[row["pair"]][row["side"]] = row["full"]
+        by_number[row["pair"]][row["side"]] = took(row)
     for pair in by_number.values():
         if len(pair) == len("AB"):
             yield pair["A"], pair["B"]
@@ -126,47 +163,57 @@ def gated(pairs: Sequence[tuple[float, float]]) -> tuple[GateVerdict, int]:
     """The gate's answer with its default policy, and how many pairs it took."""
     if len(pairs) < POLICY.min_pairs:
         return GateVerdict.UNCLEAR, len(pairs)
-    steps = 1 / np.array(pairs)  # [pairs, side], in arbitrary units
+    steps = np.array(pairs)  # [pairs, side]
     found = settled("case", steps[:, 0], steps[:, 1], Levels.of(POLICY, ["case"]))
     return found.verdict, found.pairs
 
 
+HEAD = (
+    "case",
+    "tier",
+    "device",
+    "processes",
+    "differ by",
+    "equal results told apart",
+    "1 % more work cost, and the gate",
+    "in clock cycles",
+    "found in five pairs",
+    "in clock cycles",
+)
+
+
 def table(found: Sequence[Agreement]) -> str:
-    """A row for each case and device, and their sums."""
-    head = (
-        "case",
-        "device",
-        "processes",
-        "differ by",
-        "equal results told apart",
-        "1 % more work cost",
-        "gate",
-        "found in five pairs",
-    )
-    rows = [head, ("---",) * len(head), *(_cells(each) for each in found)]
+    """A row for each case, tier and device, and their sums."""
+    rows = [HEAD, ("---",) * len(HEAD), *(_cells(each) for each in found)]
     apart = f"{sum(f.told_apart for f in found)} of {sum(f.equal_pairs for f in found)}"
-    caught = f"{sum(f.found for f in found)} of {sum(f.windows for f in found)}"
-    rows.append(("all", "", str(sum(f.processes for f in found)), "", apart, "", "", caught))
+    caught = _of([f.time for f in found]), _of([f.cycles for f in found])
+    rows.append(("all", "", "", str(sum(f.processes for f in found)), "", apart, "", "", *caught))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
+
+
+def _of(found: Sequence[Found]) -> str:
+    return f"{sum(f.caught for f in found)} of {sum(f.windows for f in found)}"
 
 
 def _cells(one: Agreement) -> tuple[str, ...]:
     return (
         one.name,
+        one.tier,
         one.device[:12],
         str(one.processes),
         f"{one.deviation:.2%}",
         f"{one.told_apart} of {one.equal_pairs}",
-        f"{one.more:+.2%}",
-        f"{one.gate} after {one.gate_pairs}",
-        f"{one.found} of {one.windows}",
+        str(one.time),
+        str(one.cycles),
+        _of([one.time]),
+        _of([one.cycles]),
     )
 
 
 def main(files: Sequence[str]) -> None:
     """Print the table of what these files hold."""
     lines = [line for file in files for line in Path(file).read_text().splitlines()]
-    sys.stdout.write(table([judge(*key, rows) for key, rows in sorted(read(lines).items())]))
+    sys.stdout.write(table([judge(key, rows) for key, rows in sorted(read(lines).items())]))
 
 
 if __name__ == "__main__":

@@ -75,9 +75,14 @@ def test_a_host_that_is_too_slow_is_helped_by_graphs_of_the_compiler() -> None:
 
 
 def test_what_is_no_faster_is_not_kept() -> None:
-    slower = {"precision=bf16": 0.5, "layout=channels_last": 1.4, "compile=default": 0.99}
+    slower = {"precision=bf16": 0.5, "layout=channels_last": 1.4, "compile=default": 0.996}
     best = summit(Machine(step_s=0.1, factors=slower))
     assert best.case.axes == {"precision": "bf16"}
+
+
+def test_a_gain_that_was_measured_is_kept_however_small() -> None:
+    best = summit(Machine(step_s=0.1, factors=TUNED | {"compile=default": 0.99}))
+    assert best.case.axes["compile"] == "default"
 
 
 @pytest.mark.parametrize("status", [Status.OOM, Status.COMPILE_ERROR, Status.TIMEOUT])

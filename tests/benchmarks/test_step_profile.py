@@ -203,6 +203,24 @@ def test_a_compiled_case_is_watched_eagerly() -> None:
     assert recording.eager(compiled).compile_options is None
 
 
+@pytest.mark.parametrize("compiled", [False, True])
+def test_convolutions_are_tuned_for_the_watcher_only_if_the_step_has_tuned_them(
+    compiled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tuned = []
+
+    def noting_loss(model: nn.Module, batch: Batch) -> Tensor:
+        tuned.append(torch.backends.cudnn.benchmark)
+        return loss(model, batch)
+
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", True)
+    timed = trainer(noting_loss)
+    timed.recipe = replace(timed.recipe, compile_options={} if compiled else None)
+    recording.observe(timed, ring())
+    assert set(tuned) == {not compiled}
+    assert torch.backends.cudnn.benchmark
+
+
 def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:
     """The warnings are raised by hand: only a GPU raises them by itself."""
     found = observation.Observation()

@@ -9,31 +9,46 @@ from agreement.read import differ, equal_pairs, gated, judge, read, table
 from service.gate import Verdict
 
 
-def rows(pairs: int, more: float, noise: float, seed: int = 1) -> list[str]:
-    """As `agreement.record` writes them."""
-    random = Random(seed)
+def rows(pairs: int, more: float, noise: float, tier: str = "gate", hz: float = 1e9) -> list[str]:
+    """As `agreement.record` writes them; side B runs at ``hz``, side A at 1 GHz."""
+    random = Random(1)
     found = []
     for pair in range(pairs):
         for side in "AB" if pair % 2 == 0 else "BA":
             rate = 1000.0 * (1 - more * (side == "B")) * (1 + random.gauss(0, noise))
-            told = {"name": "resnet50", "gpu": "GPU-1", "side": side, "pair": pair, "full": rate}
-            found.append(json.dumps(told | {"status": "ok"}))
+            told = {"name": "resnet50", "tier": tier, "gpu": "GPU-1", "side": side, "pair": pair}
+            clock = {"sm_clock_hz": hz if side == "B" else 1e9}
+            rates = {"full": rate, "step_s": 1 / rate}
+            found.append(json.dumps(told | rates | clock | {"status": "ok"}))
     return found
 
 
-def test_equal_processes_agree_and_slower_ones_are_found() -> None:
-    ((key, found),) = read(rows(12, 0.01, 0.001)).items()
-    told = judge(*key, found)
+def test_equal_processes_agree() -> None:
+    ((key, found),) = read(rows(12, 0.01, 0.001, "standard")).items()
+    told = judge(key, found)
     assert (told.told_apart, told.equal_pairs) == (0, 12)  # four results a side
-    assert (told.gate, told.found, told.windows) == ("worse", 2, 2)
-    assert told.more == pytest.approx(-0.01, abs=0.002)
-    assert "| all |  | 24 |  | 0 of 12 |  |  | 2 of 2 |" in table([told])
+    assert told.time.windows == 0
+
+
+def test_slower_processes_are_found() -> None:
+    ((key, found),) = read(rows(12, 0.01, 0.001)).items()
+    told = judge(key, found)
+    assert (told.time.answer, told.time.caught, told.time.windows) == ("worse", 2, 2)
+    assert told.time.more == pytest.approx(0.01, abs=0.002)
+    assert told.equal_pairs == 0
+    assert "| all |  |  | 24 |  | 0 of 0 |  |  | 2 of 2 | 2 of 2 |" in table([told])
 
 
 def test_nothing_is_found_where_nothing_was_planted() -> None:
     ((key, found),) = read(rows(12, 0.0, 0.001)).items()
-    told = judge(*key, found)
-    assert (told.gate, told.found) == ("same", 0)
+    told = judge(key, found)
+    assert (told.time.answer, told.time.caught) == ("same", 0)
+
+
+def test_work_that_a_higher_clock_hides_is_found_in_cycles() -> None:
+    ((key, found),) = read(rows(12, 0.002, 0.001, hz=1.01e9)).items()
+    told = judge(key, found)
+    assert (told.time.caught, told.cycles.caught) == (0, 2)
 
 
 def test_results_that_differ_are_told_apart() -> None:
@@ -44,12 +59,12 @@ def test_results_that_differ_are_told_apart() -> None:
 
 def test_a_process_that_failed_and_half_a_pair_count_for_nothing() -> None:
     lines = rows(6, 0.01, 0.001)
-    lines[3] = json.dumps({"name": "resnet50", "gpu": "GPU-1", "status": "oom"})
+    lines[3] = json.dumps({"name": "resnet50", "tier": "gate", "gpu": "GPU-1", "status": "oom"})
     ((key, found),) = read(lines).items()
     assert len(found) == 11
-    assert judge(*key, found).windows == 1
+    assert judge(key, found).time.windows == 1
 
 
 def test_noise_as_large_as_the_effect_is_called_neither() -> None:
-    pairs = [(100.0, 99.0), (99.0, 100.0), (100.5, 98.5), (98.0, 100.0), (100.0, 99.5)]
+    pairs = [(99.0, 100.0), (100.0, 99.0), (98.5, 100.5), (100.0, 98.0), (99.5, 100.0)]
     assert gated(pairs)[0] is Verdict.UNCLEAR

@@ -82,18 +82,38 @@ def eager(recipe: Recipe) -> Recipe:
 def observe(trainer: Trainer, ring: Sequence[Batch]) -> tuple[reading.Places, Observation]:
     """Watch one eager step: where each operation comes from, and what the step asks for."""
     watched = Trainer(eager(trainer.recipe), trainer.device)
-    watched.step(ring[0])  # allocates the optimizer's state, and tunes
-    observer = Observer(trainer.device)
+    with _tuned_before(trainer.recipe):
+        return _watched(watched, ring[0])
+
+
+@contextmanager
+def _tuned_before(recipe: Recipe) -> Iterator[None]:
+    """Let cuDNN try its algorithms only if the timed step has made it do so.
+
+    A compiler may have laid out the convolutions in another way. To tune them as they are written
+    took the U-Net on an H200 50 seconds, and what an eager step asks for does not depend on it.
+    """
+    before = torch.backends.cudnn.benchmark
+    torch.backends.cudnn.benchmark = before and recipe.compile_options is None
+    try:
+        yield
+    finally:
+        torch.backends.cudnn.benchmark = before
+
+
+def _watched(watched: Trainer, batch: Batch) -> tuple[reading.Places, Observation]:
+    watched.step(batch)  # allocates the optimizer's state, and tunes
+    observer = Observer(watched.device)
     with tempfile.TemporaryDirectory(prefix="tl-") as folder:
         path = Path(folder) / "trace.json"
-        with torch.profiler.profile(activities=_activities(trainer.device)) as profiler:
+        with torch.profiler.profile(activities=_activities(watched.device)) as profiler:
             with observer:
-                watched.step(ring[0])
-            drain(trainer.device)
+                watched.step(batch)
+            drain(watched.device)
         profiler.export_chrome_trace(str(path))
         places = reading.located(timeline.read(_events(path)))
-    with implicit_waits(trainer.device, observer.observed):
-        watched.step(ring[0])
+    with implicit_waits(watched.device, observer.observed):
+        watched.step(batch)
     return places, observer.observed
 
 
