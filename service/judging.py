@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -21,7 +21,7 @@ from service.database import Database, alone, now_of
 from service.errors import Conflict
 from service.findings import Candidate
 from service.findings.follow import follow
-from service.findings.nodes import ill_nodes, watch_nodes
+from service.findings.nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.opening import candidates, open_findings
 from service.findings.read import name_of
 from service.models import SeriesRow
@@ -30,6 +30,8 @@ log = logging.getLogger(__name__)
 
 SHARE = 0.25
 """Of one core, at most: judging waits, requests do not."""
+_FINDINGS = "findings"
+"""What nobody else may be at meanwhile."""
 DAILY = 20
 """Suspicions that are measured again in a day, unless the settings say otherwise."""
 
@@ -46,6 +48,15 @@ class Looked:
     """Suspicions that are measured again."""
 
 
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What one series says."""
+
+    believable: tuple[Candidate, ...] = ()
+    """Changes that may become findings."""
+    suspicious: tuple[Suspicion, ...] = ()
+
+
 def look(
     database: Database, rest: Callable[[float], object] = time.sleep, daily: int = DAILY
 ) -> Looked:
@@ -58,10 +69,17 @@ def look(
         rest((time.perf_counter() - begun) * (1 / SHARE - 1))
     if not due.notes:
         return Looked(0)
+    told = []
+    for series_id, since in sorted(due.since.items()):
+        begun = time.perf_counter()
+        told.append(_told(database, series_id, since, daily))
+        rest((time.perf_counter() - begun) * (1 / SHARE - 1))
     begun = time.perf_counter()
+    with database.reading() as session:
+        compared = compare_nodes(session)
     with database.writing() as session:
-        alone(session, "findings")
-        looked = conclude(session, due, now_of(session), daily)
+        alone(session, _FINDINGS)
+        looked = conclude(session, due.notes, told, compared, now_of(session), daily)
     rest((time.perf_counter() - begun) * (1 / SHARE - 1))
     return looked
 
@@ -79,48 +97,55 @@ def _judge(database: Database, series_id: str, since: datetime) -> None:
             levels.forget(session, series_id)
 
 
-def conclude(session: Session, due: levels.Due, now: datetime, daily: int = DAILY) -> Looked:
-    """Draw the conclusions from series that have been judged."""
-    ill = ill_nodes(session)
-    found: list[Candidate] = []
-    suspicious: list[Suspicion] = []
-    for series_id, since in sorted(due.since.items()):
-        try:
-            with session.begin_nested():
-                told, doubtful = _of_series(session, series_id, since, ill, now, daily)
-        except (DBAPIError, Conflict):
-            raise  # somebody was faster, or the database is away: the next look does it all
-        except Exception:
-            log.exception("nothing can be concluded from series %s", series_id)
-            continue
-        found += told
-        suspicious += doubtful
-    nodes = watch_nodes(session, now)
-    begun = confirmation.begin(session, suspicious, now, daily)
-    opened = open_findings(
-        session, [each for each in found if not confirmation.awaited(session, each)], now
-    )
-    levels.judged(session, due.notes)
-    return Looked(len(due.notes), (*nodes, *opened), tuple(begun))
+def _told(database: Database, series_id: str, since: datetime, daily: int) -> Told:
+    """Bring one series' findings up to date, in a transaction of its own.
+
+    One for all of them would keep everybody from writing to SQLite for as long as it takes.
+    """
+    try:
+        with database.writing() as session:
+            alone(session, _FINDINGS)
+            return follow_series(session, series_id, since, now_of(session), daily)
+    except (DBAPIError, Conflict):
+        raise  # somebody was faster, or the database is away: the next look does it all
+    except Exception:
+        log.exception("nothing can be concluded from series %s", series_id)
+        return Told()
 
 
-def _of_series(
-    session: Session,
-    series_id: str,
-    since: datetime,
-    ill: frozenset[str],
-    now: datetime,
-    daily: int,
-) -> tuple[list[Candidate], list[Suspicion]]:
+def follow_series(
+    session: Session, series_id: str, since: datetime, now: datetime, daily: int = DAILY
+) -> Told:
     """Bring a series' findings up to date; what is believable, and what is suspicious in it."""
+    ill = ill_nodes(session)
     series = name_of(session.get_one(SeriesRow, series_id))
     standing = levels.standing_of(session, series_id)
     tail = levels.load_tail(session, series_id)
     covered = follow(session, standing, tail, now)
-    believable = [
+    believable = tuple(
         replace(each, not_reproduced=confirmation.not_reproduced(session, each))
         for each in candidates(session, standing, tail, covered, ill)
-    ]
+    )
     if not daily:
-        return believable, []
-    return believable, confirmation.suspicions(series, standing, tail, since, covered, ill)
+        return Told(believable)
+    doubtful = confirmation.suspicions(series, standing, tail, since, covered, ill)
+    return Told(believable, tuple(doubtful))
+
+
+def conclude(
+    session: Session,
+    notes: Sequence[str],
+    told: Sequence[Told],
+    compared: Sequence[Compared],
+    now: datetime,
+    daily: int = DAILY,
+) -> Looked:
+    """Open what is to be opened, of everything that was looked at together."""
+    nodes = watch_nodes(session, compared, now)
+    begun = confirmation.begin(session, [s for each in told for s in each.suspicious], now, daily)
+    believable = [candidate for each in told for candidate in each.believable]
+    opened = open_findings(
+        session, [each for each in believable if not confirmation.awaited(session, each)], now
+    )
+    levels.judged(session, notes)
+    return Looked(len(notes), (*nodes, *opened), tuple(begun))

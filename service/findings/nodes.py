@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -39,22 +39,44 @@ class NodeChange:
     """In which it was found slow; empty means in everything."""
 
 
-def watch_nodes(session: Session, now: datetime) -> list[str]:
-    """Open a finding for each node that became slow, and close those of nodes that recovered."""
-    opened = []
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How the nodes of one kind compare, and what that says of each."""
+
+    comparability: dict[str, str]
+    order: tuple[str, ...]
+    """Revisions, oldest first."""
+    told: Mapping[str, Sequence[Contrast]]
+    slow: Mapping[str, Slowdown]
+    """By worker, of those that became slow."""
+
+
+def compare_nodes(session: Session) -> tuple[Compared, ...]:
+    """Hold all nodes against each other; reads only, so that it keeps nobody from writing."""
+    found = []
     for comparability, measured in _measurements(session):
         told = contrasts(measured)
-        for worker in sorted(told):
-            known = _active(session, worker)
-            if known is not None:
-                if known.comparability == comparability:
-                    order = list(dict.fromkeys(each.revision for each in measured))
-                    _close_if_well(session, known, told[worker], order, now)
-            elif (found := slowdown(told, worker)) is not None:
+        judged = {worker: slowdown(told, worker) for worker in told}
+        slow = {worker: each for worker, each in judged.items() if each is not None}
+        order = tuple(dict.fromkeys(each.revision for each in measured))
+        found.append(Compared(comparability, order, told, slow))
+    return tuple(found)
+
+
+def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -> list[str]:
+    """Open a finding for each node that became slow, and close those of nodes that recovered."""
+    opened = []
+    for kind in compared:
+        known = _active(session)
+        for worker in sorted(kind.told):
+            if (row := known.get(worker)) is not None:
+                if row.comparability == kind.comparability:
+                    _close_if_well(session, row, kind.told[worker], kind.order, now)
+            elif (found := kind.slow.get(worker)) is not None:
                 news = NodeChange(
                     found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
                 )
-                opened += open_bad_node(session, news, comparability, now)
+                opened += open_bad_node(session, news, kind.comparability, now)
     return opened
 
 
@@ -103,14 +125,14 @@ def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]
     return [(dict(key), measured) for key, measured in grouped.items()]
 
 
-def _active(session: Session, worker: str) -> FindingRow | None:
-    return session.scalars(
-        select(FindingRow).where(
-            FindingRow.kind == Kind.BAD_NODE,
-            FindingRow.worker == worker,
-            FindingRow.closed_at.is_(None),
-        )
-    ).first()
+def _active(session: Session) -> dict[str, FindingRow]:
+    """The open findings about nodes, by worker."""
+    rows = session.scalars(
+        select(FindingRow)
+        .where(FindingRow.kind == Kind.BAD_NODE, FindingRow.closed_at.is_(None))
+        .order_by(FindingRow.id.desc())
+    )
+    return {row.worker: row for row in rows if row.worker is not None}
 
 
 def _was_closed(session: Session, told: NodeChange) -> bool:
@@ -156,7 +178,7 @@ def open_bad_node(
     session: Session, told: NodeChange, comparability: dict[str, str], now: datetime
 ) -> list[str]:
     """Open a finding about a node, unless one is open; its id, if so."""
-    if _active(session, told.worker) is not None or _was_closed(session, told):
+    if told.worker in _active(session) or _was_closed(session, told):
         return []
     finding_id = lifecycle.open_finding(
         session,

@@ -55,8 +55,8 @@ class Contrast:
     """At least: what the others before or after explain is not counted."""
     apart: float
     """From the middle of the others, whatever explains it: how it varies is noise."""
-    against: tuple[int, ...]
-    """Places of the others' results among all that were measured."""
+    against: tuple[str, ...] | tuple[int, int]
+    """Names the others' results: equal if they are the same ones."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,13 +81,20 @@ def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | 
     """
     own = told.get(worker, ())
     names = list(dict.fromkeys(each.revision for each in own))
-    elsewhere = _noise(each for name, each in told.items() if name != worker)
     for begin in range(PAST, len(names) - PERSISTENCE + 1):
         past = [each for each in own if each.revision in names[:begin]]
         newer = [each for each in own if each.revision in names[begin:]]
         usual = median(each.size for each in past)
-        limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * max(elsewhere, _noise([past])))
+        limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise([past]))
+        if usual < -limit:
+            continue  # no node is by so much faster than its kind: the others were something else
+        # The others' noise can only raise the limit: it is asked for once all else says yes, for
+        # it takes a look at every result of every other worker.
         if _all_apart(newer, usual, limit):
+            elsewhere = _noise(each for name, each in told.items() if name != worker)
+            limit = max(limit, NOISE_MULTIPLE * elsewhere)
+            if not _all_apart(newer, usual, limit):
+                continue
             return Slowdown(
                 worker=worker,
                 first_bad=names[begin],
@@ -148,7 +155,7 @@ class _Bracket:
 
     before: float
     after: float
-    against: tuple[int, ...]
+    against: tuple[str, ...] | tuple[int, int]
     across: bool
     """Whether it spans other revisions, between which something may have changed."""
 
@@ -163,16 +170,20 @@ class _Bracket:
 
 
 def _of_series(measured: Sequence[Measured], places: Sequence[int]) -> dict[int, _Bracket]:
-    at_revision: dict[str, list[int]] = {}
+    at_revision: dict[str, list[Measured]] = {}
     for place in places:
-        at_revision.setdefault(measured[place].revision, []).append(place)
+        at_revision.setdefault(measured[place].revision, []).append(measured[place])
+    middles: dict[tuple[str, str], float | None] = {}  # a worker's results share their others
     found = {}
     for at, place in enumerate(places):
         own = measured[place]
-        beside = [each for each in at_revision[own.revision] if _other(measured[each], own)]
-        if beside:
-            middle = median(measured[each].cost for each in beside)
-            found[place] = _Bracket(middle, middle, tuple(beside), across=False)
+        which = own.revision, own.worker
+        if which not in middles:
+            beside = [each.cost for each in at_revision[own.revision] if _other(each, own)]
+            middles[which] = median(beside) if beside else None
+        middle = middles[which]
+        if middle is not None:
+            found[place] = _Bracket(middle, middle, (own.series, *which), across=False)
         elif (bracket := _between(measured, places, at)) is not None:
             found[place] = bracket
     return found

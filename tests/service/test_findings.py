@@ -14,6 +14,7 @@ from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
 from service.findings import FindingSummary, Kind, lifecycle
+from service.findings.nodes import compare_nodes
 from service.models import FindingEvent, FindingRow, FindingState
 
 
@@ -42,12 +43,17 @@ def arrive(
 
 
 def look(session: Session) -> list[str]:
-    from service.judging import conclude
+    from service.judging import conclude, follow_series
 
     due = levels.due(session)
     for series_id, since in due.since.items():
         levels.judge(session, series_id, since, long.START)
-    return list(conclude(session, due, long.START, daily=0).opened)
+    told = [
+        follow_series(session, series, since, long.START, daily=0)
+        for series, since in sorted(due.since.items())
+    ]
+    compared = compare_nodes(session)
+    return list(conclude(session, due.notes, told, compared, long.START, daily=0).opened)
 
 
 def only(session: Session) -> FindingSummary:
@@ -269,7 +275,7 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
 
 
 def test_a_series_that_cannot_be_judged_holds_no_other_up(
-    session: Session, monkeypatch: pytest.MonkeyPatch
+    session: Session, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = judging.candidates
 
@@ -282,6 +288,7 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
     for number, value in enumerate(noisy(STEADY + DROPPED)):
         long.add(session, {number: value})
         long.add(session, {number: value}, series_id=long.OTHER, place=1)
-        look(session)
+        session.commit()
+        judging.look(database, rest=lambda _: None, daily=0)
     assert levels.due(session).notes == ()
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
