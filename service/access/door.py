@@ -32,6 +32,9 @@ log = logging.getLogger(__name__)
 _LOOK_S = 1.0
 """How often an open service looks whether an administrator has a token by now."""
 _TOUCH_S = store.TOUCHED_EVERY.total_seconds()
+_WRITE_S = 1.0
+"""How often uses of tokens are written down, those of all tokens together: a thousand workers
+would otherwise cost a transaction each, every minute."""
 _BEARER = "bearer "
 MISSING = (
     "This service asks for a token: send the header `Authorization: Bearer tl_...`; the command "
@@ -57,6 +60,9 @@ class Door:
         self._looked_s = -_LOOK_S
         self._touched: dict[str, float] = {}
         """When tokens that were good were last noted as used."""
+        self._used: dict[str, datetime] = {}
+        """Uses that are still to be written down."""
+        self._wrote_s = -_WRITE_S
         self._requests = Buckets(settings.requests_per_s, 2 * settings.requests_per_s)
         self._failures = Buckets(settings.failures_per_min / 60, settings.failures_per_min)
 
@@ -146,7 +152,9 @@ class Door:
             browser.check_origin(request)
             if not sessions.proves(self.key, cookie, request.headers.get(browser.PROOF, "")):
                 raise browser.foreign()
-        self._count(found.id, time.monotonic())
+        now_s = time.monotonic()
+        self._count(found.id, now_s)
+        await self._write_uses(now_s)  # whoever looks at the tokens sees their latest use
         return Principal.of(found)
 
     def _verify(self, given: Token, session: Session) -> tuple[TokenView, datetime]:
@@ -164,15 +172,20 @@ class Door:
         self._requests.take(token_id, now_s)
 
     async def _touch(self, token_id: str, now: datetime, now_s: float) -> None:
-        if now_s - self._touched.get(token_id, -_TOUCH_S) < _TOUCH_S:
+        if now_s - self._touched.get(token_id, -_TOUCH_S) >= _TOUCH_S:
+            self._touched[token_id] = now_s
+            self._used[token_id] = now
+        await self._write_uses(now_s)
+
+    async def _write_uses(self, now_s: float) -> None:
+        """Write down what tokens were used, if the last time is long enough ago."""
+        if not self._used or now_s - self._wrote_s < _WRITE_S:
             return
-        self._touched[token_id] = now_s
+        used, self._used, self._wrote_s = self._used, {}, now_s
         try:
-            await self._database.run(
-                lambda session: store.touch(session, token_id, now), write=True
-            )
+            await self._database.run(lambda session: store.touch(session, used), write=True)
         except (DBAPIError, ServiceError) as error:  # a note; whoever asks shall not miss it
-            log.warning("that the token %s was used could not be noted: %s", token_id, error)
+            log.warning("the use of %d tokens could not be noted: %s", len(used), error)
 
 
 def shown(request: Request) -> Token:

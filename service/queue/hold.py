@@ -27,6 +27,7 @@ from service.queue.swap import (
     requeue,
 )
 from service.queue.values import Completion, Holder, Terms
+from service.results.write import Written
 
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
@@ -85,14 +86,16 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     attempt, job = _held(session, holder)
     spec = JobSpec.model_validate(job.spec)
     check_result(spec, result)
-    known = _result_of(session, holder, results.digest_of(results.canonical(result)))
+    posted = results.written(result)
+    known = _result_of(session, holder, posted.digest)
     if known is not None:
         return known
     earlier = turns.fitting(session, job, result)
     if turns.has_more(spec, earlier, result):
-        return _take_turn(session, attempt, job, result, len(earlier) + 1, now)
+        return _take_turn(session, attempt, job, posted, len(earlier) + 1, now)
     attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
-    _start_if_granted(session, holder, now)
+    if attempt.state == AttemptState.GRANTED:
+        _start_if_granted(session, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
     counted = change_attempt(session, holder, Attempt.state == AttemptState.STARTED, **ending)
     if counted:
@@ -100,15 +103,17 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         must(change_job(session, holder, Job.state == JobState.RUNNING, **done))
     elif _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    whole = merge([*earlier, result]) if counted and earlier else result
-    if whole != result:  # what was posted stays as well
-        results.record(session, job, attempt, result, now, turn=len(earlier) + 1)
-    stored = results.record(session, job, attempt, whole, now, counted=counted)
+    kept = posted
+    if counted and earlier:
+        kept = results.written(merge([*earlier, result]))
+    if kept.digest != posted.digest:  # what was posted stays as well
+        results.record(session, job, attempt, posted, now, turn=len(earlier) + 1)
+    stored = results.record(session, job, attempt, kept, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
 
 
 def _take_turn(
-    session: Session, attempt: Attempt, job: Job, result: Result, turn: int, now: datetime
+    session: Session, attempt: Attempt, job: Job, posted: Written, turn: int, now: datetime
 ) -> Completion:
     """Keep one process of several; the job waits until the others of its submission had theirs."""
     holder = Holder(job.id, attempt.number, attempt.secret)
@@ -119,7 +124,7 @@ def _take_turn(
     if taken and not cancel_held(session, holder, now):
         must(turns.put_behind(session, holder, attempt.worker, job, turn, now))
     kept_as = turn if taken else None
-    stored = results.record(session, job, attempt, result, now, counted=False, turn=kept_as)
+    stored = results.record(session, job, attempt, posted, now, counted=False, turn=kept_as)
     return Completion(stored, counted=taken, created=True)
 
 

@@ -12,7 +12,7 @@ from service.results.read import (
     points_of_revisions,
 )
 from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
-from service.results.write import canonical, digest_of, points_of, record
+from service.results.write import canonical, digest_of, points_of, record, series_of, written
 
 __all__ = [
     "ResultSummary",
@@ -32,4 +32,6 @@ __all__ = [
     "points_of",
     "points_of_revisions",
     "record",
+    "series_of",
+    "written",
 ]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -19,30 +21,49 @@ from service.models import Attempt, EnvironmentRow, Job, Point, ResultRow, Revis
 from service.summary import summarise
 
 _ENVIRONMENTS = cast(Table, EnvironmentRow.__table__)
+_POINTS = cast(Table, Point.__table__)
 _SERIES = cast(Table, SeriesRow.__table__)
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A result and the one way to write it down."""
+
+    result: Result
+    document: bytes
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document, in hexadecimal."""
+        return digest_of(self.document)
+
+
+def written(result: Result) -> Written:
+    """Write ``result`` down."""
+    return Written(result, canonical(result))
 
 
 def record(
     session: Session,
     job: Job,
     attempt: Attempt,
-    result: Result,
+    kept: Written,
     now: datetime,
     *,
     counted: bool = True,
     turn: int | None = None,
 ) -> str:
-    """Store ``result`` and give its id; one that is ok, counted and for history makes points.
+    """Store a result and give its id; one that is ok, counted and for history makes points.
 
     That of one turn of a job counts for nothing by itself.
     """
     counted = counted and turn is None
-    document = canonical(result)
+    result = kept.result
     row = ResultRow(
         id=new_id(now),
         job_id=job.id,
         attempt=attempt.number,
-        digest=digest_of(document),
+        digest=kept.digest,
         counted=counted,
         turn=turn,
         status=result.status.value,
@@ -54,7 +75,7 @@ def record(
         measured_at=result.measured_at,
         received_at=now,
         verdict=result.verdict.model_dump(mode="json") if result.verdict else None,
-        document=zlib.compress(document),
+        document=zlib.compress(kept.document),
     )
     session.add(row)
     session.flush()
@@ -74,10 +95,17 @@ def digest_of(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-def series_id(result: Result, sample: Sample) -> str:
-    """Name the series that ``sample`` belongs to, from what defines it, alike on every replica."""
-    parts = [result.case.key, sample.metric, sample.unit, result.environment.comparability()]
-    return digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
+def series_of(result: Result) -> dict[str, Sample]:
+    """The samples by the series that they belong to, in the order of the series' ids.
+
+    An id follows from what defines a series, alike on every replica.
+    """
+    facts, found = result.environment.comparability(), {}
+    for sample in result.samples:
+        parts = [result.case.key, sample.metric, sample.unit, facts]
+        told = digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))
+        found[told[:32]] = sample
+    return dict(sorted(found.items()))
 
 
 def _keep_environment(session: Session, environment: Environment, now: datetime) -> str:
@@ -92,33 +120,39 @@ def _add_points(session: Session, row: ResultRow, result: Result, now: datetime)
     revision_at = session.scalars(
         select(Revision.ordered_at).where(Revision.name == row.revision).with_for_update(read=True)
     ).one()
-    # In the order of their names, so that two transactions never wait for each other in a ring.
-    for sample in sorted(result.samples, key=lambda sample: series_id(result, sample)):
-        _keep_series(session, result, sample, now)
-    session.execute(insert(Point), points_of(row, result, revision_at))
+    samples = series_of(result)
+    _keep_series(session, result, samples, now)
+    # Of the table, not of the class, which makes a statement for each set of columns that are null.
+    session.execute(insert(_POINTS), points_of(row, samples, revision_at))
     unjudged.note(session, now, row.revision, revision_at, row.id)
 
 
-def points_of(row: ResultRow, result: Result, revision_at: datetime) -> list[dict[str, Any]]:
-    """The points that a stored result makes, ordered by series; nothing else decides on them."""
-    made = [
-        _point(row, series_id(result, sample), sample, revision_at) for sample in result.samples
-    ]
-    return sorted(made, key=lambda point: str(point["series_id"]))
+def points_of(
+    row: ResultRow, samples: Mapping[str, Sample], revision_at: datetime
+) -> list[dict[str, Any]]:
+    """The points that a stored result's samples make; nothing else decides on them."""
+    return [_point(row, name, sample, revision_at) for name, sample in samples.items()]
 
 
-def _keep_series(session: Session, result: Result, sample: Sample, now: datetime) -> None:
-    row = {
-        "id": series_id(result, sample),
-        "case_key": result.case.key,
-        "case": result.case.model_dump(mode="json"),
-        "metric": sample.metric,
-        "unit": sample.unit,
-        "direction": sample.direction.value,
-        "comparability": result.environment.comparability(),
-        "created_at": now,
-    }
-    insert_if_absent(session, _SERIES, row)
+def _keep_series(
+    session: Session, result: Result, samples: Mapping[str, Sample], now: datetime
+) -> None:
+    """Make the series that the samples belong to; a night after the first makes none."""
+    known = set(session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(samples))))
+    # In the order of their names, so that two transactions never wait for each other in a ring.
+    for name in sorted(samples.keys() - known):
+        sample = samples[name]
+        row = {
+            "id": name,
+            "case_key": result.case.key,
+            "case": result.case.model_dump(mode="json"),
+            "metric": sample.metric,
+            "unit": sample.unit,
+            "direction": sample.direction.value,
+            "comparability": result.environment.comparability(),
+            "created_at": now,
+        }
+        insert_if_absent(session, _SERIES, row)
 
 
 def _point(row: ResultRow, series: str, sample: Sample, revision_at: datetime) -> dict[str, Any]:

@@ -97,7 +97,8 @@ def _wanted(row: ResultRow, spec: Any, result: Result, revision_at: Any) -> dict
     for_history = JobSpec.model_validate(spec).purpose is Purpose.HISTORY
     if not (row.counted and for_history and result.status is Status.OK):
         return {}
-    return {each["series_id"]: each for each in results.points_of(row, result, revision_at)}
+    points = results.points_of(row, results.series_of(result), revision_at)
+    return {each["series_id"]: each for each in points}
 
 
 def _points(session: Session, ids: Sequence[str]) -> dict[str, dict[str, Any]]:

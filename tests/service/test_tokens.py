@@ -11,13 +11,13 @@ from builders.access import Clock, Doorman, guarded
 from builders.service_hand import Hand, result_of
 from hypothesis import given
 from hypothesis import strategies as st
-from sqlalchemy import text
+from sqlalchemy import select, text
 
 from service.access import key, rules, token
 from service.access.door import Undeclared, _declared
 from service.access.limits import Buckets
 from service.app import create_app
-from service.models import Base
+from service.models import Base, TokenRow
 from service.settings import Access, Settings
 
 JOBS = "/api/v1/jobs"
@@ -155,6 +155,22 @@ def test_use_is_noted_at_most_once_a_minute(doorman: Doorman) -> None:
     assert used() == first
     doorman.door._touched.clear()
     assert used() == first  # the database knows better than this replica
+
+
+def test_the_uses_of_all_tokens_are_written_together(doorman: Doorman) -> None:
+    first, second = doorman.make("admin", "first"), doorman.make("read", "second")
+
+    def noted() -> set[str]:
+        with doorman.database.reading() as session:
+            used = select(TokenRow.id).where(TokenRow.last_used_at.is_not(None))
+            return set(session.scalars(used))
+
+    doorman.ask("GET", "/api/v1/jobs", first.token)
+    doorman.ask("GET", "/api/v1/jobs", second.token)
+    assert noted() == {first.id}  # the second came within the same second
+    doorman.door._wrote_s -= 1.0
+    doorman.ask("GET", "/api/v1/jobs", first.token)
+    assert noted() == {first.id, second.id}
 
 
 def test_each_kind_may_do_its_part(doorman: Doorman) -> None:
