@@ -3,7 +3,7 @@
 #   LOCKLESS=1              install at the pinned versions without comparing hashes
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos lock sbom install-dev
+.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos load lock sbom install-dev
 
 ONCE ?=
 # Two processes: the tests start real servers, databases and browsers, which take cores of their own.
@@ -45,6 +45,9 @@ bench-nights: install-dev ## How soon a small regression is found, and how often
 
 chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (20 minutes; docs/reliability.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
+
+load: install-dev ## How much the service takes, claims and traffic on both databases (10 minutes; docs/reliability.md)
+	@PYTHONPATH=.:tests $(BIN)/python -m load all
 
 lock: ## Write constraints.txt and requirements.lock (hashes) from what is installed in .venv
 	@scripts/install dev

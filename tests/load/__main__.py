@@ -1,112 +1,76 @@
-"""``python -m load claims``: how long a claim takes while many jobs are queued.
+"""``python -m load claims|traffic|all``: how fast the service is when much is asked of it.
 
-Times the real endpoint's work, `service.queue.lease` in a transaction of its own, committed, on a
-database with 200,000 queued jobs of 20 kinds of requirement. Prints and appends a raw row.
+``claims`` times a claim while 200,000 jobs are queued. ``traffic`` sends heartbeats of 1,000
+workers and results to a real service process at the times when they are due, however long the
+answers take. Each prints a raw row and appends it to benchmarks/results/reliability. ``all`` does
+both, with the traffic of `PLANS`.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import secrets
 import sys
-import time
-from collections.abc import Iterator
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
+from typing import Any
 
-from chaos.__main__ import RESULTS, machine, place
-from sqlalchemy import insert, select, text
-
-from benchmarks.contracts import Case, Claim, JobSpec, Worker
-from service import queue, revisions, workers
-from service.database import Database, now_of
-from service.ids import new_id
-from service.models import Job, Submission
-from service.queue import Holder, Terms
-
-TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
-KINDS = 20
-_TABLE = select(Job.__table__)
-PORTION = 5_000
+from chaos.__main__ import RESULTS, machine
+from load import claims, traffic
+from load.traffic import Plan, Shape
 
 
-def fill(database: Database, jobs: int) -> None:
-    """Queue ``jobs`` jobs; the first of each kind by the queue itself, the others as its copies."""
-    with database.writing() as session:
-        now = now_of(session)
-        revisions.register(session, "r", None, now)
-        session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
-        session.flush()
-        models: list[str] = []
-        for kind in range(KINDS):
-            case = Case(workload="unet", preset="tiny")
-            spec = JobSpec(case=case, revision="r", requires={"kind": str(kind)})
-            models += queue.submit(session, [spec], "s", now)
-        rows = [dict(row) for row in session.execute(_TABLE.where(Job.id.in_(models))).mappings()]
-    left = jobs - KINDS
-    while left > 0:
-        count = min(PORTION, left)
-        with database.writing() as session:
-            now = now_of(session)
-            session.execute(insert(Job), [_copy(rows[n % KINDS], now, n) for n in range(count)])
-        left -= count
-
-
-def _copy(row: dict[str, object], now: datetime, place: int) -> dict[str, object]:
-    return {**row, "id": new_id(now, place % 65_536), "position": place}
-
-
-def claims(database: Database, count: int) -> Iterator[float]:
-    """Seconds that each of ``count`` claims takes, from the transaction's begin to its commit."""
-    with database.writing() as session:
-        for kind in range(KINDS):
-            worker = Worker(name=f"w{kind}", labels={"kind": str(kind)})
-            workers.introduce(session, worker, now_of(session))
-    for number in range(count):
-        claim = Claim(worker=f"w{number % KINDS}", claim_id=secrets.token_hex(16))
-        began_s = time.perf_counter()
-        with database.writing() as session:
-            lease = queue.lease(session, claim, TERMS, now_of(session))
-        yield time.perf_counter() - began_s
-        assert lease is not None
-        with database.writing() as session:
-            holder = Holder(lease.job_id, lease.attempt, lease.secret)
-            queue.release(session, holder, "", now_of(session))
+SECONDS, NIGHT = 15.0, 20
+"""Of each plan; and the workers of a service with SQLite."""
+PLANS = (
+    *(("sqlite", Plan(rate, SECONDS, Shape.STEPS, workers=NIGHT)) for rate in (50, 100, 200)),
+    ("sqlite", Plan(10, SECONDS, Shape.METRICS, workers=NIGHT)),
+    ("postgresql", Plan(20, SECONDS, Shape.STEPS)),
+    *(("postgresql", Plan(rate, SECONDS, Shape.STEPS, replicas=2)) for rate in (50, 100, 500)),
+    ("postgresql", Plan(10, SECONDS, Shape.METRICS, workers=NIGHT)),
+)
 
 
 def main() -> int:
     """Measure on each database that is asked for."""
     parser = argparse.ArgumentParser(prog="python -m load", description=__doc__)
-    parser.add_argument("what", choices=["claims"])
+    parser.add_argument("what", choices=["claims", "traffic", "all"])
     parser.add_argument("--database", choices=["sqlite", "postgresql"])
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--claims", type=int, default=1_000)
+    parser.add_argument("--results-per-s", type=float, default=200.0)
+    parser.add_argument("--seconds", type=float, default=20.0)
+    parser.add_argument("--shape", choices=list(Shape), default=Shape.STEPS)
+    parser.add_argument("--replicas", type=int, default=1)
+    parser.add_argument("--workers", type=int, default=1_000)
+    parser.add_argument("--dry", action="store_true", help="append no row")
     asked = parser.parse_args()
-    for kind in [asked.database] if asked.database else ["sqlite", "postgresql"]:
-        with place(kind) as (url, _, _):
-            database = Database(url)
-            fill(database, asked.jobs)
-            if kind == "postgresql":
-                with database.writing() as session:
-                    session.execute(text("ANALYZE"))
-            took = sorted(claims(database, asked.claims))
-            database.close()
-        row = {
-            "bar": "claims",
-            "database": kind,
-            "jobs": asked.jobs,
-            "claims": len(took),
-            **{f"p{p}_s": took[len(took) * p // 100] for p in (50, 90, 99)},
-            "max_s": took[-1],
-            "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "machine": machine(),
-        }
-        line = json.dumps(row, sort_keys=True)
-        sys.stdout.write(line + "\n")
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        with (RESULTS / "claims.jsonl").open("a") as file:
-            file.write(line + "\n")
+    kinds = [asked.database] if asked.database else ["sqlite", "postgresql"]
+    if asked.what in ("claims", "all"):
+        for kind in kinds:
+            keep(claims.measure(kind, asked.jobs, asked.claims), "claims", dry=asked.dry)
+    for kind, plan in PLANS if asked.what == "all" else _asked(asked, kinds):
+        if kind in kinds:
+            keep(traffic.measure(kind, plan), "traffic", dry=asked.dry)
     return 0
+
+
+def _asked(asked: argparse.Namespace, kinds: list[str]) -> list[tuple[str, Plan]]:
+    if asked.what != "traffic":
+        return []
+    shape = Shape(asked.shape)
+    plan = Plan(asked.results_per_s, asked.seconds, shape, asked.replicas, asked.workers)
+    return [(kind, plan) for kind in kinds]
+
+
+def keep(row: dict[str, Any], name: str, *, dry: bool) -> None:
+    """Print a row with where and when it was measured, and append it."""
+    row |= {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
+    line = json.dumps(row, sort_keys=True) + "\n"
+    sys.stdout.write(line)
+    if not dry:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with (RESULTS / f"{name}.jsonl").open("a") as file:
+            file.write(line)
 
 
 if __name__ == "__main__":

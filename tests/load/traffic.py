@@ -1,0 +1,268 @@
+"""Heartbeats of 1,000 workers while results come in, at a real service process with tokens."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from heapq import merge
+from pathlib import Path
+from typing import Any
+
+import psutil
+from builders.measured import a_pass, a_replicate, a_result
+from chaos.__main__ import place
+from chaos.replica import Replica
+from load.line import Due, Heard, send
+from load.spread import spread
+from sqlalchemy import func, insert, select, update
+
+from benchmarks.contracts import (
+    AttemptState,
+    Direction,
+    JobSpec,
+    JobState,
+    Result,
+    Sample,
+    Trace,
+    Worker,
+)
+from service import queue, revisions, workers
+from service.access import key as access_key
+from service.access import store
+from service.access.permissions import Kind
+from service.access.store import TokenRequest
+from service.database import Database, now_of, rows
+from service.ids import new_id
+from service.models import Attempt, Job, Point, ResultRow, Submission
+
+HEARTBEAT_S = 10.0
+LINES = 128
+PORTION = 2_000
+LEASE = timedelta(hours=1)
+SETTINGS = {
+    "ACCESS": "tokens",
+    "REQUESTS_PER_S": "0",
+    "LEASE_S": str(LEASE.total_seconds()),
+}
+"""No limit on what one client sends, and no lease that ends because nobody renews it: each attempt
+here is posted once, by somebody whose other requests are not sent."""
+WARM_UP_S = 2.0
+"""Requests of the first seconds are sent and not timed: imports, caches, connections."""
+
+
+class Shape(StrEnum):
+    """What 200 samples of a result are."""
+
+    STEPS = "steps"
+    """Step times: four traces of 200 steps in each of two passes, and seven metrics."""
+    METRICS = "metrics"
+    """Metrics: as many points in as many series."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is sent."""
+
+    results_per_s: float
+    seconds: float
+    shape: Shape
+    replicas: int = 1
+    workers: int = 1_000
+    """Each beats every ten seconds."""
+
+    @property
+    def results(self) -> int:
+        """How many, those of the warm-up with them."""
+        return round(self.results_per_s * (self.seconds + WARM_UP_S))
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An attempt that a worker holds."""
+
+    job_id: str
+    secret: str
+    token: str
+
+
+def measure(kind: str, plan: Plan) -> dict[str, Any]:
+    """The row of one database."""
+    with place(kind) as (url, folder, _):
+        database = Database(url)
+        result = a_posted(plan.shape)
+        held = prepare(database, folder, result, plan)
+        replicas = [
+            Replica(url, folder, STATE_DIR=str(folder), **SETTINGS) for _ in range(plan.replicas)
+        ]
+        try:
+            return _measured(database, replicas, held, result, plan) | {"database": kind}
+        finally:
+            for replica in replicas:
+                replica.kill()
+            database.close()
+
+
+def _measured(
+    database: Database,
+    replicas: Sequence[Replica],
+    held: Sequence[Held],
+    result: Result,
+    plan: Plan,
+) -> dict[str, Any]:
+    for replica in replicas:
+        replica.start()
+    for replica in replicas:
+        replica.wait()
+    ports = [replica.port for replica in replicas]
+    rss = [_rss_b(replicas)]
+    body = result.model_dump_json().encode()
+    heard = asyncio.run(send(list(requests(held, body, plan, ports)), LINES))
+    rss.append(_rss_b(replicas))
+    time.sleep(5.0)
+    rss.append(_rss_b(replicas))
+    cpu = [sum(psutil.Process(r.process.pid).cpu_times()[:2]) for r in replicas if r.process]
+    return {
+        "bar": "traffic",
+        **told(heard),
+        "results_per_s": plan.results_per_s,
+        "seconds": plan.seconds,
+        "shape": plan.shape.value,
+        "replicas": plan.replicas,
+        "workers": plan.workers,
+        "body_b": len(body),
+        "rss_before_sent_after_b": rss,
+        "service_cpu_s": round(sum(cpu), 1),
+        "stored": _stored(database),
+    }
+
+
+def told(heard: Heard) -> dict[str, Any]:
+    """Counts by status, and latencies by kind."""
+    rates = {kind: spread(took_s) for kind, took_s in heard.took_s.items() if kind != "early"}
+    return {"answers": dict(heard.statuses), "wall_s": round(heard.wall_s, 2)} | rates
+
+
+def _rss_b(replicas: Sequence[Replica]) -> int:
+    return max(psutil.Process(r.process.pid).memory_info().rss for r in replicas if r.process)
+
+
+def _stored(database: Database) -> dict[str, int]:
+    with database.reading() as session:
+        counted = session.scalar(select(func.count()).where(ResultRow.counted)) or 0
+        points = session.scalar(select(func.count()).select_from(Point)) or 0
+    return {"counted": counted, "points": points}
+
+
+def requests(held: Sequence[Held], body: bytes, plan: Plan, ports: Sequence[int]) -> Iterator[Due]:
+    """Every request, in the order in which they are due."""
+    beating, posting = held[: plan.workers], held[plan.workers :]
+    beats = int((plan.seconds + WARM_UP_S) * plan.workers / HEARTBEAT_S)
+    every = (
+        _due(
+            n * HEARTBEAT_S / plan.workers,
+            "heartbeat",
+            ports[n % len(ports)],
+            beating[n % plan.workers],
+            b"{}",
+        )
+        for n in range(beats)
+    )
+    results = (
+        _due(n / plan.results_per_s, "result", ports[n % len(ports)], one, body)
+        for n, one in enumerate(posting)
+    )
+    yield from merge(every, results, key=lambda due: due.at_s)
+
+
+def _due(at_s: float, what: str, port: int, held: Held, body: bytes) -> Due:
+    head = (
+        f"POST /api/v1/jobs/{held.job_id}/attempts/1/{what} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
+        f"Authorization: Bearer {held.token}\r\nLease-Secret: {held.secret}\r\n"
+        f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    return Due(at_s, what if at_s >= WARM_UP_S else "early", port, head.encode() + body)
+
+
+def a_posted(shape: Shape) -> Result:
+    """A plain result with 200 samples of one kind or the other."""
+    trace = Trace.of([0.1 + 1e-6 * (n % 17) for n in range(200)])
+    timed = a_pass(0.1).model_copy(
+        update={f"{name}_trace": trace for name in ("step", "stall", "copy", "work")}
+    )
+    result = a_result(a_replicate(timed, timed))
+    if shape is Shape.STEPS:
+        return Result.model_validate_json(result.model_dump_json())
+    samples = [
+        Sample(metric=f"metric_{n}", unit="s", direction=Direction.LOWER, values=(0.1 + n,))
+        for n in range(200 - len(result.samples))
+    ]
+    whole = result.model_copy(update={"samples": (*result.samples, *samples)})
+    return Result.model_validate_json(whole.model_dump_json())
+
+
+def prepare(database: Database, folder: Path, result: Result, plan: Plan) -> list[Held]:
+    """So many jobs of the result's case that workers hold, each worker with a token."""
+    names = [f"w{n}" for n in range(plan.workers)]
+    count = plan.workers + plan.results
+    tokens = _introduce(database, folder, names)
+    spec = JobSpec(case=result.case, revision="r")
+    with database.writing() as session:
+        now = now_of(session)
+        revisions.register(session, "r", None, now)
+        session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
+        session.flush()
+        first = queue.submit(session, [spec], "s", now)[0]
+        row = dict(session.execute(select(Job.__table__).where(Job.id == first)).mappings().one())
+    held: list[Held] = []
+    for start in range(1, count + 1, PORTION):
+        portion = range(start, min(start + PORTION, count + 1))
+        with database.writing() as session:
+            jobs = [
+                row | {"id": new_id(now, n), "place": new_id(now, n), "position": n}
+                for n in portion
+            ]
+            session.execute(insert(Job), jobs)
+            attempts = [
+                _attempt(str(job["id"]), names[n % plan.workers], now)
+                for job, n in zip(jobs, portion, strict=True)
+            ]
+            session.execute(insert(Attempt), attempts)
+            made = [job["id"] for job in jobs]
+            of_jobs, of_attempts = Job.id.in_(made), Attempt.job_id.in_(made)
+            rows(session, update(Job).where(of_jobs).values(state=JobState.LEASED, attempt=1))
+            started = {"state": AttemptState.STARTED, "started_at": now}
+            rows(session, update(Attempt).where(of_attempts).values(**started))
+            rows(session, update(Job).where(of_jobs).values(state=JobState.RUNNING))
+        held += [Held(a["job_id"], a["secret"], tokens[a["worker"]]) for a in attempts]
+    return held
+
+
+def _introduce(database: Database, folder: Path, names: Sequence[str]) -> dict[str, str]:
+    key = access_key.load(folder)
+    tokens = {}
+    with database.writing() as session:
+        now = now_of(session)
+        for name in names:
+            workers.introduce(session, Worker(name=name), now)
+            made = store.create(session, key, TokenRequest(kind=Kind.WORKER, name=name), now, None)
+            tokens[name] = made.token
+    return tokens
+
+
+def _attempt(job_id: str, worker: str, now: datetime) -> dict[str, Any]:
+    return {
+        "job_id": job_id,
+        "number": 1,
+        "worker": worker,
+        "claim_id": secrets.token_hex(16),
+        "secret": secrets.token_hex(32),
+        "state": AttemptState.GRANTED,
+        "granted_at": now,
+        "lease_expires_at": now + LEASE,
+        "reason": "",
+    }
