@@ -18,7 +18,6 @@ from chaos.__main__ import RESULTS, machine
 from load import claims, traffic
 from load.traffic import Plan, Shape
 
-
 SECONDS, NIGHT = 15.0, 20
 """Of each plan; and the workers of a service with SQLite."""
 PLANS = (
