@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
@@ -62,26 +63,30 @@ def look(
 ) -> Looked:
     """Judge what waits. ``rest`` is given seconds to leave the processor to others."""
     with database.reading() as session:
-        due = levels.due(session)
+        due, ill = levels.due(session), ill_nodes(session)
     for series_id, since in sorted(due.since.items()):
-        begun = time.perf_counter()
-        _judge(database, series_id, since)
-        rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+        with _sparing(rest):
+            _judge(database, series_id, since)
     if not due.notes:
         return Looked(0)
     told = []
     for series_id, since in sorted(due.since.items()):
-        begun = time.perf_counter()
-        told.append(_told(database, series_id, since, daily))
-        rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+        with _sparing(rest):
+            told.append(_told(database, series_id, since, ill, daily))
+    with _sparing(rest):
+        with database.reading() as session:
+            compared = compare_nodes(session)
+        with database.writing() as session:
+            alone(session, _FINDINGS)
+            return conclude(session, due.notes, told, compared, now_of(session), daily)
+
+
+@contextmanager
+def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
+    """Rest after some work for so long that it was no more than `SHARE` of the time."""
     begun = time.perf_counter()
-    with database.reading() as session:
-        compared = compare_nodes(session)
-    with database.writing() as session:
-        alone(session, _FINDINGS)
-        looked = conclude(session, due.notes, told, compared, now_of(session), daily)
+    yield
     rest((time.perf_counter() - begun) * (1 / SHARE - 1))
-    return looked
 
 
 def _judge(database: Database, series_id: str, since: datetime) -> None:
@@ -97,7 +102,9 @@ def _judge(database: Database, series_id: str, since: datetime) -> None:
             levels.forget(session, series_id)
 
 
-def _told(database: Database, series_id: str, since: datetime, daily: int) -> Told:
+def _told(
+    database: Database, series_id: str, since: datetime, ill: frozenset[str], daily: int
+) -> Told:
     """Bring one series' findings up to date, in a transaction of its own.
 
     One for all of them would keep everybody from writing to SQLite for as long as it takes.
@@ -105,7 +112,7 @@ def _told(database: Database, series_id: str, since: datetime, daily: int) -> To
     try:
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return follow_series(session, series_id, since, now_of(session), daily)
+            return follow_series(session, series_id, since, ill, now_of(session), daily)
     except (DBAPIError, Conflict):
         raise  # somebody was faster, or the database is away: the next look does it all
     except Exception:
@@ -114,10 +121,17 @@ def _told(database: Database, series_id: str, since: datetime, daily: int) -> To
 
 
 def follow_series(
-    session: Session, series_id: str, since: datetime, now: datetime, daily: int = DAILY
+    session: Session,
+    series_id: str,
+    since: datetime,
+    ill: frozenset[str],
+    now: datetime,
+    daily: int = DAILY,
 ) -> Told:
-    """Bring a series' findings up to date; what is believable, and what is suspicious in it."""
-    ill = ill_nodes(session)
+    """Bring a series' findings up to date; what is believable, and what is suspicious in it.
+
+    ``ill`` names the nodes that are known to be slow, whose results are put down to them.
+    """
     series = name_of(session.get_one(SeriesRow, series_id))
     standing = levels.standing_of(session, series_id)
     tail = levels.load_tail(session, series_id)

@@ -14,7 +14,7 @@ from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
 from service.findings import FindingSummary, Kind, lifecycle
-from service.findings.nodes import compare_nodes
+from service.findings.nodes import compare_nodes, ill_nodes
 from service.models import FindingEvent, FindingRow, FindingState
 
 
@@ -48,8 +48,9 @@ def look(session: Session) -> list[str]:
     due = levels.due(session)
     for series_id, since in due.since.items():
         levels.judge(session, series_id, since, long.START)
+    ill = ill_nodes(session)
     told = [
-        follow_series(session, series, since, long.START, daily=0)
+        follow_series(session, series, since, ill, long.START, daily=0)
         for series, since in sorted(due.since.items())
     ]
     compared = compare_nodes(session)

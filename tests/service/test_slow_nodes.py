@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from service import findings, levels
 from service.database import Database
 from service.findings import Kind
-from service.findings.nodes import compare_nodes
+from service.findings.nodes import compare_nodes, ill_nodes
 from service.findings.slowdown import Measured, contrasts, slowdown, well_again
 from service.judging import conclude, follow_series
 from service.models import FindingState
@@ -193,8 +193,9 @@ def judge(session: Session) -> list[str]:
     due = levels.due(session)
     for series_id, since in due.since.items():
         levels.judge(session, series_id, since, long.START)
+    ill = ill_nodes(session)
     told = [
-        follow_series(session, series, since, long.START, daily=0)
+        follow_series(session, series, since, ill, long.START, daily=0)
         for series, since in sorted(due.since.items())
     ]
     compared = compare_nodes(session)
