@@ -55,7 +55,7 @@ def _is_good(path: Path, database: Database, settings: Settings) -> bool:
     try:
         shown = token.read(read(path))
         with database.reading() as session:
-            found = store.verify(session, _key(settings), shown, now_of(session))
+            found = store.verify(session, key.of(settings), shown, now_of(session))
     except (FileNotFoundError, Mistyped, Unauthorized):
         return False
     return found.kind is Kind.ADMIN
@@ -65,10 +65,6 @@ def _make(path: Path, database: Database, settings: Settings) -> None:
     wanted = TokenRequest(kind=Kind.ADMIN, name=_NAME)
     with database.writing() as session:
         now = now_of(session)
-        made = store.create(session, _key(settings), wanted, now, None)
+        made = store.create(session, key.of(settings), wanted, now, None)
         audit.record(session, Principal("up"), "token create", f"token {made.id}", now)
         key.write_private(path, made.token)
-
-
-def _key(settings: Settings) -> key.Key:
-    return key.load(settings.state_dir, settings.access_key.get_secret_value())

@@ -116,7 +116,7 @@ def desk(url: str | None, state_dir: Path) -> Iterator[Desk]:
         try:
             check(database)
             with database.writing() as session:
-                yield Desk(session, key.load(state_dir, settings.access_key.get_secret_value()))
+                yield Desk(session, key.of(settings))
         finally:
             database.close()
     except DBAPIError as error:

@@ -69,7 +69,7 @@ class Door:
     @cached_property
     def key(self) -> Key:
         """The server's key; read, or made, when it is first needed."""
-        return key.load(self._settings.state_dir, self._settings.access_key.get_secret_value())
+        return key.of(self._settings)
 
     def asked_of(self, request: Request) -> tuple[str, Permission]:
         """The route that a request goes to, and what it asks for."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from service.errors import DatabaseUnavailable
+from service.settings import Settings
 
 _NAME = "access.key"
 
@@ -23,6 +24,15 @@ class Key:
     def id(self) -> str:
         """Names the key without telling it; stands beside what was hashed with it."""
         return hmac.digest(self.value, b"throughline access key", "sha256").hex()[:16]
+
+
+def of(settings: Settings) -> Key:
+    """The key of the service with these settings.
+
+    Raises:
+        DatabaseUnavailable: see `load`.
+    """
+    return load(settings.state_dir, settings.access_key.get_secret_value())
 
 
 def load(state_dir: Path, given: str = "") -> Key:

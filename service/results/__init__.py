@@ -12,14 +12,13 @@ from service.results.read import (
     points_of_revisions,
 )
 from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
-from service.results.write import canonical, digest_of, points_of, record, series_of, written
+from service.results.write import digest_of, points_of, record, series_of, written
 
 __all__ = [
     "ResultSummary",
     "Series",
     "SeriesPoint",
     "StoredResult",
-    "canonical",
     "counted_results",
     "digest_of",
     "latest_of_each_series",
