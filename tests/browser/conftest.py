@@ -12,6 +12,8 @@ from builders.seeded import Seeded, seed
 from builders.serving import serving
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
+from service.database import Database
+
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 NewPage = Callable[..., Page]
 
@@ -36,6 +38,16 @@ def seeded(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> S
     path = tmp_path_factory.mktemp("browser") / "history.sqlite3"
     shutil.copyfile(sqlite_template, path)
     return seed(path, revisions=40)
+
+
+@pytest.fixture(scope="module")
+def database(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
+    """A database of a module's own, to be filled before it is served."""
+    path = tmp_path_factory.mktemp("served") / "throughline.sqlite3"
+    shutil.copyfile(sqlite_template, path)
+    found = Database(f"sqlite:///{path}")
+    yield found
+    found.close()
 
 
 @pytest.fixture(scope="session")

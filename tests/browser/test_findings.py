@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 from builders import judged as builder
@@ -19,15 +17,6 @@ from service.database import Database
 pytestmark = pytest.mark.browser
 
 NewPage = Callable[..., Page]
-
-
-@pytest.fixture(scope="module")
-def database(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    path = tmp_path_factory.mktemp("findings") / "judged.sqlite3"
-    shutil.copyfile(sqlite_template, path)
-    found = Database(f"sqlite:///{path}")
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")

@@ -6,11 +6,9 @@ here fails, and so does one listed here that a page shows by now.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -161,15 +159,6 @@ def store(client: TestClient, finding: str) -> Stored:
         "/schedules",
     ]
     return Stored(plant.strangers, pages, own[0])
-
-
-@pytest.fixture(scope="module")
-def database(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Database]:
-    path = tmp_path_factory.mktemp("strangers") / "stored.sqlite3"
-    shutil.copyfile(sqlite_template, path)
-    found = Database(f"sqlite:///{path}")
-    yield found
-    found.close()
 
 
 @pytest.fixture(scope="module")
