@@ -9,50 +9,37 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Iterator
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from chaos.__main__ import place
+from load import queued
 from load.spread import spread
-from sqlalchemy import insert, select, text
+from sqlalchemy import insert, text
 
 from benchmarks.contracts import Case, Claim, JobSpec, Worker
-from service import queue, revisions, workers
+from service import queue, workers
 from service.database import Database, now_of
-from service.ids import new_id
-from service.models import Job, Submission
+from service.models import Job
 from service.queue import Holder, Terms
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 KINDS = 20
-_TABLE = select(Job.__table__)
 PORTION = 5_000
 
 
 def fill(database: Database, jobs: int) -> None:
-    """Queue ``jobs`` jobs; the first of each kind by the queue itself, the others as its copies."""
+    """Queue ``jobs`` jobs of all kinds."""
+    case = Case(workload="unet", preset="tiny")
+    specs = [
+        JobSpec(case=case, revision="r", requires={"kind": str(kind)}) for kind in range(KINDS)
+    ]
     with database.writing() as session:
-        now = now_of(session)
-        revisions.register(session, "r", None, now)
-        session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
-        session.flush()
-        models: list[str] = []
-        for kind in range(KINDS):
-            case = Case(workload="unet", preset="tiny")
-            spec = JobSpec(case=case, revision="r", requires={"kind": str(kind)})
-            models += queue.submit(session, [spec], "s", now)
-        rows = [dict(row) for row in session.execute(_TABLE.where(Job.id.in_(models))).mappings()]
-    left = jobs - KINDS
-    while left > 0:
-        count = min(PORTION, left)
+        rows = queued.submit(session, specs)
+    for start in range(0, jobs - KINDS, PORTION):
+        portion = range(start, min(start + PORTION, jobs - KINDS))
         with database.writing() as session:
-            now = now_of(session)
-            session.execute(insert(Job), [_copy(rows[n % KINDS], now, n) for n in range(count)])
-        left -= count
-
-
-def _copy(row: dict[str, object], now: datetime, place: int) -> dict[str, object]:
-    return {**row, "id": new_id(now, place % 65_536), "position": place}
+            session.execute(insert(Job), queued.copies(rows, now_of(session), portion))
 
 
 def claims(database: Database, count: int) -> Iterator[float]:

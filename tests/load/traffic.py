@@ -17,9 +17,11 @@ import psutil
 from builders.measured import a_pass, a_replicate, a_result
 from chaos.__main__ import place
 from chaos.replica import Replica
+from load import queued
 from load.line import Due, Heard, send
 from load.spread import spread
 from sqlalchemy import func, insert, select, update
+from sqlalchemy.orm import Session
 
 from benchmarks.contracts import (
     AttemptState,
@@ -31,14 +33,13 @@ from benchmarks.contracts import (
     Trace,
     Worker,
 )
-from service import queue, revisions, workers
+from service import workers
 from service.access import key as access_key
 from service.access import store
 from service.access.permissions import Kind
 from service.access.store import TokenRequest
 from service.database import Database, now_of, rows
-from service.ids import new_id
-from service.models import Attempt, Job, Point, ResultRow, Submission
+from service.models import Attempt, Job, Point, ResultRow
 
 HEARTBEAT_S = 10.0
 LINES = 128
@@ -208,38 +209,35 @@ def a_posted(shape: Shape) -> Result:
 def prepare(database: Database, folder: Path, result: Result, plan: Plan) -> list[Held]:
     """So many jobs of the result's case that workers hold, each worker with a token."""
     names = [f"w{n}" for n in range(plan.workers)]
-    count = plan.workers + plan.results
     tokens = _introduce(database, folder, names)
-    spec = JobSpec(case=result.case, revision="r")
     with database.writing() as session:
-        now = now_of(session)
-        revisions.register(session, "r", None, now)
-        session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
-        session.flush()
-        first = queue.submit(session, [spec], "s", now)[0]
-        row = dict(session.execute(select(Job.__table__).where(Job.id == first)).mappings().one())
+        models = queued.submit(session, [JobSpec(case=result.case, revision="r")])
     held: list[Held] = []
-    for start in range(1, count + 1, PORTION):
-        portion = range(start, min(start + PORTION, count + 1))
+    for start in range(0, plan.workers + plan.results, PORTION):
+        portion = range(start, min(start + PORTION, plan.workers + plan.results))
         with database.writing() as session:
-            jobs = [
-                row | {"id": new_id(now, n), "place": new_id(now, n), "position": n}
-                for n in portion
-            ]
-            session.execute(insert(Job), jobs)
-            attempts = [
-                _attempt(str(job["id"]), names[n % plan.workers], now)
-                for job, n in zip(jobs, portion, strict=True)
-            ]
-            session.execute(insert(Attempt), attempts)
-            made = [job["id"] for job in jobs]
-            of_jobs, of_attempts = Job.id.in_(made), Attempt.job_id.in_(made)
-            rows(session, update(Job).where(of_jobs).values(state=JobState.LEASED, attempt=1))
-            started = {"state": AttemptState.STARTED, "started_at": now}
-            rows(session, update(Attempt).where(of_attempts).values(**started))
-            rows(session, update(Job).where(of_jobs).values(state=JobState.RUNNING))
+            now = now_of(session)
+            jobs = queued.copies(models, now, portion)
+            holders = [names[number % plan.workers] for number in portion]
+            attempts = _take(session, jobs, holders, now)
         held += [Held(a["job_id"], a["secret"], tokens[a["worker"]]) for a in attempts]
     return held
+
+
+def _take(
+    session: Session, jobs: Sequence[queued.Row], holders: Sequence[str], now: datetime
+) -> list[dict[str, Any]]:
+    """Queue jobs and let each be held and started, step by step as the guards ask."""
+    made = [job["id"] for job in jobs]
+    attempts = [_attempt(*each, now) for each in zip(made, holders, strict=True)]
+    session.execute(insert(Job), jobs)
+    session.execute(insert(Attempt), attempts)
+    of_jobs, of_attempts = Job.id.in_(made), Attempt.job_id.in_(made)
+    rows(session, update(Job).where(of_jobs).values(state=JobState.LEASED, attempt=1))
+    started = {"state": AttemptState.STARTED, "started_at": now}
+    rows(session, update(Attempt).where(of_attempts).values(**started))
+    rows(session, update(Job).where(of_jobs).values(state=JobState.RUNNING))
+    return attempts
 
 
 def _introduce(database: Database, folder: Path, names: Sequence[str]) -> dict[str, str]:

@@ -1,0 +1,38 @@
+"""Many jobs at once: the first of each kind by the queue itself, the others as its copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import JobSpec
+from service import queue, revisions
+from service.database import now_of
+from service.ids import new_id
+from service.models import Job, Submission
+
+Row = dict[str, Any]
+
+
+def submit(session: Session, specs: Sequence[JobSpec]) -> list[Row]:
+    """Queue one job of each spec, of revision ``r``, and give their rows."""
+    now = now_of(session)
+    revisions.register(session, "r", None, now)
+    session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
+    session.flush()
+    made = queue.submit(session, specs, "s", now)
+    stored = select(Job.__table__).where(Job.id.in_(made))
+    return [dict(row) for row in session.execute(stored).mappings()]
+
+
+def copies(rows: Sequence[Row], now: datetime, numbers: Iterable[int]) -> list[Row]:
+    """A further job for each number, of the rows' kinds in turn."""
+    made = []
+    for number in numbers:
+        name = new_id(now, number % 65_536)
+        made.append(rows[number % len(rows)] | {"id": name, "place": name, "position": number})
+    return made
