@@ -5,8 +5,10 @@
 * A/A, of standard-tier processes: every three of one side in a row are a result; each two of them
   that share no process are compared as `throughline compare` does.
 * A/B, of gate-tier processes: the pairs are given to the gate one by one, as it would have measured
-  them, until it has an answer; and every five pairs in a row are a comparison of their own. In
-  time, and in clock cycles: under a power cap the clock goes up where the step asks for less power.
+  them, until it has an answer; every five pairs in a row are a comparison of their own; and so is
+  every choice of five out of all, which shows how much the answer owes to luck, though choices
+  share pairs. In time, and in clock cycles: under a power cap the clock goes up where the step asks
+  for less power.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import combinations
+from itertools import combinations, groupby
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
@@ -52,6 +54,10 @@ class Found:
     windows: int = 0
     """Comparisons of five pairs in a row."""
     caught: int = 0
+    choices: int = 0
+    """Comparisons of any five of the pairs."""
+    chosen: int = 0
+    """Those of them that find it."""
 
     def __str__(self) -> str:
         return f"{self.more:+.2%}, {self.answer} after {self.used}" if self.answer else ""
@@ -89,13 +95,13 @@ def read(lines: Iterable[str]) -> dict[Key, list[dict[str, Any]]]:
 
 def judge(key: Key, rows: Rows) -> Agreement:
     """What the product says of these processes."""
-    sides = {side: [row["full"] for row in rows if row["side"] == side] for side in "AB"}
+    sides = [[row["full"] for row in rows if row["side"] == side] for side in "AB"]
     standard = key[1] == Tier.STANDARD
-    equal = [pair for values in sides.values() for pair in equal_pairs(values)] if standard else []
+    equal = [pair for values in sides for pair in equal_pairs(values)] if standard else []
     return Agreement(
         *key,
         processes=len(rows),
-        deviation=fmean(stdev(values) / fmean(values) for values in sides.values()),
+        deviation=fmean(stdev(values) / fmean(values) for values in sides if len(values) > 1),
         equal_pairs=len(equal),
         told_apart=sum(differ(*pair) for pair in equal),
         time=Found() if standard else compared(list(_pairs(rows, _time))),
@@ -117,13 +123,20 @@ def compared(pairs: Sequence[tuple[float, float]]) -> Found:
         return Found()
     answer, used = gated(pairs)
     windows = [pairs[at : at + GATE] for at in range(0, len(pairs) - GATE + 1, GATE)]
+    choices = list(combinations(pairs, GATE))
     return Found(
         more=fmean(after / before - 1 for before, after in pairs),
         answer=answer.value,
         used=used,
         windows=len(windows),
-        caught=sum(gated(window)[0] is GateVerdict.WORSE for window in windows),
+        caught=_worse(windows),
+        choices=len(choices),
+        chosen=_worse(choices),
     )
+
+
+def _worse(comparisons: Iterable[Sequence[tuple[float, float]]]) -> int:
+    return sum(gated(pairs)[0] is GateVerdict.WORSE for pairs in comparisons)
 
 
 def equal_pairs(values: Sequence[float]) -> list[tuple[Sequence[float], Sequence[float]]]:
@@ -151,10 +164,8 @@ def _point(revision: str, values: Sequence[float]) -> SeriesPoint:
 
 
 def _pairs(rows: Rows, took: Callable[[Mapping[str, Any]], float]) -> Iterator[tuple[float, float]]:
-    by_number: dict[int, dict[str, float]] = defaultdict(dict)
-    for row in rows:
-        by_number[row["pair"]][row["side"]] = took(row)
-    for pair in by_number.values():
+    for _, turns in groupby(rows, key=lambda row: int(row["pair"])):
+        pair = {row["side"]: took(row) for row in turns}
         if len(pair) == len("AB"):
             yield pair["A"], pair["B"]
 
@@ -177,7 +188,7 @@ HEAD = (
     "equal results told apart",
     "1 % more work cost, and the gate",
     "in clock cycles",
-    "found in five pairs",
+    "found in five pairs (of all choices)",
     "in clock cycles",
 )
 
@@ -185,14 +196,25 @@ HEAD = (
 def table(found: Sequence[Agreement]) -> str:
     """A row for each case, tier and device, and their sums."""
     rows = [HEAD, ("---",) * len(HEAD), *(_cells(each) for each in found)]
-    apart = f"{sum(f.told_apart for f in found)} of {sum(f.equal_pairs for f in found)}"
+    apart = _apart(found)
     caught = _of([f.time for f in found]), _of([f.cycles for f in found])
     rows.append(("all", "", "", str(sum(f.processes for f in found)), "", apart, "", "", *caught))
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
+def _apart(found: Sequence[Agreement]) -> str:
+    pairs = sum(each.equal_pairs for each in found)
+    return f"{sum(each.told_apart for each in found)} of {pairs}" if pairs else ""
+
+
 def _of(found: Sequence[Found]) -> str:
-    return f"{sum(f.caught for f in found)} of {sum(f.windows for f in found)}"
+    windows, choices = sum(f.windows for f in found), sum(f.choices for f in found)
+    if not choices:
+        return ""
+    return (
+        f"{sum(f.caught for f in found)} of {windows} "
+        f"({sum(f.chosen for f in found):,} of {choices:,})"
+    )
 
 
 def _cells(one: Agreement) -> tuple[str, ...]:
@@ -202,7 +224,7 @@ def _cells(one: Agreement) -> tuple[str, ...]:
         one.device[:12],
         str(one.processes),
         f"{one.deviation:.2%}",
-        f"{one.told_apart} of {one.equal_pairs}",
+        _apart([one]),
         str(one.time),
         str(one.cycles),
         _of([one.time]),

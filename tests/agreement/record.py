@@ -1,8 +1,8 @@
 """Records fresh processes of equal and of slower code in turn, on one device.
 
-``PYTHONPATH=.:tests python -m agreement.record NAME SECONDS FILE``: the case of that name in
-`CASES` for so many seconds, one row a process. A B, B A, A B ...: B has one percent more work in
-its step.
+``PYTHONPATH=.:tests python -m agreement.record NAME TIER SECONDS FILE``: the case of that name in
+`CASES` for so many seconds, one row a process. Of the gate tier A B, B A, A B ...: B has one
+percent more work in its step. Of the standard tier only A.
 """
 
 from __future__ import annotations
@@ -18,19 +18,35 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from agreement.planted import Kind
 from benchmarks.contracts import Protocol, Result, Status, Telemetry
 from benchmarks.tiers import Tier, timed
 from worker.nvml import Gauge, NvmlGauge
 from worker.occupancy import Occupancy
 from worker.telemetry import Sampler, attach
 
+
+class Subject(NamedTuple):
+    """A case that is limited by the device, and what one percent more of it is made of."""
+
+    words: str
+    kind: Kind
+
+
 CASES = {
-    "resnet50": "resnet50 precision=bf16 layout=channels_last optimizer=fused pinning=on "
-    "workers=16 decode=cache",
-    "nanogpt": "nanogpt precision=bf16 optimizer=fused pinning=on workers=2",
-    "unet": "unet precision=bf16 optimizer=fused graphs=on pinning=on workers=4",
+    "resnet50": Subject(
+        "resnet50 precision=bf16 layout=channels_last optimizer=fused pinning=on workers=16 "
+        "decode=cache",
+        Kind.COPIES,
+    ),
+    # At the power limit: copies would let the clock rise.
+    "nanogpt": Subject(
+        "nanogpt precision=bf16 optimizer=fused pinning=on workers=2", Kind.PRODUCTS
+    ),
+    "unet": Subject(
+        "unet precision=bf16 optimizer=fused graphs=on pinning=on workers=4", Kind.COPIES
+    ),
 }
-"""Each limited by the device."""
 MORE = 0.01
 HZ = 10.0
 
@@ -41,14 +57,15 @@ class Case:
 
     words: tuple[str, ...]
     protocol: Protocol
-    planted_b: int = 0
-    """Bytes that side B copies in each step."""
+    kind: Kind
+    planted: int = 0
+    """How much work of that kind side B does besides in each step."""
 
 
 def begun(case: Case, side: str, seed: int) -> subprocess.Popen[bytes]:
     """A fresh process of the case, which waits to be told."""
-    command = [sys.executable, "-m", "agreement.planted", str(case.planted_b), side, *case.words]
-    command += ["--seed", str(seed)]
+    command = [sys.executable, "-m", "agreement.planted", case.kind, str(case.planted), side]
+    command += [*case.words, "--seed", str(seed)]
     command += ["--protocol", case.protocol.model_dump_json(exclude_defaults=True)]
     pipe, nothing = subprocess.PIPE, subprocess.DEVNULL
     return subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=nothing)
@@ -83,29 +100,32 @@ def row(result: Result, **told: Any) -> dict[str, Any]:
         "full_half_width": replicate.full.half_width,
         "synth": replicate.synth.rate,
         "step_s": replicate.full.wall_s / replicate.full.steps,
+        "build_s": replicate.build_s,
+        "warmup_s": replicate.warmup.s,
         "flags": list(replicate.flags),
         **_watched(replicate.telemetry.get("full")),
     }
 
 
 def _watched(told: Telemetry | None) -> dict[str, float]:
-    """Means over FULL: SM clock in Hz, power in W, and the share of it under the power cap."""
+    """Means over FULL: of every channel, and the share of it that each clock limit was in force."""
     if told is None:
         return {}
-    means = {name: told.channels[name].values() for name in ("sm_clock_hz", "power_w")}
-    capped = told.reasons.get("sw_power_cap", 0.0)
-    return {name: fmean(values) for name, values in means.items()} | {"power_capped": capped}
+    means = {name: fmean(trace.values()) for name, trace in told.channels.items()}
+    return means | {f"reason.{name}": share for name, share in told.reasons.items()}
 
 
 def record(name: str, tier: Tier, limit_s: float, file: Path) -> None:
     """Measure pairs until ``limit_s`` would be passed by the next process."""
     from_s = time.monotonic()
-    plain = Case(tuple(CASES[name].split()), timed(tier))
-    first = row(measured(begun(plain, "A", 0)))  # not counted
+    subject = CASES[name]
+    plain = Case(tuple(subject.words.split()), timed(Tier.QUICK), subject.kind)
+    first = row(measured(begun(plain, "A", 0)))  # not counted: it warms up, and tells the step
     gauge = NvmlGauge(first["gpu"]) if first["gpu"] else None
-    case = replace(plain, planted_b=round(MORE * first["step_s"] * copy_rate()))
-    turns = order()
-    longest_s = time.monotonic() - from_s
+    amount = MORE * first["step_s"] * work_rate(subject.kind) if tier is Tier.GATE else 0
+    case = replace(plain, protocol=timed(tier), planted=round(amount))
+    turns = order("AB" if tier is Tier.GATE else "A")
+    longest_s = 2 * (time.monotonic() - from_s)
     turn = next(turns)
     waiting = begun(case, turn.side, turn.pair)
     while time.monotonic() - from_s + longest_s < limit_s:
@@ -115,13 +135,16 @@ def record(name: str, tier: Tier, limit_s: float, file: Path) -> None:
         took_s = time.monotonic() - at_s
         longest_s = took_s if now.number == 0 else max(longest_s, took_s)
         with file.open("a") as out:
-            out.write(json.dumps(told | {"planted_b": case.planted_b, "took_s": took_s}) + "\n")
+            out.write(
+                json.dumps(told | {"kind": case.kind, "planted": case.planted, "took_s": took_s})
+                + "\n"
+            )
     waiting.kill()
 
 
-def copy_rate() -> float:
-    """Bytes per second of `agreement.planted`'s copies by themselves."""
-    command = [sys.executable, "-m", "agreement.planted"]
+def work_rate(kind: Kind) -> float:
+    """How much `agreement.planted` does of such work per second by itself."""
+    command = [sys.executable, "-m", "agreement.planted", kind]
     return float(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
@@ -133,11 +156,11 @@ class Turn(NamedTuple):
     side: str
 
 
-def order() -> Iterator[Turn]:
-    """A B, B A, A B ..."""
-    for number in itertools.count():
-        pair, second = divmod(number, 2)
-        yield Turn(number, pair, "BA"[second] if pair % 2 else "AB"[second])
+def order(sides: str) -> Iterator[Turn]:
+    """A B, B A, A B ... of two sides."""
+    for pair in itertools.count():
+        for place, side in enumerate(sides if pair % 2 == 0 else reversed(sides)):
+            yield Turn(pair * len(sides) + place, pair, side)
 
 
 if __name__ == "__main__":

@@ -36,7 +36,19 @@ def test_slower_processes_are_found() -> None:
     assert (told.time.answer, told.time.caught, told.time.windows) == ("worse", 2, 2)
     assert told.time.more == pytest.approx(0.01, abs=0.002)
     assert told.equal_pairs == 0
-    assert "| all |  |  | 24 |  | 0 of 0 |  |  | 2 of 2 | 2 of 2 |" in table([told])
+    assert (told.time.chosen, told.time.choices) == (792, 792)
+    assert "| 24 |  |  |  |  | 2 of 2 (792 of 792) | 2 of 2 (792 of 792) |" in table([told])
+
+
+def test_a_second_recording_on_the_same_device_has_pairs_of_its_own() -> None:
+    ((key, found),) = read(rows(5, 0.01, 0.001) + rows(5, 0.01, 0.001)).items()
+    assert judge(key, found).time.windows == 2
+
+
+def test_equal_processes_need_no_other_side() -> None:
+    only = [line for line in rows(12, 0.01, 0.001, "standard") if '"side": "A"' in line]
+    ((key, found),) = read(only).items()
+    assert judge(key, found).equal_pairs == 6
 
 
 def test_nothing_is_found_where_nothing_was_planted() -> None:
