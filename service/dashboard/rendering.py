@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service import efficiency, formats
+from service.access.permissions import Permission
 from service.dashboard import assets, figures, words
 from service.headers import PAGE_POLICY
 
@@ -53,10 +54,13 @@ _templates.filters.update(
 
 def render(request: Request, template: str, status: int = 200, **values: object) -> HTMLResponse:
     """Answer with a page. Pages are never kept by a cache without asking again."""
+    # Where nobody was asked who he is, as on the page of a request that broke, nothing is offered.
+    reader = getattr(request.state, "principal", None)
     html = _templates.get_template(template).render(
         path=request.url.path,
         proof=getattr(request.state, "proof", ""),
-        reader=getattr(request.state, "principal", ""),
+        reader=reader or "",
+        may_act=reader is not None and Permission.SUBMIT in reader.may,
         attention=getattr(request.state, "attention", 0),
         now=values.pop("now", None) or datetime.now(UTC),
         **values,

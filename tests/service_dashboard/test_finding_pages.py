@@ -12,6 +12,7 @@ import orjson
 import pytest
 from builders import judged as builder
 from builders import long_series as long
+from builders.access import guarded
 from builders.html_page import faults, links
 from builders.judged import Judged
 from fastapi.testclient import TestClient
@@ -306,3 +307,17 @@ def test_a_finding_that_does_not_exist_is_a_page_that_says_so(pages: TestClient)
     assert answer.status_code == 404
     assert "There is no such finding" in answer.text
     assert pages.get("/findings?cursor=nonsense").status_code == 422
+
+
+@pytest.mark.parametrize(("kind", "offered"), [("read", False), ("submit", True)])
+def test_only_who_may_act_is_offered_to(
+    filled: tuple[Path, Judged], tmp_path: Path, kind: str, offered: bool
+) -> None:
+    path, told = filled
+    shutil.copyfile(path, tmp_path / "guarded.sqlite3")
+    with guarded(f"sqlite:///{tmp_path / 'guarded.sqlite3'}", tmp_path / "state") as doorman:
+        page = doorman.ask("GET", f"/findings/{told.regression}", doorman.token(kind)).text
+    assert faults(page) == []
+    assert ("data-send=" in page) is offered
+    assert "Who looks after it" in page
+    assert ("You are signed in to read" in page) is not offered
