@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
+from functools import cache, partial
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
@@ -34,6 +34,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.dml import ReturningInsert
 from starlette.requests import Request
 
 from service.errors import BUSY, DatabaseUnavailable
@@ -254,14 +255,19 @@ async def _finish(end: Callable[[], None]) -> None:
         await anyio.to_thread.run_sync(end, limiter=anyio.CapacityLimiter(1))
 
 
+_CLOCKS = {
+    "sqlite": text("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"),
+    "postgresql": text("SELECT clock_timestamp()"),
+}
+
+
 def now_of(session: Session) -> datetime:
     """Read the database's clock: aware, UTC."""
-    if session.get_bind().dialect.name == "sqlite":
-        told = session.execute(text("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')")).scalar_one()
+    told = session.execute(_CLOCKS[session.get_bind().dialect.name]).scalar_one()
+    if isinstance(told, str):
         return datetime.fromisoformat(told).replace(tzinfo=UTC)
-    now = session.execute(select(func.clock_timestamp())).scalar_one()
-    assert isinstance(now, datetime)
-    return now.astimezone(UTC)
+    assert isinstance(told, datetime)
+    return told.astimezone(UTC)
 
 
 def alone(session: Session, what: str) -> None:
@@ -273,16 +279,26 @@ def alone(session: Session, what: str) -> None:
         session.execute(select(func.pg_advisory_xact_lock(func.hashtext(what))))
 
 
-def rows(session: Session, statement: Update) -> int:
-    """Run an update and count the rows that it changed; objects in the session stay as they are."""
-    silent = statement.execution_options(synchronize_session=False)
-    return cast("CursorResult[object]", session.execute(silent)).rowcount
+def rows(session: Session, statement: Update, told: Mapping[str, object] | None = None) -> int:
+    """Run an update and count the rows that it changed; objects in the session stay as they are.
+
+    ``told`` has what a statement that was built beforehand leaves open.
+    """
+    silent = {"synchronize_session": False}
+    done = session.execute(statement, told, execution_options=silent)
+    return cast("CursorResult[object]", done).rowcount
 
 
 def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
     """Insert a row unless its key is there already; say whether it was inserted."""
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = _insertion(session.get_bind().dialect.name, table)
+    return session.execute(statement, row).first() is not None
+
+
+@cache
+def _insertion(kind: str, table: Table) -> ReturningInsert[Any]:
+    """Kept, because to build it takes several times as long as to run it."""
+    insert = sqlite.insert if kind == "sqlite" else postgresql.insert
     first = next(iter(table.primary_key.columns))
     # psycopg gives no row count for this statement, so the row itself is the answer.
-    wanted = insert(table).values(row).on_conflict_do_nothing().returning(first)
-    return session.execute(wanted).first() is not None
+    return insert(table).on_conflict_do_nothing().returning(first)

@@ -77,7 +77,7 @@ def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease 
         Conflict: another worker used this claim id.
     """
     taken = candidates.device_is_taken(session, claim.worker)  # locks before anything is changed
-    seen = change(session, WorkerRow, WorkerRow.name == claim.worker, last_seen_at=now)
+    seen = change(session, WorkerRow, {"name": claim.worker}, last_seen_at=now)
     if not seen:
         raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
     same = _same_lease(session, claim, terms, now)
@@ -112,8 +112,8 @@ def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime
     )
     session.add(attempt)
     session.flush()  # before its job, whose event in the log takes its holder and time from it
-    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
-    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
+    still = {"id": job.id, "state": JobState.QUEUED, "attempt": job.attempt}
+    must(change(session, Job, still, state=JobState.LEASED, attempt=number))
     return _lease_of(job, attempt, terms)
 
 
@@ -125,8 +125,7 @@ def _same_lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> 
         raise Conflict("Another worker used this claim id; draw a fresh one.")
     # The worker counts the lease from its latest request, so ours must not end before.
     holder = Holder(attempt.job_id, attempt.number, attempt.secret)
-    live = Attempt.state.in_(LIVE)
-    change_attempt(session, holder, live, lease_expires_at=now + terms.lease)
+    change_attempt(session, holder, *LIVE, lease_expires_at=now + terms.lease)
     job = session.get_one(Job, attempt.job_id)
     return _lease_of(job, attempt, terms)
 
