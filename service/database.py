@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
+from math import inf
 from typing import Annotated, Any, TypeVar, cast
 
 import anyio
@@ -31,7 +33,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.dml import ReturningInsert
@@ -45,7 +48,10 @@ BUSY_S = 5.0
 """How long a writer waits for its turn before the client is told to try again."""
 TURN_S = 20.0
 """How long a request waits before the database lets it in."""
+IDLE_S = 1.0
+"""After which a connection is asked whether it is still one, before anything is sent over it."""
 _WITNESS = "witness"
+_USED_S = "used_s"
 
 
 class Database:
@@ -58,6 +64,8 @@ class Database:
     def __init__(self, url: str, concurrent: int = 4) -> None:
         self.url = parse(url)
         self.engine = make_engine(self.url)
+        # What PostgreSQL calls so is said with BEGIN; on SQLite `_begin` does it.
+        self._reader = self.engine.execution_options(reader=True, postgresql_readonly=True)
         self._readers = anyio.Semaphore(concurrent)
         self._writers = anyio.Semaphore(1 if self.kind == "sqlite" else concurrent)
 
@@ -68,8 +76,7 @@ class Database:
 
     def session(self, *, write: bool) -> Session:
         """Open a session; it asks for a connection when it is first used."""
-        engine = self.engine if write else self.engine.execution_options(reader=True)
-        return Session(engine, expire_on_commit=False)
+        return Session(self.engine if write else self._reader, expire_on_commit=False)
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -146,7 +153,7 @@ def make_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
         engine = create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False})
         _prepare_sqlite(engine, foreign_keys=foreign_keys)
         return engine
-    engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5})
+    engine = create_engine(url, connect_args={"connect_timeout": 5})
     _prepare_postgresql(engine)
     return engine
 
@@ -183,10 +190,19 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
 
 
 def _prepare_postgresql(engine: Engine) -> None:
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("reader"):
-            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+    # SQLAlchemy's own pool_pre_ping asks each time, which costs more than what is asked then.
+    @event.listens_for(engine, "checkout")
+    def _checkout(connection: DBAPIConnection, entry: ConnectionPoolEntry, _: object) -> None:
+        if time.monotonic() - entry.info.get(_USED_S, -inf) < IDLE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error:
+            raise DisconnectionError from None  # the pool opens it anew
+
+    @event.listens_for(engine, "checkin")
+    def _checkin(_connection: object, entry: ConnectionPoolEntry) -> None:
+        entry.info[_USED_S] = time.monotonic()
 
 
 def migrate(url: str) -> None:
