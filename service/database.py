@@ -9,7 +9,8 @@ from __future__ import annotations
 import sqlite3
 import threading
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
@@ -40,6 +41,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.dml import ReturningInsert
 from starlette.requests import Request
 
+from service.errand import Errand, do_together
 from service.errors import BUSY, DatabaseUnavailable
 
 T = TypeVar("T")
@@ -48,6 +50,8 @@ BUSY_S = 5.0
 """How long a writer waits for its turn before the client is told to try again."""
 TURN_S = 20.0
 """How long a request waits before the database lets it in."""
+TOGETHER = 16
+"""Errands that share a transaction at most; others wait until it is over."""
 IDLE_S = 1.0
 """After which a connection is asked whether it is still one, before anything is sent over it."""
 _WITNESS = "witness"
@@ -66,6 +70,8 @@ class Database:
         self.engine = make_engine(self.url)
         # What PostgreSQL calls so is said with BEGIN; on SQLite `_begin` does it.
         self._reader = self.engine.execution_options(reader=True, postgresql_readonly=True)
+        self._errands: deque[Errand[Any]] = deque()
+        """What waits for the turn to write to SQLite."""
         self._readers = anyio.Semaphore(concurrent)
         self._writers = anyio.Semaphore(1 if self.kind == "sqlite" else concurrent)
 
@@ -113,17 +119,34 @@ class Database:
             turns.release()
 
     async def run(self, work: Callable[[Session], T], *, write: bool) -> T:
-        """Do ``work`` in a session of its own, in a thread, when its turn comes."""
-        async with self.turn(write=write):
-            return await anyio.to_thread.run_sync(self._work, work, write)
+        """Do ``work`` in a session of its own, in a thread, when its turn comes.
+
+        Who has the turn to write to SQLite does what others wait to write as well, in the same
+        transaction: the disk is waited for once.
+        """
+        errand = Errand(work)
+        waiting = self._errands if write and self.kind == "sqlite" else deque[Errand[Any]]()
+        waiting.append(errand)
+        try:
+            async with self.turn(write=write):
+                while errand in waiting:
+                    taken = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+                    await anyio.to_thread.run_sync(self._do, taken, write)
+        finally:
+            if errand in waiting:  # it has waited in vain
+                waiting.remove(errand)
+        return errand.outcome()
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
 
-    def _work(self, work: Callable[[Session], T], write: bool) -> T:
-        with self.writing() if write else self.reading() as session:
-            return work(session)
+    def _do(self, errands: Sequence[Errand[Any]], write: bool) -> None:
+        if len(errands) > 1:
+            do_together(self.engine, errands)
+            return
+        with self.session(write=write) as session:
+            errands[0].do(session, _commit if write else _leave)
 
 
 def parse(url: str) -> URL:
@@ -263,6 +286,10 @@ def _commit(session: Session) -> None:
         session.commit()
     finally:
         session.close()
+
+
+def _leave(_session: Session) -> None:
+    """End what only read; there is nothing to commit."""
 
 
 async def _finish(end: Callable[[], None]) -> None:
