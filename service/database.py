@@ -15,7 +15,7 @@ from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cache, partial
 from math import inf
-from typing import Annotated, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -44,6 +44,9 @@ from starlette.requests import Request
 from service.errand import Errand, do_together
 from service.errors import BUSY, DatabaseUnavailable
 
+if TYPE_CHECKING:
+    import psycopg
+
 T = TypeVar("T")
 
 BUSY_S = 5.0
@@ -68,8 +71,7 @@ class Database:
     def __init__(self, url: str, concurrent: int = 4) -> None:
         self.url = parse(url)
         self.engine = make_engine(self.url)
-        # What PostgreSQL calls so is said with BEGIN; on SQLite `_begin` does it.
-        self._reader = self.engine.execution_options(reader=True, postgresql_readonly=True)
+        self._reader = make_engine(self.url, reader=True)
         self._errands: deque[Errand[Any]] = deque()
         """What waits for the turn to write to SQLite."""
         self._readers = anyio.Semaphore(concurrent)
@@ -109,10 +111,9 @@ class Database:
         """
         turns = self._writers if write else self._readers
         try:
-            with anyio.fail_after(TURN_S):
-                await turns.acquire()
-        except TimeoutError:
-            raise DatabaseUnavailable(BUSY) from None
+            turns.acquire_nowait()
+        except anyio.WouldBlock:
+            await _wait(turns)
         try:
             yield
         finally:
@@ -140,6 +141,7 @@ class Database:
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+        self._reader.dispose()
 
     def _do(self, errands: Sequence[Errand[Any]], write: bool) -> None:
         if len(errands) > 1:
@@ -147,6 +149,14 @@ class Database:
             return
         with self.session(write=write) as session:
             errands[0].do(session, _commit if write else _leave)
+
+
+async def _wait(turns: anyio.Semaphore) -> None:
+    try:
+        with anyio.fail_after(TURN_S):
+            await turns.acquire()
+    except TimeoutError:
+        raise DatabaseUnavailable(BUSY) from None
 
 
 def parse(url: str) -> URL:
@@ -170,18 +180,23 @@ def parse(url: str) -> URL:
     )
 
 
-def make_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
-    """Make an engine whose connections are set up for durable, orderly writes."""
+def make_engine(url: URL, *, foreign_keys: bool = True, reader: bool = False) -> Engine:
+    """Make an engine whose connections are set up for durable, orderly writes, or for none."""
+    # Last in, first out: the connection in use has warm pages and prepared statements.
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False})
-        _prepare_sqlite(engine, foreign_keys=foreign_keys)
+        options = {"timeout": BUSY_S, "check_same_thread": False}
+        engine = create_engine(url, connect_args=options, pool_use_lifo=True)
+        _prepare_sqlite(engine, foreign_keys=foreign_keys, reader=reader)
         return engine
-    engine = create_engine(url, connect_args={"connect_timeout": 5})
-    _prepare_postgresql(engine)
+    # A question without a transaction around it is one way there and back in place of three, and
+    # in one (READ COMMITTED) two questions would not see the same either.
+    level: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"} if reader else {}
+    engine = create_engine(url, connect_args={"connect_timeout": 5}, pool_use_lifo=True, **level)
+    _prepare_postgresql(engine, reader=reader)
     return engine
 
 
-def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
+def _prepare_sqlite(engine: Engine, *, foreign_keys: bool, reader: bool) -> None:
     turn = threading.Lock()  # fair within the process; SQLite's own waiting is a lottery
 
     @event.listens_for(engine, "connect")
@@ -191,11 +206,10 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
+        connection.execute(f"PRAGMA query_only={'ON' if reader else 'OFF'}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        reader = bool(connection.get_execution_options().get("reader"))
-        connection.exec_driver_sql(f"PRAGMA query_only={'ON' if reader else 'OFF'}")
         if reader:
             connection.exec_driver_sql("BEGIN")
             return
@@ -212,7 +226,13 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
             turn.release()
 
 
-def _prepare_postgresql(engine: Engine) -> None:
+def _prepare_postgresql(engine: Engine, *, reader: bool) -> None:
+    @event.listens_for(engine, "connect")
+    def _connect(connection: psycopg.Connection[Any], _entry: ConnectionPoolEntry) -> None:
+        if reader:
+            connection.execute("SET default_transaction_read_only = on")
+            connection.commit()
+
     # SQLAlchemy's own pool_pre_ping asks each time, which costs more than what is asked then.
     @event.listens_for(engine, "checkout")
     def _checkout(connection: DBAPIConnection, entry: ConnectionPoolEntry, _: object) -> None:

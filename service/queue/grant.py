@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import cast
 
 import orjson
-from sqlalchemy import Table, select
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,8 @@ from service.queue.swap import LIVE, change, change_attempt, must
 from service.queue.values import Holder, Terms
 
 _REQUIREMENTS = cast(Table, Requirement.__table__)
+# Made once: every claim asks.
+_SAME = select(Attempt).where(Attempt.claim_id == bindparam("claim_id"))
 
 
 def submit(
@@ -118,7 +120,7 @@ def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime
 
 
 def _same_lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
-    attempt = session.scalars(select(Attempt).where(Attempt.claim_id == claim.claim_id)).first()
+    attempt = session.execute(_SAME, {"claim_id": claim.claim_id}).scalar()
     if attempt is None:
         return None
     if attempt.worker != claim.worker:

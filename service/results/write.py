@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, cast
 
@@ -143,8 +143,19 @@ def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: d
 
 def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
     """The points that a stored result's samples make; nothing else decides on them."""
-    stands = asdict(place)
-    return [{"series_id": name, **stands, **_told(sample)} for name, sample in samples.items()]
+    return [
+        {
+            "series_id": name,
+            "result_id": place.result_id,
+            "revision": place.revision,
+            "revision_at": place.revision_at,
+            "measured_at": place.measured_at,
+            "environment": place.environment,
+            "worker": place.worker,
+            **_told(sample),
+        }
+        for name, sample in samples.items()
+    ]
 
 
 def _keep_series(
