@@ -41,7 +41,7 @@ from sqlalchemy.pool import ConnectionPoolEntry
 from sqlalchemy.sql.dml import ReturningInsert
 from starlette.requests import Request
 
-from service.errand import Errand, do_together
+from service.errand import Errand, do_alone, do_together
 from service.errors import BUSY, DatabaseUnavailable
 
 if TYPE_CHECKING:
@@ -146,9 +146,8 @@ class Database:
     def _do(self, errands: Sequence[Errand[Any]], write: bool) -> None:
         if len(errands) > 1:
             do_together(self.engine, errands)
-            return
-        with self.session(write=write) as session:
-            errands[0].do(session, _commit if write else _leave)
+        else:
+            do_alone(self.session(write=write), errands[0], _commit if write else _leave)
 
 
 async def _wait(turns: anyio.Semaphore) -> None:

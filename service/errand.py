@@ -12,6 +12,8 @@ from typing import Any, Generic, TypeVar, cast
 from sqlalchemy import Engine
 from sqlalchemy.orm import Session
 
+from service.errors import BUSY, DatabaseUnavailable
+
 T = TypeVar("T")
 
 
@@ -19,6 +21,8 @@ class Errand(Generic[T]):
     """One request's work; it waits until somebody takes it."""
 
     def __init__(self, work: Callable[[Session], T]) -> None:
+        self.over = False
+        """Whether its transaction has ended: before, nobody may be told what came of it."""
         self._work = work
         self._done: T | None = None
         self._fault: Exception | None = None
@@ -37,7 +41,13 @@ class Errand(Generic[T]):
         self._fault = fault
 
     def outcome(self) -> T:
-        """What the work gave, or its fault."""
+        """What the work gave, or its fault.
+
+        Raises:
+            DatabaseUnavailable: whoever took it was stopped, and what became of it is not known.
+        """
+        if not self.over:
+            raise DatabaseUnavailable(BUSY)
         if self._fault is not None:
             raise self._fault
         return cast(T, self._done)
@@ -56,3 +66,12 @@ def do_together(engine: Engine, errands: Sequence[Errand[Any]]) -> None:
     except Exception as fault:  # not one of theirs: the database is away, or its disk is full
         for errand in errands:
             errand.fail(fault)
+    for errand in errands:
+        errand.over = True
+
+
+def do_alone(session: Session, errand: Errand[Any], commit: Callable[[Session], None]) -> None:
+    """Do one errand in a transaction of its own."""
+    with session:
+        errand.do(session, commit)
+    errand.over = True

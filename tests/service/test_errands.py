@@ -1,5 +1,7 @@
 """What several requests write may share a transaction: nobody notices but the disk."""
 
+import asyncio
+import threading
 from functools import partial
 
 import anyio
@@ -9,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database, now_of
 from service.errand import Errand, do_together
-from service.errors import Conflict
+from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
 
 
@@ -60,6 +62,31 @@ def test_no_errand_of_a_transaction_that_fails_to_commit_is_answered(database: D
         with pytest.raises(OSError, match="full"):
             errand.outcome()
     assert noted(database) == []
+
+
+def test_whoever_shared_a_transaction_that_was_left_is_told_nothing(sqlite_url: str) -> None:
+    """A request is cancelled when the service stops, while its thread goes on."""
+    database, begun, go_on = Database(sqlite_url), threading.Event(), threading.Event()
+
+    def linger(session: Session) -> str:
+        begun.set()
+        go_on.wait(30)
+        return note("a", session)
+
+    async def leave() -> None:
+        async with database.turn(write=True):
+            leader = asyncio.create_task(database.run(linger, write=True))
+            await asyncio.sleep(0)
+            other = asyncio.create_task(database.run(partial(note, "b"), write=True))
+            await asyncio.sleep(0)
+        await asyncio.to_thread(begun.wait, 30)
+        leader.cancel()
+        with pytest.raises(DatabaseUnavailable):
+            await other
+        go_on.set()
+
+    asyncio.run(leave())
+    database.close()
 
 
 def test_what_waits_to_write_to_sqlite_is_written_together(sqlite_url: str) -> None:
