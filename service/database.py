@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime
-from functools import partial
-from typing import Annotated, Any, TypeVar, cast
+from functools import cache, partial
+from math import inf
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
@@ -31,12 +34,18 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import URL, make_url
-from sqlalchemy.exc import ArgumentError
+from sqlalchemy.engine.interfaces import DBAPIConnection
+from sqlalchemy.exc import ArgumentError, DisconnectionError
 from sqlalchemy.orm import Session
 from sqlalchemy.pool import ConnectionPoolEntry
+from sqlalchemy.sql.dml import ReturningInsert
 from starlette.requests import Request
 
+from service.errand import Errand, do_alone, do_together
 from service.errors import BUSY, DatabaseUnavailable
+
+if TYPE_CHECKING:
+    import psycopg
 
 T = TypeVar("T")
 
@@ -44,7 +53,12 @@ BUSY_S = 5.0
 """How long a writer waits for its turn before the client is told to try again."""
 TURN_S = 20.0
 """How long a request waits before the database lets it in."""
+TOGETHER = 16
+"""Errands that share a transaction at most; others wait until it is over."""
+IDLE_S = 1.0
+"""After which a connection is asked whether it is still one, before anything is sent over it."""
 _WITNESS = "witness"
+_USED_S = "used_s"
 
 
 class Database:
@@ -57,6 +71,9 @@ class Database:
     def __init__(self, url: str, concurrent: int = 4) -> None:
         self.url = parse(url)
         self.engine = make_engine(self.url)
+        self._reader = make_engine(self.url, reader=True)
+        self._errands: deque[Errand[Any]] = deque()
+        """What waits for the turn to write to SQLite."""
         self._readers = anyio.Semaphore(concurrent)
         self._writers = anyio.Semaphore(1 if self.kind == "sqlite" else concurrent)
 
@@ -67,8 +84,7 @@ class Database:
 
     def session(self, *, write: bool) -> Session:
         """Open a session; it asks for a connection when it is first used."""
-        engine = self.engine if write else self.engine.execution_options(reader=True)
-        return Session(engine, expire_on_commit=False)
+        return Session(self.engine if write else self._reader, expire_on_commit=False)
 
     @contextmanager
     def writing(self) -> Iterator[Session]:
@@ -95,27 +111,51 @@ class Database:
         """
         turns = self._writers if write else self._readers
         try:
-            with anyio.fail_after(TURN_S):
-                await turns.acquire()
-        except TimeoutError:
-            raise DatabaseUnavailable(BUSY) from None
+            turns.acquire_nowait()
+        except anyio.WouldBlock:
+            await _wait(turns)
         try:
             yield
         finally:
             turns.release()
 
     async def run(self, work: Callable[[Session], T], *, write: bool) -> T:
-        """Do ``work`` in a session of its own, in a thread, when its turn comes."""
-        async with self.turn(write=write):
-            return await anyio.to_thread.run_sync(self._work, work, write)
+        """Do ``work`` in a session of its own, in a thread, when its turn comes.
+
+        Who has the turn to write to SQLite does what others wait to write as well, in the same
+        transaction: the disk is waited for once.
+        """
+        errand = Errand(work)
+        waiting = self._errands if write and self.kind == "sqlite" else deque[Errand[Any]]()
+        waiting.append(errand)
+        try:
+            async with self.turn(write=write):
+                while errand in waiting:
+                    taken = [waiting.popleft() for _ in range(min(len(waiting), TOGETHER))]
+                    await anyio.to_thread.run_sync(self._do, taken, write)
+        finally:
+            if errand in waiting:  # it has waited in vain
+                waiting.remove(errand)
+        return errand.outcome()
 
     def close(self) -> None:
         """Close all connections."""
         self.engine.dispose()
+        self._reader.dispose()
 
-    def _work(self, work: Callable[[Session], T], write: bool) -> T:
-        with self.writing() if write else self.reading() as session:
-            return work(session)
+    def _do(self, errands: Sequence[Errand[Any]], write: bool) -> None:
+        if len(errands) > 1:
+            do_together(self.engine, errands)
+        else:
+            do_alone(self.session(write=write), errands[0], _commit if write else _leave)
+
+
+async def _wait(turns: anyio.Semaphore) -> None:
+    try:
+        with anyio.fail_after(TURN_S):
+            await turns.acquire()
+    except TimeoutError:
+        raise DatabaseUnavailable(BUSY) from None
 
 
 def parse(url: str) -> URL:
@@ -139,18 +179,23 @@ def parse(url: str) -> URL:
     )
 
 
-def make_engine(url: URL, *, foreign_keys: bool = True) -> Engine:
-    """Make an engine whose connections are set up for durable, orderly writes."""
+def make_engine(url: URL, *, foreign_keys: bool = True, reader: bool = False) -> Engine:
+    """Make an engine whose connections are set up for durable, orderly writes, or for none."""
+    # Last in, first out: the connection in use has warm pages and prepared statements.
     if url.get_backend_name() == "sqlite":
-        engine = create_engine(url, connect_args={"timeout": BUSY_S, "check_same_thread": False})
-        _prepare_sqlite(engine, foreign_keys=foreign_keys)
+        options = {"timeout": BUSY_S, "check_same_thread": False}
+        engine = create_engine(url, connect_args=options, pool_use_lifo=True)
+        _prepare_sqlite(engine, foreign_keys=foreign_keys, reader=reader)
         return engine
-    engine = create_engine(url, pool_pre_ping=True, connect_args={"connect_timeout": 5})
-    _prepare_postgresql(engine)
+    # A question without a transaction around it is one way there and back in place of three, and
+    # in one (READ COMMITTED) two questions would not see the same either.
+    level: dict[str, Any] = {"isolation_level": "AUTOCOMMIT"} if reader else {}
+    engine = create_engine(url, connect_args={"connect_timeout": 5}, pool_use_lifo=True, **level)
+    _prepare_postgresql(engine, reader=reader)
     return engine
 
 
-def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
+def _prepare_sqlite(engine: Engine, *, foreign_keys: bool, reader: bool) -> None:
     turn = threading.Lock()  # fair within the process; SQLite's own waiting is a lottery
 
     @event.listens_for(engine, "connect")
@@ -160,11 +205,10 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
             connection.execute("PRAGMA journal_mode=WAL")
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
+        connection.execute(f"PRAGMA query_only={'ON' if reader else 'OFF'}")
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
-        reader = bool(connection.get_execution_options().get("reader"))
-        connection.exec_driver_sql(f"PRAGMA query_only={'ON' if reader else 'OFF'}")
         if reader:
             connection.exec_driver_sql("BEGIN")
             return
@@ -181,11 +225,26 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool) -> None:
             turn.release()
 
 
-def _prepare_postgresql(engine: Engine) -> None:
-    @event.listens_for(engine, "begin")
-    def _begin(connection: Connection) -> None:
-        if connection.get_execution_options().get("reader"):
-            connection.exec_driver_sql("SET TRANSACTION READ ONLY")
+def _prepare_postgresql(engine: Engine, *, reader: bool) -> None:
+    @event.listens_for(engine, "connect")
+    def _connect(connection: psycopg.Connection[Any], _entry: ConnectionPoolEntry) -> None:
+        if reader:
+            connection.execute("SET default_transaction_read_only = on")
+            connection.commit()
+
+    # SQLAlchemy's own pool_pre_ping asks each time, which costs more than what is asked then.
+    @event.listens_for(engine, "checkout")
+    def _checkout(connection: DBAPIConnection, entry: ConnectionPoolEntry, _: object) -> None:
+        if time.monotonic() - entry.info.get(_USED_S, -inf) < IDLE_S:
+            return
+        try:
+            engine.dialect.do_ping(connection)
+        except engine.dialect.loaded_dbapi.Error:
+            raise DisconnectionError from None  # the pool opens it anew
+
+    @event.listens_for(engine, "checkin")
+    def _checkin(_connection: object, entry: ConnectionPoolEntry) -> None:
+        entry.info[_USED_S] = time.monotonic()
 
 
 def migrate(url: str) -> None:
@@ -248,20 +307,29 @@ def _commit(session: Session) -> None:
         session.close()
 
 
+def _leave(_session: Session) -> None:
+    """End what only read; there is nothing to commit."""
+
+
 async def _finish(end: Callable[[], None]) -> None:
     """End a session in a thread of its own: the others may all be waiting for what it holds."""
     with anyio.CancelScope(shield=True):
         await anyio.to_thread.run_sync(end, limiter=anyio.CapacityLimiter(1))
 
 
+_CLOCKS = {
+    "sqlite": text("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')"),
+    "postgresql": text("SELECT clock_timestamp()"),
+}
+
+
 def now_of(session: Session) -> datetime:
     """Read the database's clock: aware, UTC."""
-    if session.get_bind().dialect.name == "sqlite":
-        told = session.execute(text("SELECT strftime('%Y-%m-%dT%H:%M:%f', 'now')")).scalar_one()
+    told = session.execute(_CLOCKS[session.get_bind().dialect.name]).scalar_one()
+    if isinstance(told, str):
         return datetime.fromisoformat(told).replace(tzinfo=UTC)
-    now = session.execute(select(func.clock_timestamp())).scalar_one()
-    assert isinstance(now, datetime)
-    return now.astimezone(UTC)
+    assert isinstance(told, datetime)
+    return told.astimezone(UTC)
 
 
 def alone(session: Session, what: str) -> None:
@@ -273,16 +341,26 @@ def alone(session: Session, what: str) -> None:
         session.execute(select(func.pg_advisory_xact_lock(func.hashtext(what))))
 
 
-def rows(session: Session, statement: Update) -> int:
-    """Run an update and count the rows that it changed; objects in the session stay as they are."""
-    silent = statement.execution_options(synchronize_session=False)
-    return cast("CursorResult[object]", session.execute(silent)).rowcount
+def rows(session: Session, statement: Update, told: Mapping[str, object] | None = None) -> int:
+    """Run an update and count the rows that it changed; objects in the session stay as they are.
+
+    ``told`` has what a statement that was built beforehand leaves open.
+    """
+    silent = {"synchronize_session": False}
+    done = session.execute(statement, told, execution_options=silent)
+    return cast("CursorResult[object]", done).rowcount
 
 
 def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
     """Insert a row unless its key is there already; say whether it was inserted."""
-    insert = sqlite.insert if session.get_bind().dialect.name == "sqlite" else postgresql.insert
+    statement = _insertion(session.get_bind().dialect.name, table)
+    return session.execute(statement, row).first() is not None
+
+
+@cache
+def _insertion(kind: str, table: Table) -> ReturningInsert[Any]:
+    """Kept, because to build it takes several times as long as to run it."""
+    insert = sqlite.insert if kind == "sqlite" else postgresql.insert
     first = next(iter(table.primary_key.columns))
     # psycopg gives no row count for this statement, so the row itself is the answer.
-    wanted = insert(table).values(row).on_conflict_do_nothing().returning(first)
-    return session.execute(wanted).first() is not None
+    return insert(table).on_conflict_do_nothing().returning(first)

@@ -101,4 +101,4 @@ def _name(request: Request) -> str:
 
 
 def _is_https(request: Request) -> bool:
-    return request.url.scheme == "https"
+    return bool(request.scope["scheme"] == "https")  # without putting a whole URL together

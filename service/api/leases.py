@@ -1,4 +1,8 @@
-"""What workers call: claim a job, start it, renew the lease, post the result, give it back."""
+"""What workers call: claim a job, start it, renew the lease, post the result, give it back.
+
+Every worker calls these again and again, so each does all that it asks of the database in one go
+to a thread, its commit with it; where a session is a dependency, each step is a way there and back.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,12 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
 from service import comparisons, queue
 from service.api.answers import problems
-from service.api.dependencies import AttemptHolder, Caller, DatabaseSession, LeaseTerms, Now
+from service.api.dependencies import AttemptHolder, Caller, LeaseTerms
 from service.api.waiting import pauses
 from service.database import get_database, now_of
 from service.errors import Fenced, answer
 from service.intake import StrictRoute
-from service.queue import Terms
+from service.queue import Completion, Terms
 
 router = APIRouter(tags=["leases"], route_class=StrictRoute)
 
@@ -62,17 +66,25 @@ async def claim_job(
 
 
 @router.post(f"{_ATTEMPT}/start", status_code=204, responses=_FENCED)
-def start(holder: AttemptHolder, session: DatabaseSession, terms: LeaseTerms, now: Now) -> None:
+async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> None:
     """Say that the measurement begins; repeating it changes nothing."""
-    queue.start(session, holder, terms, now)
+
+    def work(session: Session) -> None:
+        queue.start(session, holder, terms, now_of(session))
+
+    await get_database(request).run(work, write=True)
 
 
 @router.post(f"{_ATTEMPT}/heartbeat", responses=_FENCED)
-def heartbeat(
-    beat: Heartbeat, holder: AttemptHolder, session: DatabaseSession, terms: LeaseTerms, now: Now
+async def heartbeat(
+    beat: Heartbeat, holder: AttemptHolder, request: Request, terms: LeaseTerms
 ) -> Renewal:
     """Renew the lease and report progress; the answer says whether the job was cancelled."""
-    return queue.heartbeat(session, holder, beat.progress, terms, now)
+
+    def work(session: Session) -> Renewal:
+        return queue.heartbeat(session, holder, beat.progress, terms, now_of(session))
+
+    return await get_database(request).run(work, write=True)
 
 
 @router.post(
@@ -81,28 +93,39 @@ def heartbeat(
     response_model=Posted,
     responses={200: {"description": "Posted before.", "model": Posted}, **problems(404, 409)},
 )
-def post_result(
-    result: Result, holder: AttemptHolder, response: Response, session: DatabaseSession, now: Now
+async def post_result(
+    result: Result, holder: AttemptHolder, request: Request, response: Response
 ) -> Posted | Response:
     """Deliver a result: 201 the first time, 200 for the same result again.
 
     409 for an attempt that is over (the result is kept and shown, and never counted) and for
     another result of an attempt that has one.
     """
-    completion = queue.complete(session, holder, result, now)
+
+    def work(session: Session) -> Completion:
+        now = now_of(session)
+        completion = queue.complete(session, holder, result, now)
+        if completion.counted:
+            comparisons.move_on_after(session, holder.job_id, now)
+        return completion
+
+    completion = await get_database(request).run(work, write=True)
     if not completion.counted:
         # Answered and not raised: an error would undo the keeping of the late result.
         return answer(Fenced("The attempt was over; the result is kept and does not count."))
     if not completion.created:
         response.status_code = 200
-    comparisons.move_on_after(session, holder.job_id, now)
     return Posted(id=completion.result_id, counted=True)
 
 
 @router.post(f"{_ATTEMPT}/release", status_code=204, responses=_FENCED)
-def release(body: Release, holder: AttemptHolder, session: DatabaseSession, now: Now) -> None:
+async def release(body: Release, holder: AttemptHolder, request: Request) -> None:
     """Give a job back unharmed: it is queued again, and nothing counts as lost."""
-    queue.release(session, holder, body.reason, now)
+
+    def work(session: Session) -> None:
+        queue.release(session, holder, body.reason, now_of(session))
+
+    await get_database(request).run(work, write=True)
 
 
 def _lease(claim: Claim, terms: Terms, session: Session) -> Lease | None:

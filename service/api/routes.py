@@ -25,11 +25,11 @@ from service.api.answers import EVERYWHERE, problems
 
 router = APIRouter(prefix="/api/v1", responses=problems(*EVERYWHERE))
 for _noun in (
+    leases,  # first, because routes are tried in turn and most calls are these
     health,
     catalog,
     submissions,
     jobs,
-    leases,
     workers,
     results,
     series,

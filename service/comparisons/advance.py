@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 from datetime import datetime
+from typing import cast
 
-from sqlalchemy import ColumnElement, select, update
+from sqlalchemy import ColumnElement, Table, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
@@ -19,6 +20,9 @@ from service.models import ComparisonRow, ComparisonState, Job, TryRow
 
 log = logging.getLogger(__name__)
 
+_TRIES = cast(Table, TryRow.__table__)
+# Made once: every result asks.
+_COMPARISON_OF = select(_TRIES.c.comparison_id).where(_TRIES.c.job_id == bindparam("job_id"))
 NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
@@ -44,8 +48,7 @@ def advance_all(database: Database) -> list[str]:
 
 def move_on_after(session: Session, job_id: str, now: datetime) -> None:
     """Move the comparison on that a job belongs to, if any; a fault in it harms no result."""
-    wanted = select(TryRow.comparison_id).where(TryRow.job_id == job_id)
-    comparison_id = session.scalars(wanted).first()
+    comparison_id = session.execute(_COMPARISON_OF, {"job_id": job_id}).scalar()
     if comparison_id is None:
         return
     try:

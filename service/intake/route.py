@@ -34,7 +34,7 @@ class StrictRoute(APIRoute):
         known = _parameters(self.dependant)
 
         async def strict(request: Request) -> Response:
-            if not known.issuperset(request.query_params):
+            if request.scope["query_string"] and not known.issuperset(request.query_params):
                 raise Invalid(
                     "The query has a parameter that this call does not know; "
                     "/api/v1/openapi.json lists those that it knows."

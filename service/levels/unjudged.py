@@ -10,13 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import cast
 
-from sqlalchemy import delete, select
+from sqlalchemy import Table, delete, insert, select
 from sqlalchemy.orm import Session
 
 from service.ids import new_id
 from service.models import Point, Unjudged
 
+_NOTE = insert(cast(Table, Unjudged.__table__))
 TOGETHER = 200
 """Changes that are looked at in one go: a night's results of one series are judged once."""
 
@@ -38,8 +40,8 @@ def note(
     result_id: str | None = None,
 ) -> None:
     """Write down that points of ``revision`` changed, or those of one result of it."""
-    row = Unjudged(id=new_id(now), revision=revision, result_id=result_id, since=since)
-    session.add(row)
+    row = {"id": new_id(now), "revision": revision, "result_id": result_id, "since": since}
+    session.execute(_NOTE, row)
 
 
 def due(session: Session) -> Due:

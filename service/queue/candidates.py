@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
+from typing import cast
 
-from sqlalchemy import ColumnElement, and_, exists, or_, select
+from sqlalchemy import ColumnElement, Table, and_, bindparam, exists, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
@@ -15,6 +16,21 @@ from service.queue.swap import LIVE
 _QUEUED = Job.state == JobState.QUEUED
 _ORDER = (Job.rank, Job.place)
 _LET_GO = (AttemptState.LOST, AttemptState.REJECTED)
+_WORKERS, _ATTEMPTS = cast(Table, WorkerRow.__table__), cast(Table, Attempt.__table__)
+# Of tables, and made once: to build a statement takes several times as long as to run it.
+_LABELS = select(_WORKERS.c.labels).where(_WORKERS.c.name == bindparam("worker"))
+_BESIDE = (
+    select(_WORKERS.c.name)
+    .where(_WORKERS.c.labels["gpu_uuid"].as_string() == bindparam("uuid"))
+    .order_by(_WORKERS.c.name)
+    .with_for_update()
+)
+_HELD_BY = (
+    select(_ATTEMPTS.c.job_id)
+    .where(_ATTEMPTS.c.worker.in_(bindparam("names", expanding=True)))
+    .where(_ATTEMPTS.c.state.in_(LIVE))
+    .limit(1)
+)
 
 
 def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Job | None:
@@ -48,15 +64,12 @@ def device_is_taken(session: Session, worker: str) -> bool:
     uuid = _labels_of(session, worker).get("gpu_uuid")
     if uuid is None:
         return False
-    beside = select(WorkerRow.name).where(WorkerRow.labels["gpu_uuid"].as_string() == uuid)
-    names = session.scalars(beside.order_by(WorkerRow.name).with_for_update()).all()
-    held = select(Attempt.job_id).where(Attempt.worker.in_(names), Attempt.state.in_(LIVE))
-    return session.execute(held.limit(1)).first() is not None
+    names = session.execute(_BESIDE, {"uuid": uuid}).scalars().all()
+    return session.execute(_HELD_BY, {"names": names}).first() is not None
 
 
 def _labels_of(session: Session, worker: str) -> Mapping[str, str]:
-    wanted = select(WorkerRow.labels).where(WorkerRow.name == worker)
-    return session.scalars(wanted).first() or {}
+    return session.execute(_LABELS, {"worker": worker}).scalar() or {}
 
 
 def _open_to(worker: str) -> ColumnElement[bool]:

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import cast
 
 import orjson
-from sqlalchemy import Table, select
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -23,6 +23,8 @@ from service.queue.swap import LIVE, change, change_attempt, must
 from service.queue.values import Holder, Terms
 
 _REQUIREMENTS = cast(Table, Requirement.__table__)
+# Made once: every claim asks.
+_SAME = select(Attempt).where(Attempt.claim_id == bindparam("claim_id"))
 
 
 def submit(
@@ -77,7 +79,7 @@ def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease 
         Conflict: another worker used this claim id.
     """
     taken = candidates.device_is_taken(session, claim.worker)  # locks before anything is changed
-    seen = change(session, WorkerRow, WorkerRow.name == claim.worker, last_seen_at=now)
+    seen = change(session, WorkerRow, {"name": claim.worker}, last_seen_at=now)
     if not seen:
         raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
     same = _same_lease(session, claim, terms, now)
@@ -112,21 +114,20 @@ def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime
     )
     session.add(attempt)
     session.flush()  # before its job, whose event in the log takes its holder and time from it
-    still = (Job.id == job.id, Job.state == JobState.QUEUED, Job.attempt == job.attempt)
-    must(change(session, Job, *still, state=JobState.LEASED, attempt=number))
+    still = {"id": job.id, "state": JobState.QUEUED, "attempt": job.attempt}
+    must(change(session, Job, still, state=JobState.LEASED, attempt=number))
     return _lease_of(job, attempt, terms)
 
 
 def _same_lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
-    attempt = session.scalars(select(Attempt).where(Attempt.claim_id == claim.claim_id)).first()
+    attempt = session.execute(_SAME, {"claim_id": claim.claim_id}).scalar()
     if attempt is None:
         return None
     if attempt.worker != claim.worker:
         raise Conflict("Another worker used this claim id; draw a fresh one.")
     # The worker counts the lease from its latest request, so ours must not end before.
     holder = Holder(attempt.job_id, attempt.number, attempt.secret)
-    live = Attempt.state.in_(LIVE)
-    change_attempt(session, holder, live, lease_expires_at=now + terms.lease)
+    change_attempt(session, holder, *LIVE, lease_expires_at=now + terms.lease)
     job = session.get_one(Job, attempt.job_id)
     return _lease_of(job, attempt, terms)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hmac
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
-from sqlalchemy import select
+from sqlalchemy import Table, bindparam, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
@@ -26,9 +26,27 @@ from service.queue.swap import (
     must,
     requeue,
 )
-from service.queue.values import Completion, Holder, Terms
+from service.queue.values import Completion, Held, Holder, Terms
 from service.results.write import Written
 
+_JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
+# Of tables, and made once: to build a statement takes several times as long as to run it.
+_BOTH = (
+    select()
+    .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
+    .where(_ATTEMPTS.c.job_id == bindparam("job_id"), _ATTEMPTS.c.number == bindparam("number"))
+)
+_ASKED = _BOTH.add_columns(_JOBS.c.cancel_requested, _ATTEMPTS.c.worker)
+_HELD = _BOTH.add_columns(
+    _ATTEMPTS.c.secret,
+    _ATTEMPTS.c.worker,
+    _ATTEMPTS.c.state,
+    _JOBS.c.spec,
+    _JOBS.c.revision,
+    _JOBS.c.submission_id,
+    _JOBS.c.position,
+    _JOBS.c.turns,
+).with_for_update()
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
     Status.TIMEOUT: (AttemptState.TIMED_OUT, JobState.FAILED),
@@ -43,10 +61,10 @@ def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None
     Raises:
         Fenced: the attempt is over.
     """
-    if _start_if_granted(session, holder, now, lease_expires_at=now + terms.lease):
+    until = {"lease_expires_at": now + terms.lease}
+    if _start_if_granted(session, holder, now, **until):
         return
-    running = Attempt.state == AttemptState.STARTED
-    if not change_attempt(session, holder, running, lease_expires_at=now + terms.lease):
+    if not change_attempt(session, holder, AttemptState.STARTED, **until):
         raise Fenced(OVER)
 
 
@@ -61,14 +79,10 @@ def heartbeat(
     values: dict[str, Any] = {"lease_expires_at": now + terms.lease}
     if progress is not None:
         values["progress"] = progress.model_dump(mode="json")
-    if not change_attempt(session, holder, Attempt.state.in_(LIVE), **values):
+    if not change_attempt(session, holder, *LIVE, **values):
         raise Fenced(OVER)
-    row = session.execute(
-        select(Job.cancel_requested, Attempt.worker)
-        .join(Attempt, Attempt.job_id == Job.id)
-        .where(Job.id == holder.job_id, Attempt.number == holder.number)
-    ).one()
-    change(session, WorkerRow, WorkerRow.name == row.worker, last_seen_at=now)
+    row = session.execute(_ASKED, {"job_id": holder.job_id, "number": holder.number}).one()
+    change(session, WorkerRow, {"name": row.worker}, last_seen_at=now)
     return Renewal(lease_s=terms.lease.total_seconds(), cancel=row.cancel_requested)
 
 
@@ -83,48 +97,54 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         Conflict: the attempt was completed with another result.
         Invalid: the result is not of this job's case, or contradicts itself.
     """
-    attempt, job = _held(session, holder)
-    spec = JobSpec.model_validate(job.spec)
-    check_result(spec, result)
+    held = _held(session, holder)
+    check_result(held.spec, result)
     posted = results.written(result)
-    known = _result_of(session, holder, posted.digest)
+    # One that is live has no result yet, and its row is locked.
+    known = None if held.state in LIVE else _result_of(session, holder, posted.digest)
     if known is not None:
         return known
-    earlier = turns.fitting(session, job, result)
-    if turns.has_more(spec, earlier, result):
-        return _take_turn(session, attempt, job, posted, len(earlier) + 1, now)
-    attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
-    if attempt.state == AttemptState.GRANTED:
-        _start_if_granted(session, holder, now)
-    ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
-    counted = change_attempt(session, holder, Attempt.state == AttemptState.STARTED, **ending)
-    if counted:
-        done = {"state": job_state, "finished_at": now, "reason": result.reason}
-        must(change_job(session, holder, Job.state == JobState.RUNNING, **done))
-    elif _has_counted(session, holder):
+    earlier = turns.fitting(session, held, result)
+    if turns.has_more(held.spec, earlier, result):
+        return _take_turn(session, held, posted, len(earlier) + 1, now)
+    counted = _end(session, held, holder, result, now)
+    if not counted and _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
     kept = posted
     if counted and earlier:
         kept = results.written(merge([*earlier, result]))
     if kept.digest != posted.digest:  # what was posted stays as well
-        results.record(session, job, attempt, posted, now, turn=len(earlier) + 1)
-    stored = results.record(session, job, attempt, kept, now, counted=counted)
+        results.record(session, held.origin, posted, now, turn=len(earlier) + 1)
+    stored = results.record(session, held.origin, kept, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
 
 
+def _end(session: Session, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
+    """End attempt and job with a result; say whether the attempt was still live."""
+    attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
+    if held.state == AttemptState.GRANTED:
+        _start_if_granted(session, holder, now)
+    ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
+    if not change_attempt(session, holder, AttemptState.STARTED, **ending):
+        return False
+    done = {"state": job_state, "finished_at": now, "reason": result.reason}
+    must(change_job(session, holder, JobState.RUNNING, **done))
+    return True
+
+
 def _take_turn(
-    session: Session, attempt: Attempt, job: Job, posted: Written, turn: int, now: datetime
+    session: Session, held: Held, posted: Written, turn: int, now: datetime
 ) -> Completion:
     """Keep one process of several; the job waits until the others of its submission had theirs."""
-    holder = Holder(job.id, attempt.number, attempt.secret)
+    holder = held.holder
     _start_if_granted(session, holder, now)
-    told = f"Process {turn} of {turns.wanted(job)}; the next one waits for its turn."
+    told = f"Process {turn} of {turns.wanted(held)}; the next one waits for its turn."
     ending = {"state": AttemptState.SUCCEEDED, "ended_at": now, "reason": told}
-    taken = change_attempt(session, holder, Attempt.state == AttemptState.STARTED, **ending)
+    taken = change_attempt(session, holder, AttemptState.STARTED, **ending)
     if taken and not cancel_held(session, holder, now):
-        must(turns.put_behind(session, holder, attempt.worker, job, turn, now))
+        must(turns.put_behind(session, held, turn, now))
     kept_as = turn if taken else None
-    stored = results.record(session, job, attempt, posted, now, counted=False, turn=kept_as)
+    stored = results.record(session, held.origin, posted, now, counted=False, turn=kept_as)
     return Completion(stored, counted=taken, created=True)
 
 
@@ -135,7 +155,7 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
         Fenced: the attempt is over.
     """
     ending = {"state": AttemptState.REJECTED, "ended_at": now, "reason": reason}
-    if not change_attempt(session, holder, Attempt.state.in_(LIVE), **ending):
+    if not change_attempt(session, holder, *LIVE, **ending):
         raise Fenced(OVER)
     if not cancel_held(session, holder, now):
         must(requeue(session, holder, now))
@@ -144,23 +164,31 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
 def _start_if_granted(session: Session, holder: Holder, now: datetime, **more: object) -> bool:
     """Start an attempt that was not; a result without a start still has one in its history."""
     started = {"state": AttemptState.STARTED, "started_at": now, **more}
-    if not change_attempt(session, holder, Attempt.state == AttemptState.GRANTED, **started):
+    if not change_attempt(session, holder, AttemptState.GRANTED, **started):
         return False
-    leased = Job.state == JobState.LEASED
-    must(change_job(session, holder, leased, state=JobState.RUNNING))
+    must(change_job(session, holder, JobState.LEASED, state=JobState.RUNNING))
     return True
 
 
-def _held(session: Session, holder: Holder) -> tuple[Attempt, Job]:
-    """The attempt, locked, and its job, if the secret is right."""
-    attempt = session.get(Attempt, (holder.job_id, holder.number), with_for_update=True)
-    if attempt is None:
+def _held(session: Session, holder: Holder) -> Held:
+    """The attempt and its job, locked, if the secret is right."""
+    row = session.execute(_HELD, {"job_id": holder.job_id, "number": holder.number}).first()
+    if row is None:
         raise NotFound("There is no such attempt; GET /api/v1/jobs/{id} lists a job's attempts.")
-    if not hmac.compare_digest(attempt.secret.encode(), holder.secret.encode()):
+    if not hmac.compare_digest(row.secret.encode(), holder.secret.encode()):
         raise Fenced(OVER)
-    if holder.worker not in (None, attempt.worker):
+    if holder.worker not in (None, row.worker):
         raise Fenced(OVER)
-    return attempt, session.get_one(Job, holder.job_id)
+    return Held(
+        holder=Holder(holder.job_id, holder.number, row.secret),
+        worker=row.worker,
+        state=row.state,
+        spec=JobSpec.model_validate(row.spec),
+        revision=row.revision,
+        submission_id=row.submission_id,
+        position=row.position,
+        turns=row.turns,
+    )
 
 
 def _result_of(session: Session, holder: Holder, digest: str) -> Completion | None:

@@ -38,10 +38,9 @@ def cancel(session: Session, job_id: str, now: datetime) -> None:
     if not lock_job(session, job_id):
         raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
     ended = {"state": JobState.CANCELLED, "finished_at": now, "cancel_requested": True}
-    queued = Job.state == JobState.QUEUED
-    reason = "Cancelled before it ran."
-    if not change(session, Job, Job.id == job_id, queued, **ended, reason=reason):
-        change(session, Job, Job.id == job_id, Job.state.in_(HELD), cancel_requested=True)
+    queued = {"id": job_id, "state": JobState.QUEUED}
+    if not change(session, Job, queued, **ended, reason="Cancelled before it ran."):
+        change(session, Job, {"id": job_id, "state": HELD}, cancel_requested=True)
 
 
 def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Swept:
@@ -84,19 +83,27 @@ def _lose(session: Session, holder: Holder, terms: Terms, now: datetime) -> JobS
         "ended_at": now,
         "reason": "No heartbeat came before the lease expired.",
     }
-    expired = (Attempt.state.in_(LIVE), Attempt.lease_expires_at < now)
-    if not change_attempt(session, holder, *expired, **ending):
+    # Its row is locked since it was found, so nobody has renewed the lease meanwhile.
+    if not change_attempt(session, holder, *LIVE, **ending):
         return None
     if cancel_held(session, holder, now):
         return JobState.CANCELLED
-    must(change_job(session, holder, lost_attempts=Job.lost_attempts + 1))
+    if _count_loss(session, holder) < terms.max_lost_attempts:
+        must(requeue(session, holder, now))
+        return JobState.QUEUED
     spent = {
         "state": JobState.QUARANTINED,
         "finished_at": now,
         "reason": f"{terms.max_lost_attempts} attempts were lost; look at their workers, "
         "then submit the job again.",
     }
-    if change_job(session, holder, Job.lost_attempts >= terms.max_lost_attempts, **spent):
-        return JobState.QUARANTINED
-    must(requeue(session, holder, now))
-    return JobState.QUEUED
+    must(change_job(session, holder, *HELD, **spent))
+    return JobState.QUARANTINED
+
+
+def _count_loss(session: Session, holder: Holder) -> int:
+    """How many attempts the job has lost, this one with them."""
+    counted = update(Job).where(Job.id == holder.job_id, Job.attempt == holder.number)
+    lost = counted.values(lost_attempts=Job.lost_attempts + 1).returning(Job.lost_attempts)
+    silent = lost.execution_options(synchronize_session=False)
+    return session.execute(silent).scalar_one()

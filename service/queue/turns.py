@@ -19,24 +19,24 @@ from service import results
 from service.database import rows
 from service.models import Job, ResultRow, WorkerRow
 from service.queue.swap import HELD, change_job
-from service.queue.values import Holder
+from service.queue.values import Held
 
 _KEPT = (Job.kept_for.is_not(None), Job.state == JobState.QUEUED)
 """Between two turns."""
 
 
-def wanted(job: Job) -> int:
+def wanted(held: Held) -> int:
     """Processes that the job has in all."""
-    return JobSpec.model_validate(job.spec).protocol.replicates
+    return held.spec.protocol.replicates
 
 
-def fitting(session: Session, job: Job, result: Result) -> list[Result]:
+def fitting(session: Session, held: Held, result: Result) -> list[Result]:
     """What the job's turns measured before ``result``, in order, and belongs to it.
 
     What was measured in another environment (with another driver, say) is no part of the same
     result: the job's turns then begin again with this one.
     """
-    earlier = measured(session, job)
+    earlier = measured(session, held)
     same = all(each.environment == result.environment for each in earlier)
     return earlier if same or result.status is not Status.OK else []
 
@@ -52,43 +52,39 @@ def processes(result: Result) -> int:
     return max((len(sample.values) for sample in result.samples), default=1)
 
 
-def put_behind(
-    session: Session, holder: Holder, worker: str, job: Job, turn: int, now: datetime
-) -> bool:
+def put_behind(session: Session, held: Held, turn: int, now: datetime) -> bool:
     """Queue the job again, behind the others of its submission; say whether it was held still.
 
     Args:
         session: to change it in.
-        holder: of the attempt that took the turn.
-        worker: its worker, which the job is kept for.
-        job: whose turn it was.
+        held: the job, and the attempt that took the turn; its worker keeps the job.
         turn: which one, from 1.
         now: the time.
     """
     return change_job(
         session,
-        holder,
-        Job.state.in_(HELD),
+        held.holder,
+        *HELD,
         state=JobState.QUEUED,
         queued_at=now,
         turns=turn,
-        kept_for=worker,
-        place=_place(session, job, turn),
+        kept_for=held.worker,
+        place=_place(session, held, turn),
     )
 
 
-def measured(session: Session, job: Job) -> list[Result]:
+def measured(session: Session, held: Held) -> list[Result]:
     """The results of the job's turns so far, in order."""
-    if not job.turns:
+    if not held.turns:
         return []
     kept = (
         select(ResultRow.id, ResultRow.turn)
-        .where(ResultRow.job_id == job.id, ResultRow.turn.is_not(None))
+        .where(ResultRow.job_id == held.holder.job_id, ResultRow.turn.is_not(None))
         .order_by(ResultRow.attempt)
     )
     # After a new beginning a turn has several; the latest is meant.
     last = {turn: result_id for result_id, turn in session.execute(kept)}
-    ids = [last[turn] for turn in range(1, job.turns + 1)]
+    ids = [last[turn] for turn in range(1, held.turns + 1)]
     return [results.load_result(session, result_id).result for result_id in ids]
 
 
@@ -110,9 +106,9 @@ def wait_on(session: Session, now: datetime) -> None:
     session.execute(update(Job).where(*_KEPT).values(queued_at=now))
 
 
-def _place(session: Session, job: Job, turns: int) -> str:
+def _place(session: Session, held: Held, turns: int) -> str:
     """Behind every job of the submission and before every later one; each round the other way."""
-    own = Job.submission_id == job.submission_id
+    own = Job.submission_id == held.submission_id
     last, count = session.execute(select(func.max(Job.id), func.count()).where(own)).one()
-    position = job.position if turns % 2 == 0 else count - 1 - job.position
+    position = held.position if turns % 2 == 0 else count - 1 - held.position
     return f"{last}.{turns:02}.{position:05}"

@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
+from benchmarks.contracts import JobSpec
+from service.results import Origin
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
@@ -26,6 +29,32 @@ class Holder:
     secret: str
     worker: str | None = None
     """The only worker that the writer may be; None if no token says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An attempt, locked, and its job."""
+
+    holder: Holder
+    """Without a word of whose token it is."""
+    worker: str
+    state: str
+    spec: JobSpec
+    revision: str
+    submission_id: str
+    position: int
+    turns: int
+
+    @property
+    def origin(self) -> Origin:
+        """What its results come from."""
+        return Origin(
+            job_id=self.holder.job_id,
+            attempt=self.holder.number,
+            worker=self.worker,
+            revision=self.revision,
+            purpose=self.spec.purpose,
+        )
 
 
 @dataclass(frozen=True, slots=True)

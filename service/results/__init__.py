@@ -11,10 +11,19 @@ from service.results.read import (
     page_of_points,
     points_of_revisions,
 )
-from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
+from service.results.values import (
+    Origin,
+    Place,
+    ResultSummary,
+    Series,
+    SeriesPoint,
+    StoredResult,
+)
 from service.results.write import digest_of, points_of, record, series_of, written
 
 __all__ = [
+    "Origin",
+    "Place",
     "ResultSummary",
     "Series",
     "SeriesPoint",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from benchmarks.contracts import Case, Direction, Result
+from benchmarks.contracts import Case, Direction, Purpose, Result
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,29 @@ class StoredResult:
     """Which of a job's processes it is of; None for a whole job's."""
     received_at: datetime
     result: Result
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """The attempt that a result is of."""
+
+    job_id: str
+    attempt: int
+    worker: str
+    revision: str
+    purpose: Purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the points of a result stand, and whose they are."""
+
+    result_id: str
+    revision: str
+    revision_at: datetime
+    measured_at: datetime
+    environment: str
+    worker: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,19 +10,32 @@ from datetime import datetime
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import Table, insert, select
+from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Environment, JobSpec, Purpose, Result, Sample, Status
+from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
 from service.database import insert_if_absent
 from service.ids import new_id
 from service.levels import unjudged
-from service.models import Attempt, EnvironmentRow, Job, Point, ResultRow, Revision, SeriesRow
+from service.models import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
+from service.results.values import Origin, Place
 from service.summary import summarise
 
 _ENVIRONMENTS = cast(Table, EnvironmentRow.__table__)
-_POINTS = cast(Table, Point.__table__)
+_RESULTS = cast(Table, ResultRow.__table__)
+_REVISIONS = cast(Table, Revision.__table__)
 _SERIES = cast(Table, SeriesRow.__table__)
+
+# Of tables, and made once: to build a statement takes several times as long as to run it.
+_KEEP = insert(_RESULTS)
+_ADD = insert(cast(Table, Point.__table__))
+_KNOWN = select(_SERIES.c.id).where(_SERIES.c.id.in_(bindparam("ids", expanding=True)))
+_REVISION_AT = (
+    select(_REVISIONS.c.ordered_at)
+    .where(_REVISIONS.c.name == bindparam("name"))
+    # Share-locked, so that a date learnt at this moment cannot miss the new points.
+    .with_for_update(read=True)
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +58,7 @@ def written(result: Result) -> Written:
 
 def record(
     session: Session,
-    job: Job,
-    attempt: Attempt,
+    origin: Origin,
     kept: Written,
     now: datetime,
     *,
@@ -59,30 +71,28 @@ def record(
     """
     counted = counted and turn is None
     result = kept.result
-    row = ResultRow(
-        id=new_id(now),
-        job_id=job.id,
-        attempt=attempt.number,
-        digest=kept.digest,
-        counted=counted,
-        turn=turn,
-        status=result.status.value,
-        reason=result.reason,
-        case_key=result.case.key,
-        revision=job.revision,
-        worker=attempt.worker,
-        environment=_keep_environment(session, result.environment, now),
-        measured_at=result.measured_at,
-        received_at=now,
-        verdict=result.verdict.model_dump(mode="json") if result.verdict else None,
-        document=zlib.compress(kept.document),
-    )
-    session.add(row)
-    session.flush()
-    for_history = JobSpec.model_validate(job.spec).purpose is Purpose.HISTORY
-    if counted and for_history and result.status is Status.OK:
+    row = {
+        "id": new_id(now),
+        "job_id": origin.job_id,
+        "attempt": origin.attempt,
+        "digest": kept.digest,
+        "counted": counted,
+        "turn": turn,
+        "status": result.status.value,
+        "reason": result.reason,
+        "case_key": result.case.key,
+        "revision": origin.revision,
+        "worker": origin.worker,
+        "environment": _keep_environment(session, result.environment, now),
+        "measured_at": result.measured_at,
+        "received_at": now,
+        "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
+        "document": zlib.compress(kept.document),
+    }
+    session.execute(_KEEP, row)
+    if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
         _add_points(session, row, result, now)
-    return row.id
+    return str(row["id"])
 
 
 def canonical(result: Result) -> bytes:
@@ -115,30 +125,44 @@ def _keep_environment(session: Session, environment: Environment, now: datetime)
     return digest
 
 
-def _add_points(session: Session, row: ResultRow, result: Result, now: datetime) -> None:
-    # Share-locked, so that a date learnt at this moment cannot miss the new points.
-    revision_at = session.scalars(
-        select(Revision.ordered_at).where(Revision.name == row.revision).with_for_update(read=True)
-    ).one()
+def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: datetime) -> None:
+    revision_at = session.execute(_REVISION_AT, {"name": row["revision"]}).scalar_one()
     samples = series_of(result)
     _keep_series(session, result, samples, now)
-    # Of the table, not of the class, which makes a statement for each set of columns that are null.
-    session.execute(insert(_POINTS), points_of(row, samples, revision_at))
-    unjudged.note(session, now, row.revision, revision_at, row.id)
+    place = Place(
+        result_id=row["id"],
+        revision=row["revision"],
+        revision_at=revision_at,
+        measured_at=row["measured_at"],
+        environment=row["environment"],
+        worker=row["worker"],
+    )
+    session.execute(_ADD, points_of(place, samples))
+    unjudged.note(session, now, place.revision, revision_at, place.result_id)
 
 
-def points_of(
-    row: ResultRow, samples: Mapping[str, Sample], revision_at: datetime
-) -> list[dict[str, Any]]:
+def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
     """The points that a stored result's samples make; nothing else decides on them."""
-    return [_point(row, name, sample, revision_at) for name, sample in samples.items()]
+    return [
+        {
+            "series_id": name,
+            "result_id": place.result_id,
+            "revision": place.revision,
+            "revision_at": place.revision_at,
+            "measured_at": place.measured_at,
+            "environment": place.environment,
+            "worker": place.worker,
+            **_told(sample),
+        }
+        for name, sample in samples.items()
+    ]
 
 
 def _keep_series(
     session: Session, result: Result, samples: Mapping[str, Sample], now: datetime
 ) -> None:
     """Make the series that the samples belong to; a night after the first makes none."""
-    known = set(session.scalars(select(SeriesRow.id).where(SeriesRow.id.in_(samples))))
+    known = set(session.execute(_KNOWN, {"ids": list(samples)}).scalars())
     # In the order of their names, so that two transactions never wait for each other in a ring.
     for name in sorted(samples.keys() - known):
         sample = samples[name]
@@ -155,19 +179,12 @@ def _keep_series(
         insert_if_absent(session, _SERIES, row)
 
 
-def _point(row: ResultRow, series: str, sample: Sample, revision_at: datetime) -> dict[str, Any]:
+def _told(sample: Sample) -> dict[str, Any]:
     summary = summarise(sample)
     return {
-        "series_id": series,
-        "revision_at": revision_at,
-        "revision": row.revision,
-        "measured_at": row.measured_at,
-        "result_id": row.id,
         "value": summary.value,
         "low": summary.low,
         "high": summary.high,
         "interval": summary.interval,
         "replicates": summary.replicates,
-        "environment": row.environment,
-        "worker": row.worker,
     }

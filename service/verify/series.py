@@ -97,7 +97,15 @@ def _wanted(row: ResultRow, spec: Any, result: Result, revision_at: Any) -> dict
     for_history = JobSpec.model_validate(spec).purpose is Purpose.HISTORY
     if not (row.counted and for_history and result.status is Status.OK):
         return {}
-    points = results.points_of(row, results.series_of(result), revision_at)
+    place = results.Place(
+        result_id=row.id,
+        revision=row.revision,
+        revision_at=revision_at,
+        measured_at=row.measured_at,
+        environment=row.environment,
+        worker=row.worker,
+    )
+    points = results.points_of(place, results.series_of(result))
     return {each["series_id"]: each for each in points}
 
 

@@ -39,13 +39,13 @@ def attempt_check(patch: Patch) -> None:
     from service.models import Attempt, Job
     from service.queue import hold, swap
 
-    def change_attempt(session: Any, holder: Any, *seen: Any, **values: Any) -> bool:
+    def change_attempt(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
         latest = session.get_one(Job, holder.job_id, populate_existing=True).attempt
-        fence = (Attempt.job_id == holder.job_id, Attempt.number == latest)
-        return swap.change(session, Attempt, *fence, *seen, **values)
+        seen = {"job_id": holder.job_id, "number": latest, "state": states}
+        return swap.change(session, Attempt, seen, **values)
 
-    def change_job(session: Any, holder: Any, *seen: Any, **values: Any) -> bool:
-        return swap.change(session, Job, Job.id == holder.job_id, *seen, **values)
+    def change_job(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
+        return swap.change(session, Job, {"id": holder.job_id, "state": states}, **values)
 
     patch(hold, "change_attempt", change_attempt)
     patch(hold, "change_job", change_job)
@@ -56,9 +56,9 @@ def secret_check(patch: Patch) -> None:
     from service.models import Attempt
     from service.queue import hold, swap
 
-    def change_attempt(session: Any, holder: Any, *seen: Any, **values: Any) -> bool:
-        fence = (Attempt.job_id == holder.job_id, Attempt.number == holder.number)
-        return swap.change(session, Attempt, *fence, *seen, **values)
+    def change_attempt(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
+        seen = {"job_id": holder.job_id, "number": holder.number, "state": states}
+        return swap.change(session, Attempt, seen, **values)
 
     patch(hold, "change_attempt", change_attempt)
     patch(hold, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
@@ -141,7 +141,7 @@ def one_live_attempt(patch: Patch) -> None:
     patch(
         grant,
         "change",
-        lambda session, table, *seen, **values: _regardless(session, table, seen, values),
+        lambda session, table, seen, **values: _regardless(session, table, seen, values),
     )
 
 
@@ -149,7 +149,7 @@ def _regardless(session: Any, table: Any, seen: Any, values: Any) -> bool:
     from service.models import Job
     from service.queue import swap
 
-    return swap.change(session, table, *(seen[:1] if table is Job else seen), **values)
+    return swap.change(session, table, {"id": seen["id"]} if table is Job else seen, **values)
 
 
 def counted_once(patch: Patch) -> None:

@@ -91,8 +91,12 @@ def test_every_route_is_plain_or_waits_without_the_database() -> None:
         if isinstance(route, APIRoute)
     ]
     assert len(routes) == len(TABLE)
-    waiting = {route.name for route in routes if inspect.iscoroutinefunction(route.endpoint)}
-    assert waiting == {"claim_job", "read_submission", "read_health"}
+    waiting = [route for route in routes if inspect.iscoroutinefunction(route.endpoint)]
+    work = {"claim_job", "start", "heartbeat", "post_result", "release"}
+    assert {route.name for route in waiting} == {*work, "read_submission", "read_health"}
+    for route in waiting:
+        asked = inspect.signature(route.endpoint).parameters
+        assert "session" not in asked, f"{route.name} could use it in the event loop"
 
 
 def test_health_says_which_database_is_used(client: TestClient, database_url: str) -> None:

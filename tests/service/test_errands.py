@@ -1,0 +1,111 @@
+"""What several requests write may share a transaction: nobody notices but the disk."""
+
+import asyncio
+import threading
+from functools import partial
+
+import anyio
+import pytest
+from sqlalchemy import event, select
+from sqlalchemy.orm import Session
+
+from service.database import Database, now_of
+from service.errand import Errand, do_together
+from service.errors import Conflict, DatabaseUnavailable
+from service.models import Revision
+
+
+def note(name: str, session: Session) -> str:
+    """Write something down."""
+    now = now_of(session)
+    session.add(Revision(name=name, ordered_at=now, dated=False, first_seen_at=now))
+    session.flush()
+    return name
+
+
+def refuse(name: str, session: Session) -> str:
+    """Find out too late that it cannot be."""
+    note(name, session)
+    raise Conflict("no")
+
+
+def noted(database: Database) -> list[str]:
+    with database.reading() as session:
+        return sorted(session.scalars(select(Revision.name)))
+
+
+def test_an_errand_that_fails_is_undone_alone(database: Database) -> None:
+    errands = [Errand(partial(note, "a")), Errand(partial(refuse, "b")), Errand(partial(note, "c"))]
+    do_together(database.engine, errands)
+    assert (errands[0].outcome(), errands[2].outcome()) == ("a", "c")
+    with pytest.raises(Conflict):
+        errands[1].outcome()
+    assert noted(database) == ["a", "c"]
+
+
+def test_a_fault_of_the_database_undoes_an_errand_alone_too(database: Database) -> None:
+    errands = [Errand(partial(note, name)) for name in ("a", "a", "b")]
+    do_together(database.engine, errands)
+    with pytest.raises(Exception, match=r"(?i)unique"):
+        errands[1].outcome()
+    assert noted(database) == ["a", "b"]
+
+
+def test_no_errand_of_a_transaction_that_fails_to_commit_is_answered(database: Database) -> None:
+    @event.listens_for(database.engine, "commit")
+    def _full(_connection: object) -> None:
+        raise OSError("the disk is full")
+
+    errands = [Errand(partial(note, "a")), Errand(partial(note, "b"))]
+    do_together(database.engine, errands)
+    for errand in errands:
+        with pytest.raises(OSError, match="full"):
+            errand.outcome()
+    assert noted(database) == []
+
+
+def test_whoever_shared_a_transaction_that_was_left_is_told_nothing(sqlite_url: str) -> None:
+    """A request is cancelled when the service stops, while its thread goes on."""
+    database, begun, go_on = Database(sqlite_url), threading.Event(), threading.Event()
+
+    def linger(session: Session) -> str:
+        begun.set()
+        go_on.wait(30)
+        return note("a", session)
+
+    async def leave() -> None:
+        async with database.turn(write=True):
+            leader = asyncio.create_task(database.run(linger, write=True))
+            await asyncio.sleep(0)
+            other = asyncio.create_task(database.run(partial(note, "b"), write=True))
+            await asyncio.sleep(0)
+        await asyncio.to_thread(begun.wait, 30)
+        leader.cancel()
+        with pytest.raises(DatabaseUnavailable):
+            await other
+        go_on.set()
+
+    asyncio.run(leave())
+    database.close()
+
+
+def test_what_waits_to_write_to_sqlite_is_written_together(sqlite_url: str) -> None:
+    database = Database(sqlite_url)
+    commits: list[object] = []
+    event.listen(database.engine, "commit", commits.append)
+    told: list[str] = []
+
+    async def tell(name: str) -> None:
+        told.append(await database.run(partial(note, name), write=True))
+        assert commits, "it was answered before it was committed"
+
+    async def crowd() -> None:
+        async with anyio.create_task_group() as tasks, database.turn(write=True):
+            for number in range(10):
+                tasks.start_soon(tell, f"r{number}")
+            await anyio.sleep(0.1)
+
+    anyio.run(crowd)
+    assert len(commits) == 1
+    assert sorted(told) == noted(database) == [f"r{number}" for number in range(10)]
+    database.close()
