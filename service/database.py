@@ -55,6 +55,7 @@ TURN_S = 20.0
 """How long a request waits before the database lets it in."""
 TOGETHER = 16
 """Errands that share a transaction at most; others wait until it is over."""
+UNDONE = "The database undid what was being written: its disk is full or failing; try again."
 IDLE_S = 1.0
 """After which a connection is asked whether it is still one, before anything is sent over it."""
 _WITNESS = "witness"
@@ -206,6 +207,13 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool, reader: bool) -> None
         connection.execute("PRAGMA synchronous=FULL")
         connection.execute(f"PRAGMA foreign_keys={'ON' if foreign_keys else 'OFF'}")
         connection.execute(f"PRAGMA query_only={'ON' if reader else 'OFF'}")
+
+    @event.listens_for(engine, "commit")
+    def _commit(connection: Connection) -> None:
+        # A full disk ends the whole transaction, also where only a part of it was being undone.
+        raw = connection.connection.driver_connection
+        if raw is None or not raw.in_transaction:
+            raise DatabaseUnavailable(UNDONE)
 
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:

@@ -36,14 +36,14 @@ FULL = {
     "full": 2,
     "jobs": 4_000,
     "worker_kills": 110,
-    "freezes": 280,
+    "freezes": 200,
     "service_kills": 13,
     "service_freezes": 2,
     "clock_jumps": 2,
     "database_restarts": 3,
     "lost": 200,
     "lease_s": 3.0,
-    "job_s": (0.2, 1.2),
+    "job_s": (0.1, 1.0),
     "limit_s": 600.0,
 }
 

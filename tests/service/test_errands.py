@@ -7,10 +7,11 @@ from functools import partial
 import anyio
 import pytest
 from sqlalchemy import event, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.database import Database, now_of
-from service.errand import Errand, do_together
+from service.errand import Errand, do_alone, do_together
 from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
 
@@ -108,4 +109,26 @@ def test_what_waits_to_write_to_sqlite_is_written_together(sqlite_url: str) -> N
     anyio.run(crowd)
     assert len(commits) == 1
     assert sorted(told) == noted(database) == [f"r{number}" for number in range(10)]
+    database.close()
+
+
+def swallow(session: Session) -> str:
+    """Go on after SQLite has ended the transaction by itself, as on a full disk."""
+    session.connection().exec_driver_sql("ROLLBACK")
+    return "swallowed"
+
+
+@pytest.mark.parametrize("others", [0, 2])
+def test_nothing_is_answered_that_sqlite_undid_by_itself(sqlite_url: str, others: int) -> None:
+    database = Database(sqlite_url)
+    errands: list[Errand[str]] = [Errand(partial(note, f"r{number}")) for number in range(others)]
+    errands.append(Errand(swallow))
+    if others:
+        do_together(database.engine, errands)
+    else:
+        do_alone(database.session(write=True), errands[0], Session.commit)
+    for errand in errands:
+        with pytest.raises((DatabaseUnavailable, DBAPIError)):
+            errand.outcome()
+    assert noted(database) == []
     database.close()
