@@ -30,10 +30,6 @@ from service.detection.robust import BLOCK, FLOOR
 REACH = 60
 """Points of each side that are looked at: enough for a mean to a tenth of the noise, and few
 enough that a level's far past does not speak for its present."""
-NEAR = 15
-"""Points of each side that are looked at a second time by themselves: a fortnight. Where a level
-itself moves within two months, its far points only add noise to a step that the near ones show.
-Of 12 to 30 all gain a little, 15 most."""
 PRIOR_POINTS = 10.0
 """The stretch's noise weighs as much as this many points: five quiet points prove little."""
 REFERENCE_EFFECT, PER_DOUBLING = math.log1p(0.02), 0.8
@@ -128,15 +124,10 @@ class Sides:
         """Points on both sides together."""
         return self.left + self.right
 
-    @property
-    def confirmable(self) -> bool:
-        """Whether the difference is one that people confirm at sight."""
-        return abs(self.difference) >= REFERENCE_EFFECT
 
-
-def sides(sums: Sums, start: int, place: int, end: int, reach: int = REACH) -> Sides:
+def sides(sums: Sums, start: int, place: int, end: int) -> Sides:
     """Both sides of ``place`` between its neighbours ``start`` and ``end``, within reach."""
-    start, end = max(start, place - reach), min(end, place + reach)
+    start, end = max(start, place - REACH), min(end, place + REACH)
     before, rest_before, tilt_before = sums.part(start, place)
     after, rest_after, tilt_after = sums.part(place, end)
     return Sides(
@@ -146,20 +137,6 @@ def sides(sums: Sums, start: int, place: int, end: int, reach: int = REACH) -> S
         rest=rest_before + rest_after,
         tilt=tilt_before + tilt_after,
     )
-
-
-def evidence_at(sums: Sums, start: int, place: int, end: int, noise: NoiseOf) -> float:
-    """Evidence for a change at ``place``, from far or from near, whichever shows more.
-
-    A second look finds more by chance as well, so it must show a change that people confirm at
-    sight: one of ``REFERENCE_EFFECT`` or more.
-    """
-    far = sides(sums, start, place, end)
-    found = evidence(far, noise)
-    if max(far.left, far.right) <= NEAR:
-        return found
-    near = sides(sums, start, place, end, NEAR)
-    return max(found, evidence(near, noise)) if near.confirmable else found
 
 
 def evidence(seen: Sides, noise: NoiseOf) -> float:

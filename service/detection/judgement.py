@@ -28,7 +28,7 @@ SEAM = 10
 LEAST_POINTS = 10
 """Two levels of five points; fewer hold no change that could be told."""
 TWO_SIDED_95 = 1.96
-CONFIDENCE_AT_THRESHOLD, CONFIDENCE_PER_SIGMA = 0.96, 0.58
+CONFIDENCE_AT_THRESHOLD, CONFIDENCE_PER_SIGMA = 0.98, 0.60
 """Log odds that a change is where it is said to be, fitted on the synthetic suite's tuning half by
 ``python -m detection_bench.calibration``."""
 

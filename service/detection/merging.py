@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.detection.episode import doubt
-from service.detection.evidence import NoiseOf, Sums, evidence_at
+from service.detection.evidence import NoiseOf, Sums, evidence, sides
 from service.detection.history import Floats
 
 THRESHOLD = 4.7
@@ -55,12 +55,8 @@ def _weigh(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float
 
 
 def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
-    return evidence_at(sums, borders[at - 1], borders[at], borders[at + 1], noise)
+    return evidence(sides(sums, borders[at - 1], borders[at], borders[at + 1]), noise)
 
 
 def _doubted(found: float, sums: Sums, borders: Sequence[int], at: int) -> float:
-    """Less what an episode explains of it; a line's zero (``evidence.py``) is no step to doubt.
-
-    May be negative: of changes that all fall, the one with the least to say for it goes first.
-    """
-    return found - doubt(sums, borders, at) if found != 0.0 else 0.0
+    return found - doubt(sums, borders, at) if found > 0.0 else 0.0

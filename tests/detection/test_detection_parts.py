@@ -8,10 +8,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.detection import modes, partition, robust
-from service.detection.evidence import NoiseOf, Sums, evidence, evidence_at, sides
+from service.detection.evidence import NoiseOf, Sums, evidence, sides
 from service.detection.history import Floats, History
 from service.detection.judgement import STRIDE, detect
-from service.detection.merging import THRESHOLD, slow_standing, standing
+from service.detection.merging import slow_standing, standing
 from service.detection.noise import minimum_detectable_effect
 from service.detection.watch import expectation
 
@@ -74,20 +74,6 @@ def test_evidence_grows_with_the_step_and_with_points() -> None:
 
     assert weigh(0.01, 50) < weigh(0.02, 50) < weigh(0.04, 50)
     assert weigh(0.03, 6) < weigh(0.03, 20) < weigh(0.03, 50)
-
-
-@pytest.mark.parametrize(("step", "seen_from_near"), [(0.04, True), (0.01, False)])
-def test_a_clear_step_after_a_restless_past_is_seen_from_near(
-    step: float, seen_from_near: bool
-) -> None:
-    y = np.random.default_rng(0).normal(0, 0.003, 80)
-    y[:40] += 0.1 * np.tile(np.repeat([1.0, -1.0], 5), 4)
-    y[60:] += step
-    sums, noise = Sums(y), NoiseOf(0.003, 0.5)
-    far, found = evidence(sides(sums, 0, 60, 80), noise), evidence_at(sums, 0, 60, 80, noise)
-    assert far < THRESHOLD
-    assert (found > far) == seen_from_near
-    assert (found >= THRESHOLD) == seen_from_near
 
 
 def test_a_line_is_no_step() -> None:
