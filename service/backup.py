@@ -19,7 +19,7 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 from service.condition import explain
-from service.engine import make_engine, parse
+from service.database import make_engine, parse
 from service.errors import DatabaseUnavailable
 
 _MAGIC = b"SQLite format 3\0"

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 
 import migrations
 from service.condition import explain
-from service.engine import make_engine, parse
+from service.database import make_engine, parse
 from service.errors import DatabaseUnavailable
 
 _TURN = 7_346_822_310_015

@@ -112,7 +112,7 @@ def test_a_database_that_is_away_is_said_to_be_away(path: str, tmp_path: Path) -
 def test_a_database_that_another_process_holds_is_said_to_be_busy(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.engine.BUSY_S", 0.1)
+    monkeypatch.setattr("service.database.BUSY_S", 0.1)
     holder, database = Database(sqlite_url), Database(sqlite_url)
     with holder.writing() as session:
         session.execute(text("UPDATE schedules SET enabled = 1"))
@@ -161,7 +161,7 @@ def test_migrations_of_two_replicas_take_turns(postgres: PostgresServer) -> None
 def test_a_writer_that_waits_too_long_in_the_same_process_gives_up_and_harms_nothing(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.engine.BUSY_S", 0.1)
+    monkeypatch.setattr("service.database.BUSY_S", 0.1)
     database = Database(sqlite_url)
     with database.writing() as session:
         session.execute(text("UPDATE schedules SET enabled = 1"))

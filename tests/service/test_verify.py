@@ -22,8 +22,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Claim, Lease, Purpose, Status, Worker
 from service import queue, schedule, workers
-from service.database import Database, now_of
-from service.engine import make_engine
+from service.database import Database, make_engine, now_of
 from service.queue import Holder, Terms
 from service.submissions import SubmissionRequest, submit
 from service.verify import Outcome, Report, check, verify
