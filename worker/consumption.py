@@ -15,6 +15,8 @@ MOST_FILES = 200_000
 """A folder with more is as bad as a full one: the file system runs out of inodes."""
 WORTH_A_LOOK = 1 / 8
 """A folder is measured again once its file system has grown by this share of the limit."""
+LOOK_ANYWAY_S = 10.0
+"""A folder is measured this often all the same: what others remove hides what a child writes."""
 
 
 class Excess(StrEnum):
@@ -53,7 +55,7 @@ class Room:
 
 
 class Consumption:
-    """Looks once a second, and reads a folder's files only when its file system has grown."""
+    """Looks once a second, and reads a folder's files when its file system has grown, or is due."""
 
     def __init__(self, leader: int, folder: Path, allowance: Allowance) -> None:
         """Begin with ``folder`` as it is.
@@ -68,6 +70,7 @@ class Consumption:
         # A disk that was nearly full before is not this child's doing.
         self._reserve_b = min(allowance.reserve_b, room.free_b // 2)
         self._due_s = time.monotonic() + LOOK_EVERY_S
+        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
 
     def excess(self) -> Excess | None:
         """What is too much, if something is; cheap until a second has passed."""
@@ -86,13 +89,20 @@ class Consumption:
         room = Room.of(self._folder)
         if room.free_b < self._reserve_b:
             return Excess.DISK
-        grown_b = room.used_b - self._measured.used_b
-        more_files = room.files - self._measured.files
-        limit_b = self._allowance.temporary_b
-        if grown_b < limit_b * WORTH_A_LOOK and more_files < MOST_FILES * WORTH_A_LOOK:
+        if not self._worth_measuring(room):
             return None
         self._measured = room
-        return None if fits(self._folder, limit_b) else Excess.TEMPORARY
+        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
+        return None if fits(self._folder, self._allowance.temporary_b) else Excess.TEMPORARY
+
+    def _worth_measuring(self, room: Room) -> bool:
+        grown_b = room.used_b - self._measured.used_b
+        more_files = room.files - self._measured.files
+        return (
+            grown_b >= self._allowance.temporary_b * WORTH_A_LOOK
+            or more_files >= MOST_FILES * WORTH_A_LOOK
+            or time.monotonic() >= self._measure_by_s
+        )
 
 
 def fits(folder: Path, limit_b: int) -> bool:

@@ -196,6 +196,18 @@ def test_a_disk_that_runs_full_is_no_fault_of_the_case(tmp_path, monkeypatch):
     assert consumption.excess() is Excess.DISK
 
 
+def test_what_others_remove_hides_a_full_folder_for_a_while_only(tmp_path, monkeypatch):
+    monkeypatch.setattr("worker.consumption.LOOK_EVERY_S", 0.0)
+    room = Room.of(tmp_path)
+    monkeypatch.setattr(Room, "of", lambda folder: room)  # others removed as much as it wrote
+    consumption = Consumption(os.getpid(), tmp_path, Allowance(10_000, 2**20, 0))
+    (tmp_path / "full").write_bytes(os.urandom(2**21))
+    assert consumption.excess() is None
+    now_s = time.monotonic()
+    monkeypatch.setattr("worker.consumption.time.monotonic", lambda: now_s + 10.0)
+    assert consumption.excess() is Excess.TEMPORARY
+
+
 def test_what_lies_in_a_folder_is_measured_as_the_disk_holds_it(tmp_path):
     with (tmp_path / "sparse").open("wb") as file:
         file.truncate(2**30)
