@@ -22,22 +22,36 @@ HALVINGS = 2.0
 
 def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
     """What ``borders[at]`` must have beyond others, because a level beside it may be an episode."""
-    before, place, after = borders[at - 1 : at + 2]
     doubts = [0.0]
-    if after - place < LONGEST and at + 2 < len(borders):
-        beyond = sums.mean(after, min(borders[at + 2], after + REACH))
-        near = sums.mean(max(before, place - REACH), place)
-        doubts.append(_doubt(after - place, near, sums.mean(place, after), beyond))
-    if place - before < LONGEST and at >= 2:
-        beyond = sums.mean(max(borders[at - 2], before - REACH), before)
-        near = sums.mean(place, min(after, place + REACH))
-        doubts.append(_doubt(place - before, near, sums.mean(before, place), beyond))
+    # Each border asks which share of its own step is undone, so the one behind looks backwards.
+    if at + 2 < len(borders):
+        doubts.append(_doubt(sums, borders[at - 1 : at + 3]))
+    if at >= 2:
+        doubts.append(_doubt(sums, borders[at - 2 : at + 2], backwards=True))
     return max(doubts)
 
 
-def _doubt(length: int, near: float, there: float, beyond: float) -> float:
-    """How short the stretch between two levels is, times how far ``beyond`` equals ``near``."""
-    returned = 1.0 - abs(beyond - near) / max(abs(there - near), 1e-12)
-    if returned <= 0.0:
+def _doubt(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> float:
+    """How short the stretch between two levels is, times how far the history returns."""
+    length = around[2] - around[1]
+    if length >= LONGEST:
         return 0.0
-    return PER_HALVING * returned * min(math.log2(LONGEST / length), HALVINGS)
+    back = max(returned(sums, around, backwards=backwards), 0.0)
+    return PER_HALVING * back * min(math.log2(LONGEST / length), HALVINGS)
+
+
+def returned(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> float:
+    """Which share of the first of two steps the second undoes: 1 if exactly, 0 or less if not.
+
+    Args:
+        sums: of the history.
+        around: where the level before begins, both steps, and where the level after ends.
+        backwards: which share of the second the first undoes instead.
+    """
+    start, place, after, end = around
+    there = sums.mean(place, after)
+    near = sums.mean(max(start, place - REACH), place)
+    beyond = sums.mean(after, min(end, after + REACH))
+    if backwards:
+        near, beyond = beyond, near
+    return 1.0 - abs(beyond - near) / max(abs(there - near), 1e-12)

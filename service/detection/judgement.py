@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.contracts import Direction
-from service.detection.evidence import NoiseOf, Sums, sides, variance_of
+from service.detection.evidence import NoiseOf, Sides, Sums, telling_sides, variance_of
 from service.detection.history import Floats, History
 from service.detection.merging import THRESHOLD
 from service.detection.noise import Noise, minimum_detectable_effect
@@ -28,7 +28,7 @@ SEAM = 10
 LEAST_POINTS = 10
 """Two levels of five points; fewer hold no change that could be told."""
 TWO_SIDED_95 = 1.96
-CONFIDENCE_AT_THRESHOLD, CONFIDENCE_PER_SIGMA = 0.98, 0.60
+CONFIDENCE_AT_THRESHOLD, CONFIDENCE_PER_SIGMA = 0.67, 0.64
 """Log odds that a change is where it is said to be, fitted on the synthetic suite's tuning half by
 ``python -m detection_bench.calibration``."""
 
@@ -136,7 +136,7 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     y, scale = transform(history.values[start - first : end - first])
     groups = None if history.groups is None else history.groups[start - first : end - first]
     window = judge(y, groups, len(history.group_names), threshold)
-    found = _described(window, scale, history.direction)
+    found = _described(window, scale, history.direction, threshold)
     mine = tuple(
         replace(each, index=each.index + start)
         for each in found
@@ -162,21 +162,29 @@ def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
     return tuple(kept)
 
 
-def _described(window: Window, scale: Scale, direction: Direction) -> list[ChangePoint]:
+def _described(
+    window: Window, scale: Scale, direction: Direction, threshold: float
+) -> list[ChangePoint]:
     explained = window.explained
     sums = Sums(explained.y)
     borders = [0, *explained.places, len(explained.y)]
-    return [
-        _change(sums, borders, at, window, scale, direction) for at in range(1, len(borders) - 1)
-    ]
+    changes = []
+    for at, found in enumerate(explained.changes):
+        around = borders[at], borders[at + 1], borders[at + 2]
+        seen = telling_sides(sums, around, explained.noise, threshold)
+        changes.append(_change(found, sums, seen, explained.noise, scale, direction))
+    return changes
 
 
 def _change(
-    sums: Sums, borders: list[int], at: int, window: Window, scale: Scale, direction: Direction
+    found: tuple[int, float],
+    sums: Sums,
+    seen: Sides,
+    noise: NoiseOf,
+    scale: Scale,
+    direction: Direction,
 ) -> ChangePoint:
-    place, weight = window.explained.changes[at - 1]
-    seen = sides(sums, borders[at - 1], place, borders[at + 1])
-    noise = window.explained.noise
+    place, weight = found
     variance = variance_of(seen.rest, seen.points - 2, noise)
     of_means = variance * (1 / seen.left + 1 / seen.right) * noise.dependence
     error = TWO_SIDED_95 * math.sqrt(of_means)

@@ -1,5 +1,7 @@
 """Merges the weakest proposal away until all that remain stand.
 
+What merging has left of an episode is then completed (``completion.py``).
+
 Merging one change of a pair strengthens or weakens its neighbours, whose sides grow, and theirs,
 for which it may have ended an episode; all four are weighed again. Deterministic; of equals the
 earliest goes first.
@@ -9,8 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from service.detection.completion import Found, completed
 from service.detection.episode import doubt
-from service.detection.evidence import NoiseOf, Sums, evidence, sides
+from service.detection.evidence import NoiseOf, Sums, evidence_at
 from service.detection.history import Floats
 
 THRESHOLD = 4.7
@@ -20,7 +23,7 @@ places, twice (up and down), in noise that is never quite what it is taken for."
 
 def standing(
     y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
-) -> list[tuple[int, float]]:
+) -> list[Found]:
     """The proposals that stand, each with its evidence; recomputes only what a merge touched."""
     sums = Sums(y)
     borders = [0, *proposed, len(y)]
@@ -34,19 +37,21 @@ def standing(
             evidences[at - 1] = _evidence(sums, borders, at, noise)
         for at in range(max(weakest - 1, 1), min(weakest + 2, len(weights)) + 1):
             weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
-    return list(zip(borders[1:-1], weights, strict=True))
+    found = list(zip(borders[1:-1], weights, strict=True))
+    return completed(sums, found, proposed, noise, threshold)
 
 
 def slow_standing(
     y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
-) -> list[tuple[int, float]]:
+) -> list[Found]:
     """The same, weighing everything anew after each merge: what ``standing`` is tested against."""
     kept = list(proposed)
     while True:
         borders = [0, *kept, len(y)]
         weights = [_weigh(Sums(y), borders, at, noise) for at in range(1, len(borders) - 1)]
         if not weights or min(weights) >= threshold:
-            return list(zip(kept, weights, strict=True))
+            found = list(zip(kept, weights, strict=True))
+            return completed(Sums(y), found, proposed, noise, threshold)
         del kept[weights.index(min(weights))]
 
 
@@ -55,8 +60,12 @@ def _weigh(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float
 
 
 def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
-    return evidence(sides(sums, borders[at - 1], borders[at], borders[at + 1]), noise)
+    return evidence_at(sums, borders[at - 1], borders[at], borders[at + 1], noise)
 
 
 def _doubted(found: float, sums: Sums, borders: Sequence[int], at: int) -> float:
-    return found - doubt(sums, borders, at) if found > 0.0 else 0.0
+    """Less what an episode explains of it; a line's zero (``evidence.py``) is no step to doubt.
+
+    May be negative: of changes that all fall, the one with the least to say for it goes first.
+    """
+    return found - doubt(sums, borders, at) if found != 0.0 else 0.0

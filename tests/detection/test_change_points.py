@@ -70,6 +70,28 @@ def test_a_regression_that_was_reverted_within_the_month_is_found_if_it_is_clear
     assert found == [90, 110]
 
 
+@pytest.mark.parametrize("drop", [0.95, 0.98])
+@pytest.mark.parametrize("nights", [8, 12, 20])
+def test_of_a_step_that_was_undone_one_half_is_not_told_alone(drop: float, nights: int) -> None:
+    """Else a drop that is over would stay open, or a recovery be told as an improvement."""
+    levels = np.repeat([1.0, drop, 1.0], [20, nights, 25])
+    for seed in range(8):
+        noise = np.random.default_rng((12, seed)).normal(0, 0.003, len(levels))
+        values = 100 * levels * np.exp(noise)
+        # From the tenth night on it is sure that the level has returned.
+        for seen in range(20 + nights + 10, len(values) + 1, 3):
+            assert len(detect(History.of(values[:seen])).change_points) in (0, 2)
+
+
+@pytest.mark.parametrize("odd", [1, 2, 3])
+def test_a_few_odd_nights_do_not_undo_a_step(odd: int) -> None:
+    for seed in range(8):
+        values = np.random.default_rng((13, seed)).normal(100, 0.5, 70 + odd)
+        values[40:70] *= 0.97
+        (change,) = detect(History.of(values)).change_points
+        assert abs(change.index - 40) <= 2
+
+
 def test_a_change_says_how_large_it_is_and_which_way() -> None:
     values = np.random.default_rng(2).normal(100, 0.5, 120)
     values[60:] *= 1.04

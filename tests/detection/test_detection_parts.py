@@ -8,10 +8,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.detection import modes, partition, robust
-from service.detection.evidence import NoiseOf, Sums, evidence, sides
+from service.detection.completion import completed
+from service.detection.evidence import (
+    NEAR,
+    NoiseOf,
+    Sums,
+    evidence,
+    evidence_at,
+    sides,
+    telling_sides,
+)
 from service.detection.history import Floats, History
 from service.detection.judgement import STRIDE, detect
-from service.detection.merging import slow_standing, standing
+from service.detection.merging import THRESHOLD, slow_standing, standing
 from service.detection.noise import minimum_detectable_effect
 from service.detection.watch import expectation
 
@@ -44,6 +53,23 @@ def test_partitioning_is_the_best_of_all_partitions() -> None:
     assert tuple(partition.cuts(y, 1.0)) == min(every, key=cost)
 
 
+@pytest.mark.parametrize(("last", "stands"), [(0.03, True), (0.006, False)])
+def test_a_pair_is_not_completed_at_the_cost_of_the_next_change(last: float, stands: bool) -> None:
+    """What lies between the way back and the next change is too short for a small one."""
+    levels = np.repeat([0.0, -0.03, 0.0, last], [60, 12, 10, 60])
+    sums, noise = (
+        Sums(levels + np.random.default_rng(5).normal(0, 0.003, len(levels))),
+        NoiseOf(0.003, 0.0),
+    )
+    alone = [(60, 6.0), (82, 6.0)]
+    whole = completed(sums, alone, [60, 72, 82], noise, THRESHOLD)
+    assert [place for place, _ in whole] == ([60, 72, 82] if stands else [60, 82])
+    assert all(weight >= THRESHOLD for _, weight in whole)
+    borders = [0, *(place for place, _ in whole), len(levels)]
+    for at, (place, weight) in enumerate(whole if stands else []):
+        assert weight <= evidence_at(sums, borders[at], place, borders[at + 2], noise)
+
+
 @QUICK
 @given(st.integers(0, 9999), st.integers(10, 150))
 def test_merging_equals_weighing_everything_anew(seed: int, count: int) -> None:
@@ -74,6 +100,28 @@ def test_evidence_grows_with_the_step_and_with_points() -> None:
 
     assert weigh(0.01, 50) < weigh(0.02, 50) < weigh(0.04, 50)
     assert weigh(0.03, 6) < weigh(0.03, 20) < weigh(0.03, 50)
+
+
+@pytest.mark.parametrize(("step", "seen_from_near"), [(0.04, True), (0.01, False)])
+def test_a_clear_step_after_a_restless_past_is_seen_from_near(
+    step: float, seen_from_near: bool
+) -> None:
+    y = np.random.default_rng(0).normal(0, 0.003, 80)
+    y[:40] += 0.1 * np.tile(np.repeat([1.0, -1.0], 5), 4)
+    y[60:] += step
+    sums, noise = Sums(y), NoiseOf(0.003, 0.5)
+    far, found = evidence(sides(sums, 0, 60, 80), noise), evidence_at(sums, 0, 60, 80, noise)
+    assert far < THRESHOLD
+    assert (found > far) == seen_from_near
+    assert (found >= THRESHOLD) == seen_from_near
+    telling = telling_sides(sums, (0, 60, 80), noise, THRESHOLD)
+    assert (telling.left == NEAR) == seen_from_near
+
+
+def test_what_is_seen_from_far_is_told_from_far() -> None:
+    y = np.repeat([0.0, 0.05], 60) + np.random.default_rng(3).normal(0, 0.003, 120)
+    telling = telling_sides(Sums(y), (0, 60, 120), NoiseOf(0.003, 0.0), THRESHOLD)
+    assert (telling.left, telling.right) == (60, 60)
 
 
 def test_a_line_is_no_step() -> None:
