@@ -3,6 +3,8 @@
 import gzip
 import inspect
 import json
+import runpy
+import sysconfig
 import warnings
 from dataclasses import replace
 from pathlib import Path
@@ -15,6 +17,7 @@ from torch.utils.data import TensorDataset
 
 from benchmarks.contracts import Profile, Protocol
 from benchmarks.measure.profile import observation, passes, phases, recording
+from benchmarks.measure.profile import source as profile_source
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
@@ -219,6 +222,46 @@ def test_convolutions_are_tuned_for_the_watcher_only_if_the_step_has_tuned_them(
     recording.observe(timed, ring())
     assert set(tuned) == {not compiled}
     assert torch.backends.cudnn.benchmark
+
+
+def test_packages_within_the_standard_librarys_folder_are_installed_ones() -> None:
+    """As where pip installs into the interpreter itself: the names decide, nothing is read."""
+    library = Path(sysconfig.get_path("stdlib"))
+    of_workload = profile_source._may_be_of_workload
+    assert of_workload(str(library / "site-packages" / "bench" / "__init__.py"))
+    assert not of_workload(str(library / "json" / "decoder.py"))
+    assert not of_workload(str(Path(torch.__file__).parent / "nn" / "modules" / "module.py"))
+
+
+def installed(folder: Path, source: str) -> dict[str, object]:
+    """What a module with that source, which pip has put there, holds."""
+    path = folder / "site-packages" / "bench" / "__init__.py"
+    path.parent.mkdir(parents=True)
+    path.write_text(source)
+    return runpy.run_path(str(path))
+
+
+def test_lines_of_an_installed_workload_are_named(tmp_path: Path) -> None:
+    """As in a container, where nothing lies outside of the installed packages."""
+    held = installed(
+        tmp_path, "def loss(model, batch):\n    return model(batch[0]).pow(2).mean()\n"
+    )
+    places, _ = recording.observe(trainer(held["loss"]), ring())
+    assert any(source.endswith("bench/__init__.py:2") for source in places["aten::pow"])
+
+
+def test_a_library_that_the_workload_calls_is_put_down_to_the_workloads_line(
+    tmp_path: Path,
+) -> None:
+    squared = installed(tmp_path, "def squared(x):\n    return x.pow(2)\n")["squared"]
+
+    def calling_loss(model: nn.Module, batch: Batch) -> Tensor:
+        out: Tensor = squared(model(batch[0])).mean()  # type: ignore[operator]
+        return out
+
+    places, _ = recording.observe(trainer(calling_loss), ring())
+    (source,) = places["aten::pow"]
+    assert source.endswith(line_of(calling_loss, "squared(model"))
 
 
 def test_a_warning_of_cuda_names_the_line_that_waits_and_others_are_passed_over() -> None:

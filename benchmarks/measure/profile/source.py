@@ -1,7 +1,8 @@
 """Which line of a workload asked for something: the first frame between the harness and torch.
 
-Frames of `benchmarks.measure` are the harness, and what called it is nobody's concern; a workload's
-are in `benchmarks.workloads`, or wherever its owner keeps it.
+Frames of `benchmarks.measure` are the harness, and what called it is nobody's concern. A workload's
+lie wherever it is kept: in a checkout, or among the installed packages as in a container. Where
+both occur, the installed ones are libraries that the workload's own lines call.
 """
 
 from __future__ import annotations
@@ -24,11 +25,16 @@ _PLUMBING = ("_python_dispatch.py", "torch/_compile.py", "_dynamo/eval_frame.py"
 
 def line_of(frame: FrameType | None) -> str:
     """``file:line`` of the innermost frame that a workload wrote; empty where there is none."""
+    installed = ""
     while frame is not None and not frame.f_code.co_filename.startswith(_HARNESS):
-        if _is_of_workload(frame.f_code.co_filename):
-            return f"{_short(frame.f_code.co_filename)}:{frame.f_lineno}"
+        name = frame.f_code.co_filename
+        if _may_be_of_workload(name):
+            place = f"{_short(name)}:{frame.f_lineno}"
+            if _SITE not in name:
+                return place
+            installed = installed or place
         frame = frame.f_back
-    return ""
+    return installed
 
 
 def nearest(frame: FrameType | None) -> str:
@@ -42,8 +48,10 @@ def nearest(frame: FrameType | None) -> str:
 
 
 @cache
-def _is_of_workload(name: str) -> bool:
-    library = name.startswith((_TORCH, _LIBRARY)) or _SITE in name
+def _may_be_of_workload(name: str) -> bool:
+    # Where pip installs into the interpreter itself, its packages lie within the standard library.
+    standard = name.startswith(_LIBRARY) and _SITE not in name
+    library = standard or name.startswith(_TORCH) or name.endswith(_PLUMBING)
     return not library and not name.startswith("<") and name.endswith(".py")
 
 
