@@ -64,6 +64,8 @@ class AxisEntry:
     against the case with the same input and PyTorch's defaults for the step."""
     needs: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
     """For a value: facts (``device``, a workload fact, another axis) and what each must be."""
+    capability: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """For a value: the least compute capability of a GPU by NVIDIA that can do it."""
 
     def accepts(self, value: str) -> bool:
         """Say whether ``value`` is one of this axis's values."""
@@ -189,7 +191,9 @@ def normalise(case: Case, device: str | None = None, own: WorkloadEntry | None =
 
 def _preset(workload: WorkloadEntry, device: str) -> str:
     """The device's own preset; the first of a user's workload that has others."""
-    wanted = _PRESET_OF_DEVICE[device]
+    wanted = _PRESET_OF_DEVICE.get(device)
+    if wanted is None:
+        raise Refused(f"The preset auto is known for cuda and cpu, and this device is {device!r}.")
     own = is_own(workload.name) and wanted not in workload.presets
     return next(iter(workload.presets)) if own else wanted
 
@@ -231,6 +235,25 @@ def _refuse_impossible(
                 raise Refused(wanted + has)
             if workload is not None and fact not in facts and fact in _declarable():
                 raise Refused(f"{wanted}{workload.name} declares no {fact} in its FACTS.")
+
+
+def refuse_older(case: Case, capability: tuple[int, int]) -> None:
+    """Refuse what a GPU of that compute capability cannot do.
+
+    Raises:
+        Refused: a value needs a newer one.
+    """
+    for name, value in case.axes.items():
+        least = axes()[name].capability.get(value, capability)
+        if capability < least:
+            raise Refused(
+                f"{name}={value} needs compute capability {_dotted(least)} or more, and this GPU "
+                f"has {_dotted(capability)}."
+            )
+
+
+def _dotted(capability: tuple[int, int]) -> str:
+    return ".".join(map(str, capability))
 
 
 def _declarable() -> frozenset[str]:

@@ -56,7 +56,7 @@ PEAKS = (
         _HOPPER,
         4.8e12,
         "NVIDIA H200 Tensor Core GPU data sheet, 2024; its sparse rates halved",
-        achievable=_tera(fp32=51.0, tf32=381.0, bf16=802.0),
+        achievable=_tera(fp32=51.0, tf32=381.0, bf16=802.0, fp16=768.0),
         achievable_bandwidth=4.28e12,
     ),
     Peak(

@@ -1,13 +1,11 @@
-"""How long what was submitted will take, in one sentence before anyone waits for it."""
+"""What was submitted, and how long it will take: told before anyone waits for it."""
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 from benchmarks.contracts import Case, Protocol
 from benchmarks.duration import expected_s
 from benchmarks.tiers import Tier, timed
-from cli.answers import CatalogView, SubmissionView
+from cli.answers import CaseExpectation, CatalogView, SubmissionView
 from service import formats
 
 
@@ -21,28 +19,48 @@ def sentence(
 
     Args:
         submission: what was submitted.
-        known: how long the service expects each suite to take.
+        known: how long the service expects each case of a suite to take.
         replicates: what was asked for in place of the suite's own number.
         tier: what was asked for in place of the suite's own timing.
     """
     for suite in known.suites:
-        if suite.name == submission.suite and suite.expected_s is not None:
-            cases = [job.case for job in submission.jobs]
+        if suite.name == submission.suite:
             asked = timed(tier, suite.protocol) if tier else suite.protocol
             if replicates is not None:
                 asked = asked.model_copy(update={"replicates": replicates})
-            # The service tells of the whole suite as it is; this may be more processes, or a part.
-            share = _by_protocol(cases, asked) / _by_protocol(suite.cases, suite.protocol)
+            cases = [job.case for job in submission.jobs]
+            told = {each.case: each for each in suite.cases_expected}
+            total_s = sum(
+                _case_s(case, asked, suite.protocol, told.get(case.key)) for case in cases
+            )
+            before = sum(case.key in told and told[case.key].measured_before for case in cases)
             count = f"{len(cases)} {'case' if len(cases) == 1 else 'cases'}"
             return (
-                f"About {formats.duration(suite.expected_s * share)} for {count} on one worker "
-                f"({_basis(suite.cases_measured_before, len(suite.cases))})."
+                f"About {formats.duration(total_s)} for {count} on one worker "
+                f"({_basis(before, len(cases))})."
             )
     return None
 
 
-def _by_protocol(cases: Sequence[Case], protocol: Protocol) -> float:
-    return sum(expected_s(case, protocol) for case in cases)
+def left_out(submission: SubmissionView) -> str | None:
+    """How many of the cases of a suite that was just submitted were not queued; or None.
+
+    The service leaves out what the device at hand refuses.
+    """
+    if not submission.left_out:
+        return None
+    asked = submission.left_out + len(submission.jobs)
+    return (
+        f"{submission.left_out} of its {asked} cases are left out: they cannot run on the device "
+        "that is asked for, or that all workers of the last day have."
+    )
+
+
+def _case_s(case: Case, asked: Protocol, usual: Protocol, told: CaseExpectation | None) -> float:
+    """Seconds for one case; what the service tells is of the suite's ``usual`` protocol."""
+    if told is None:  # a service that does not tell yet
+        return expected_s(case, asked)
+    return told.expected_s * expected_s(case, asked) / expected_s(case, usual)
 
 
 def _basis(before: int, cases: int) -> str:
@@ -50,4 +68,4 @@ def _basis(before: int, cases: int) -> str:
         return "told from the protocol, for a GPU"
     if before >= cases:
         return "as measured before"
-    return f"{before} of the suite's {cases} as measured before, the others told from the protocol"
+    return f"{before} of them as measured before, the others told from the protocol"

@@ -11,7 +11,7 @@ from typing import Any
 
 from benchmarks.tiers import Tier
 from cli import forecast, form, progress, report, wanted, watch
-from cli.answers import ReportView, SubmissionView
+from cli.answers import CatalogView, ReportView, SubmissionView
 from cli.console import Console
 from cli.exits import Exit
 from cli.output import say
@@ -45,10 +45,8 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
         submission = client.submit(request, order.key)
         if lacking := _lacking(client, request.get("requires", {}), datetime.now(UTC)):
             say(lacking, sys.stderr)
-        if expected := forecast.sentence(
-            submission, client.catalog(), order.replicates, order.tier
-        ):
-            say(expected, sys.stderr)
+        for remark in _remarks(submission, client.catalog(), order):
+            say(remark, sys.stderr)
         if not wait:
             _print_submission(submission, url, as_json=as_json)
             return Exit.OK
@@ -62,6 +60,14 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
     else:
         report.show(read(ReportView, told), form.paper())
     return report.outcome(submission)
+
+
+def _remarks(submission: SubmissionView, known: CatalogView, order: Order) -> list[str]:
+    told = (
+        forecast.left_out(submission),
+        forecast.sentence(submission, known, order.replicates, order.tier),
+    )
+    return [remark for remark in told if remark]
 
 
 def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) -> str | None:

@@ -21,18 +21,26 @@ SUBMISSIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """What measuring a suite will take one worker."""
+    """What measuring one case of a suite will take one worker."""
 
+    case: str
+    """The key of its normal form, which its jobs have."""
     expected_s: float
-    cases_measured_before: int
-    """Cases whose time is the median of what they took before; the others' is the protocol's."""
+    measured_before: bool
+    """Whether that is the median of what it took before; otherwise it is the protocol's."""
 
 
-def expectation(suite: Suite, taken_s: Mapping[str, float]) -> Expectation:
-    """Sum up a suite, given the seconds that cases took before, by case key."""
+def expectations(suite: Suite, taken_s: Mapping[str, float]) -> list[Expectation]:
+    """What each case of a suite will take, given the seconds that cases took before, by key."""
     known = [catalog.normalise(case) for case in suite.cases]
-    total_s = sum(taken_s.get(case.key, expected_s(case, suite.protocol)) for case in known)
-    return Expectation(total_s, sum(case.key in taken_s for case in known))
+    return [
+        Expectation(
+            case.key,
+            taken_s.get(case.key, expected_s(case, suite.protocol)),
+            measured_before=case.key in taken_s,
+        )
+        for case in known
+    ]
 
 
 def taken_before(session: Session, suite: str) -> dict[str, float]:

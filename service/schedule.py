@@ -25,7 +25,7 @@ from service import models, revisions
 from service.database import insert_if_absent
 from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
 from service.models import Schedule, Slot
-from service.submissions import SubmissionRequest, submit
+from service.submissions import Accepted, SubmissionRequest, submit
 
 log = logging.getLogger(__name__)
 
@@ -146,8 +146,8 @@ def delete(session: Session, name: str) -> None:
     session.flush()
 
 
-def fire(session: Session, name: str, now: datetime) -> str:
-    """Submit a schedule's suite now, beside its slots; give the submission's id.
+def fire(session: Session, name: str, now: datetime) -> Accepted:
+    """Submit a schedule's suite now, beside its slots.
 
     Raises:
         NotFound: there is none of that name.
@@ -185,7 +185,7 @@ def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:
 def _submit_slot(session: Session, row: Schedule, due_at: datetime, now: datetime) -> str | None:
     try:
         with session.begin_nested():
-            submission_id = _submit(session, row, due_at, now)
+            submission_id = _submit(session, row, due_at, now).submission_id
     except ServiceError as error:
         log.error("schedule %s could not submit: %s", row.name, error.detail)
         return None
@@ -194,7 +194,7 @@ def _submit_slot(session: Session, row: Schedule, due_at: datetime, now: datetim
     return submission_id
 
 
-def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) -> str:
+def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) -> Accepted:
     revision, revision_at = _revision(session, row, due_at)
     request = SubmissionRequest(
         suite=row.suite,
@@ -203,7 +203,14 @@ def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) ->
         requires=row.requires,
         source=f"schedule:{row.name}"[:64],
     )
-    return submit(session, request, now).submission_id
+    accepted = submit(session, request, now)
+    if accepted.left_out:
+        log.warning(
+            "schedule %s: %d cases of the suite %s are left out: they cannot run on the device "
+            "that it requires, or that all workers of the last day have",
+            *(row.name, accepted.left_out, row.suite),
+        )
+    return accepted
 
 
 def _revision(session: Session, row: Schedule, due_at: datetime) -> tuple[str, datetime | None]:

@@ -28,7 +28,7 @@ from benchmarks.contracts import (
     Revision,
 )
 from benchmarks.tiers import Tier
-from service import models, paging, queue, revisions
+from service import models, paging, queue, revisions, workers
 from service.database import insert_if_absent
 from service.errors import REUSED, Impossible, Invalid, KeyReused, NotFound, UnknownChoice
 from service.ids import new_id
@@ -103,12 +103,22 @@ class SubmissionView(SubmissionSummary):
     jobs: list[JobView]
 
 
+class Submitted(SubmissionView):
+    """A submission, answered to whoever made it."""
+
+    left_out: int
+    """Cases of the suite, of the workloads in ``only`` if any, that were not queued: the device
+    refuses them. It is told here only: later the suite may have other cases."""
+
+
 @dataclass(frozen=True, slots=True)
 class Accepted:
     """The submission that a request made, or had made before."""
 
     submission_id: str
     replayed: bool
+    left_out: int
+    """Cases of the suite that was asked for which were not queued."""
 
 
 class _Taken(Exception):
@@ -126,33 +136,49 @@ def submit(
         Invalid: a time or a job that cannot be.
         KeyReused: ``key`` came with another request before.
     """
-    specs = expand(request)
+    likely = workers.common_device(session, request.requires, now) if request.suite else None
+    specs = expand(request, likely)
+    left_out = _left_out(request, len(specs))
     if key is None:
-        return Accepted(_store(session, request, specs, now), replayed=False)
-    digest = digest_of(request)
-    before = _answered(session, key, digest)
+        made = _store(session, request, specs, now)
+        return Accepted(made, replayed=False, left_out=left_out)
+    before = _answered(session, key, request)
     if before is not None:
         return before
     try:
         with session.begin_nested():
             made = _store(session, request, specs, now)
+            digest = digest_of(request)
             row = {"key": key, "digest": digest, "submission_id": made, "created_at": now}
             if not insert_if_absent(session, _KEYS, row):
                 raise _Taken
     except _Taken:
-        before = _answered(session, key, digest)
+        before = _answered(session, key, request)
         assert before is not None
         return before
-    return Accepted(made, replayed=False)
+    return Accepted(made, replayed=False, left_out=left_out)
 
 
-def expand(request: SubmissionRequest) -> tuple[JobSpec, ...]:
-    """The jobs that ``request`` means, every name checked and every case in its normal form."""
+def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSpec, ...]:
+    """The jobs that ``request`` means, every name checked and every case in its normal form.
+
+    A suite runs as far as it can: the cases that its device refuses are left out.
+
+    Args:
+        request: what is asked for.
+        likely: ``cuda`` or ``cpu``, where ``requires`` leaves the device open and all workers that
+            were seen lately have this one.
+
+    Raises:
+        UnknownChoice: a name that the catalog does not have.
+        Impossible: a combination that cannot run; or no case of a suite can.
+    """
     try:
         suite = suites.suite(request.suite) if request.suite is not None else None
-        # A suite runs wherever it can; what a device cannot do is stored as unsupported.
         device = None if suite else _device(request.requires)
         cases = [catalog.normalise(case, device) for case in _asked(request, suite)]
+        if suite is not None:
+            cases = _possible(suite, cases, _device(request.requires), likely)
     except catalog.UnknownName as error:
         raise UnknownChoice(str(error)) from error
     except catalog.Refused as error:
@@ -198,6 +224,12 @@ def load_submission(session: Session, submission_id: str) -> SubmissionView:
         raise NotFound("There is no such submission; GET /api/v1/submissions lists them.")
     summary = _summaries(session, [row])[0]
     return SubmissionView(**summary.model_dump(), jobs=jobs_of(session, submission_id))
+
+
+def answer_of(session: Session, accepted: Accepted) -> Submitted:
+    """What the request that was ``accepted`` is answered."""
+    made = load_submission(session, accepted.submission_id)
+    return Submitted(**dict(made), left_out=accepted.left_out)
 
 
 def is_finished(session: Session, submission_id: str) -> bool:
@@ -249,6 +281,32 @@ def _picked(suite: suites.Suite, only: Sequence[str]) -> Sequence[Case]:
     return [case for case in suite.cases if not only or case.workload in only]
 
 
+def _left_out(request: SubmissionRequest, queued: int) -> int:
+    """How many cases of the suite that was asked for are not among those that were queued."""
+    if request.suite is None:
+        return 0
+    return max(0, len(_picked(suites.suite(request.suite), request.only)) - queued)
+
+
+def _possible(
+    suite: suites.Suite, cases: list[Case], required: str | None, likely: str | None
+) -> list[Case]:
+    """Those of a suite's cases that can run; which device that is may not be known."""
+    device = required or likely
+    kept = [case for case in cases if device is None or not _refused(case, device)]
+    if kept or required is None:  # another device may come for what none can do yet
+        return kept or cases
+    raise Impossible(f"No case of the suite {suite.name!r} can run on device={required}.")
+
+
+def _refused(case: Case, device: str) -> bool:
+    try:
+        catalog.normalise(case, device)
+    except catalog.Refused:
+        return True
+    return False
+
+
 def _device(requires: dict[str, str]) -> str | None:
     device = requires.get("device")
     return device if device in ("cuda", "cpu") else None
@@ -273,13 +331,15 @@ def _store(
     return row.id
 
 
-def _answered(session: Session, key: str, digest: str) -> Accepted | None:
+def _answered(session: Session, key: str, request: SubmissionRequest) -> Accepted | None:
     row = session.get(IdempotencyKey, key)
     if row is None:
         return None
-    if row.digest != digest:
+    if row.digest != digest_of(request):
         raise KeyReused(REUSED)
-    return Accepted(row.submission_id, replayed=True)
+    jobs = select(func.count()).where(Job.submission_id == row.submission_id)
+    left_out = _left_out(request, session.scalar(jobs) or 0)
+    return Accepted(row.submission_id, replayed=True, left_out=left_out)
 
 
 def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[SubmissionSummary]:

@@ -30,6 +30,7 @@ NEEDS = {
         "precision": ("bf16", "fp16", "fp8"),
     },
 }
+CAPABILITY = {"flash": (8, 0), "cudnn": (8, 0)}
 
 
 def apply(value: str, recipe: Recipe) -> Recipe:

@@ -24,6 +24,8 @@ NEEDS = {
     "fp16": {"device": ("cuda",)},
     "fp8": {"device": ("cuda",), "input": ("tokens",)},
 }
+# An older GPU takes `allow_tf32` without a word and computes in fp32.
+CAPABILITY = {"tf32": (8, 0), "fp8": (8, 9)}
 
 
 def apply(value: str, recipe: Recipe) -> Recipe:

@@ -19,23 +19,16 @@ FORWARD = torch.float8_e4m3fn
 GRADIENT = torch.float8_e5m2
 MULTIPLE = 16
 """What the sizes of a product in fp8 must be multiples of."""
-LEAST_CAPABILITY = (8, 9)
-"""NVIDIA's Ada; Hopper is 9.0."""
 
 
-def use_float8(model: nn.Module, device: torch.device) -> None:
+def use_float8(model: nn.Module) -> None:
     """Let every eligible linear layer of ``model`` compute in fp8; a second call changes nothing.
 
     A head that shares its weight with an embedding is left out, as is usual in training.
 
     Raises:
-        Refused: the device cannot, or no layer is eligible.
+        Refused: no layer is eligible.
     """
-    if device.type == "cuda" and torch.cuda.get_device_capability(device) < LEAST_CAPABILITY:
-        found = ".".join(map(str, torch.cuda.get_device_capability(device)))
-        raise Refused(
-            f"precision=fp8 needs compute capability 8.9 or more, and this GPU has {found}."
-        )
     layers = eligible(model)
     if not layers:
         raise Refused(

@@ -133,6 +133,8 @@ class _Session:
         context = self._request.context
         module = workload_module.load(self._case.workload)
         self._case = catalog.normalise(self._case, context.device.type, module.entry)
+        if context.device.type == "cuda":
+            catalog.refuse_older(self._case, torch.cuda.get_device_capability(context.device))
         near = device.stay_near(context.device)
         recipe = build(self._case, context)
         self.batch = recipe.batch

@@ -23,7 +23,7 @@ class Trainer:
         self.placement = placement(recipe, device)
         self.model = recipe.model.to(memory_format=recipe.memory_format)  # type: ignore[call-overload]
         if recipe.float8:
-            float8.use_float8(self.model, device)
+            float8.use_float8(self.model)
         if recipe.checkpointing:
             checkpointing.recompute(self.model, recipe.blocks)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 from fastapi import APIRouter
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
@@ -36,6 +38,18 @@ class AxisView(BaseModel):
     """Further values that are accepted, as a regular expression."""
 
 
+class CaseExpectation(BaseModel):
+    """How long one worker needs for a case of a suite."""
+
+    case: str
+    """The case in its normal form, as jobs have it: ``workload:preset axis=value ...``, the axes in
+    order and without defaults."""
+    expected_s: float
+    measured_before: bool
+    """Whether it took that in the last five submissions; otherwise the suite's protocol says so,
+    for a GPU."""
+
+
 class SuiteView(BaseModel):
     """A named list of cases."""
 
@@ -48,6 +62,8 @@ class SuiteView(BaseModel):
     submissions; for a case that was never measured, by the protocol and for a GPU."""
     cases_measured_before: int
     """How many of the cases that rests on."""
+    cases_expected: list[CaseExpectation]
+    """Case by case, in the order of ``cases``: what to sum up where only some are measured."""
 
 
 class Catalog(BaseModel):
@@ -75,12 +91,13 @@ def read_catalog(session: DatabaseSession) -> Catalog:
 
 
 def _suite(session: Session, suite: suites.Suite) -> SuiteView:
-    expected = durations.expectation(suite, durations.taken_before(session, suite.name))
+    expected = durations.expectations(suite, durations.taken_before(session, suite.name))
     return SuiteView(
         name=suite.name,
         summary=suite.summary,
         cases=list(suite.cases),
         protocol=suite.protocol,
-        expected_s=expected.expected_s,
-        cases_measured_before=expected.cases_measured_before,
+        expected_s=sum(each.expected_s for each in expected),
+        cases_measured_before=sum(each.measured_before for each in expected),
+        cases_expected=[CaseExpectation.model_validate(asdict(each)) for each in expected],
     )

@@ -13,7 +13,7 @@ from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Listing, Now
 from service.intake import StrictRoute
 from service.schedule import ScheduleRequest, ScheduleView
-from service.submissions import SubmissionView
+from service.submissions import Submitted
 
 router = APIRouter(prefix="/schedules", tags=["schedules"], route_class=StrictRoute)
 
@@ -47,8 +47,8 @@ def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
 
 
 @router.post("/{name}/fire", status_code=201, responses=problems(404))
-def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> SubmissionView:
+def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> Submitted:
     """Submit a schedule's suite now, beside its slots."""
-    submission_id = schedule.fire(session, name, now)
-    audit.made(session, submission_id)
-    return submissions.load_submission(session, submission_id)
+    accepted = schedule.fire(session, name, now)
+    audit.made(session, accepted.submission_id)
+    return submissions.answer_of(session, accepted)

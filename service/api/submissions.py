@@ -27,7 +27,7 @@ from service.api.waiting import pauses
 from service.database import get_database
 from service.intake import StrictRoute
 from service.report import Report
-from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView
+from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView, Submitted
 
 router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=StrictRoute)
 
@@ -39,17 +39,18 @@ def submit(
     session: DatabaseSession,
     now: Now,
     idempotency_key: IdempotencyKey = None,
-) -> SubmissionView:
+) -> Submitted:
     """Queue a suite, a case or several cases at one revision.
 
     With an `Idempotency-Key` the same request may be sent again and again: it is queued once, and
     answered with 200 and the same submission. The key with another request is refused.
+    `left_out` says how many cases of the suite its device refuses.
     """
     accepted = submissions.submit(session, request, now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
     audit.made(session, accepted.submission_id)
-    return submissions.load_submission(session, accepted.submission_id)
+    return submissions.answer_of(session, accepted)
 
 
 @router.get("")

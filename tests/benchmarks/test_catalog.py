@@ -20,6 +20,7 @@ def test_every_axis_explains_each_value_and_has_its_default_among_them() -> None
         assert axis.default in axis.values
         assert all(axis.values.values())
         assert set(axis.needs) <= set(axis.values)
+        assert set(axis.capability) <= set(axis.values)
 
 
 def test_every_workload_has_both_presets_and_says_what_it_counts() -> None:
@@ -127,3 +128,36 @@ def test_a_speedup_is_told_against_the_same_input_with_nothing_tuned() -> None:
 
 def test_a_case_on_an_axis_that_was_since_removed_still_has_a_baseline() -> None:
     assert catalog.baseline(case(retired="on", workers="2")) == case(workers="2")
+
+
+@pytest.mark.parametrize(
+    ("axes", "has", "why"),
+    [
+        (
+            {"precision": "fp8"},
+            (8, 0),
+            "precision=fp8 needs compute capability 8.9 or more, and this GPU has 8.0.",
+        ),
+        (
+            {"precision": "tf32"},
+            (7, 5),
+            "precision=tf32 needs compute capability 8.0 or more, and this GPU has 7.5.",
+        ),
+        (
+            {"attention": "flash", "precision": "bf16"},
+            (7, 0),
+            "attention=flash needs compute capability 8.0 or more, and this GPU has 7.0.",
+        ),
+    ],
+)
+def test_an_older_gpu_is_refused_with_what_it_has(
+    axes: dict[str, str], has: tuple[int, int], why: str
+) -> None:
+    with pytest.raises(catalog.Refused) as refused:
+        catalog.refuse_older(case("nanogpt", **axes), has)
+    assert str(refused.value) == why
+
+
+@pytest.mark.parametrize("has", [(8, 0), (9, 0), (12, 0)])
+def test_a_newer_gpu_is_not_refused(has: tuple[int, int]) -> None:
+    catalog.refuse_older(case("nanogpt", precision="tf32", attention="math"), has)

@@ -3,11 +3,15 @@
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
 
-from benchmarks.measure import device
+from benchmarks.contracts import Case, Protocol, Status
+from benchmarks.measure import device, session
+from benchmarks.measure.progress import Reporter
+from benchmarks.workload import Context
 
 
 def test_the_cpu_is_taken_when_it_is_named() -> None:
@@ -54,3 +58,17 @@ def test_a_process_on_the_cpu_keeps_its_cpus() -> None:
     before = os.sched_getaffinity(0)
     assert device.stay_near(torch.device("cpu")) == ""
     assert os.sched_getaffinity(0) == before
+
+
+def test_what_an_older_gpu_cannot_do_is_unsupported_before_anything_is_built(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
+    case = Case(workload="nanogpt", axes={"precision": "tf32"})
+    request = session.Request(case, Protocol(), Context(torch.device("cuda"), tmp_path))
+    told = session.measure(request, Reporter(None, case.key))
+    assert told.status is Status.UNSUPPORTED
+    assert told.reason == (
+        "precision=tf32 needs compute capability 8.0 or more, and this GPU has 7.5."
+    )
+    assert list(tmp_path.iterdir()) == []

@@ -1,11 +1,13 @@
 """Suites name only what exists, and climb one step at a time."""
 
 import itertools
+from pathlib import Path
 
 import pytest
 
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case
+from benchmarks.duration import expected_s
 
 
 @pytest.mark.parametrize("suite", suites.suites().values(), ids=lambda suite: suite.name)
@@ -14,10 +16,91 @@ def test_every_case_of_a_suite_is_known_and_named_once(suite: suites.Suite) -> N
     assert len(keys) == len(set(keys))
 
 
-@pytest.mark.parametrize("name", ["smoke", "nightly"])
-def test_smoke_and_nightly_run_on_a_machine_without_a_gpu(name: str) -> None:
-    for case in suites.suite(name).cases:
+def test_smoke_runs_on_a_machine_without_a_gpu() -> None:
+    for case in suites.suite("smoke").cases:
         catalog.normalise(case, "cpu")
+
+
+@pytest.mark.parametrize("suite", suites.suites().values(), ids=lambda suite: suite.name)
+def test_a_gpu_refuses_no_case_of_a_suite(suite: suites.Suite) -> None:
+    for case in suite.cases:
+        catalog.normalise(case, "cuda")
+
+
+_TUNED = {
+    "resnet50": {"precision": "bf16", "layout": "channels_last", "optimizer": "fused"},
+    "nanogpt": {"precision": "bf16", "optimizer": "fused"},
+    "unet": {"precision": "bf16", "layout": "channels_last", "optimizer": "fused"},
+}
+_MATRIX_PAGE = (Path(__file__).parents[2] / "docs" / "matrix.md").read_text(encoding="utf-8")
+_TOGETHER = {"prefetch": {"prefetch", "pinning"}}
+"""Axes that change with another one, as they ask for it."""
+
+
+def _night(workload: str) -> tuple[Case, Case, list[Case]]:
+    """Both baselines of the suite `nightly`, and every other case but the best together."""
+    plain, *others, _ = [c for c in suites.suite("nightly").cases if c.workload == workload]
+    tuned = Case(workload=workload, axes={**plain.axes, **_TUNED[workload]})
+    others.remove(tuned)
+    return plain, tuned, others
+
+
+def _factors(base: Case, others: list[Case]) -> set[str]:
+    """Axes by which one of ``others`` alone differs from ``base``."""
+    changed = [_changed(base, other) for other in others]
+    alone = {axis for axes in changed if len(axes) == 1 for axis in axes}
+    return alone | {axis for axis, both in _TOGETHER.items() if both in changed}
+
+
+@pytest.mark.parametrize("workload", list(_TUNED))
+def test_each_case_of_a_night_is_one_factor_from_a_baseline(workload: str) -> None:
+    plain, tuned, others = _night(workload)
+    for case in others:
+        either = _factors(plain, [case]) | _factors(tuned, [case])
+        assert either, f"{case.key} is further than one factor from both baselines"
+
+
+def test_a_night_varies_every_axis_but_the_batch_and_most_from_both_baselines() -> None:
+    nights = [_night(workload) for workload in _TUNED]
+    from_plain = {axis for plain, _, others in nights for axis in _factors(plain, others)}
+    from_tuned = {axis for _, tuned, others in nights for axis in _factors(tuned, others)}
+    assert from_tuned == set(catalog.axes()) - {"batch"}
+    assert from_tuned - from_plain == {"accumulation", "prefetch", "prefetch_factor"}
+
+
+@pytest.mark.parametrize("workload", list(_TUNED))
+def test_the_best_together_comes_last_and_is_further_than_one_factor(workload: str) -> None:
+    _, tuned, _ = _night(workload)
+    best = [c for c in suites.suite("nightly").cases if c.workload == workload][-1]
+    assert _TUNED[workload].items() <= best.axes.items()
+    assert len(_changed(tuned, best) - {"pinning", "workers"}) >= 2
+
+
+def test_a_night_leaves_most_of_itself_to_a_machine_without_a_gpu() -> None:
+    cases = suites.suite("nightly").cases
+    kept = [case for case in cases if _runs_on_a_cpu(case)]
+    assert len(kept) > len(cases) * 2 / 3
+    assert f"{len(kept)} of its {len(cases)} cases" in _MATRIX_PAGE
+    for workload in _TUNED:
+        assert all(base in kept for base in _night(workload)[:2]), "a baseline must run everywhere"
+
+
+def _runs_on_a_cpu(case: Case) -> bool:
+    try:
+        catalog.normalise(case, "cpu")
+    except catalog.Refused:
+        return False
+    return True
+
+
+def test_a_night_on_one_gpu_takes_about_three_hours_as_the_matrix_page_says() -> None:
+    suite = suites.suite("nightly")
+    told = sum(expected_s(catalog.normalise(case), suite.protocol) for case in suite.cases)
+    assert told <= 3.25 * 3600
+    hours, minutes = divmod(round(told / 60), 60)
+    (row,) = [line for line in _MATRIX_PAGE.splitlines() if line.startswith("| `nightly` |")]
+    assert f"| {len(suite.cases)}: " in row
+    assert f"{hours} h {minutes} min" in row
 
 
 def test_each_rung_of_the_ladder_changes_one_axis() -> None:

@@ -1,6 +1,8 @@
 """A suite says beforehand how long it takes, from its protocol and from what it took before."""
 
+from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from builders.service_hand import Hand, result_of
@@ -14,7 +16,7 @@ from cli import forecast
 from cli.answers import CatalogView, SubmissionView
 from service import formats
 from service.database import Database
-from service.durations import expectation, taken_before
+from service.durations import expectations, taken_before
 from service.models import Attempt
 
 SMOKE = suites.suite("smoke")
@@ -41,16 +43,29 @@ def test_what_the_ladder_took_on_an_h200_is_met_within_a_quarter() -> None:
 def test_without_history_the_protocol_tells(database: Database) -> None:
     with database.reading() as session:
         assert taken_before(session, "smoke") == {}
-    found = expectation(SMOKE, {})
-    assert found.cases_measured_before == 0
-    assert found.expected_s == pytest.approx(
-        sum(expected_s(case, SMOKE.protocol) for case in SMOKE.cases)
-    )
+    found = expectations(SMOKE, {})
+    assert not any(each.measured_before for each in found)
+    assert [each.expected_s for each in found] == [
+        pytest.approx(expected_s(case, SMOKE.protocol)) for case in SMOKE.cases
+    ]
 
 
 def _submit(client: TestClient) -> SubmissionView:
     body = {"suite": "smoke", "revision": "r1"}
     return SubmissionView.model_validate(client.post("/api/v1/submissions", json=body).json())
+
+
+def _in_catalog(client: TestClient, name: str) -> dict[str, Any]:
+    told = client.get("/api/v1/catalog").json()["suites"]
+    return next(each for each in told if each["name"] == name)
+
+
+def _took(database: Database, seconds: float) -> None:
+    """As if every attempt so far had taken so long."""
+    with database.writing() as session:
+        for attempt in session.scalars(select(Attempt)):
+            assert attempt.started_at is not None
+            attempt.ended_at = attempt.started_at + timedelta(seconds=seconds)
 
 
 def test_what_cases_took_before_is_what_they_are_expected_to_take(
@@ -61,18 +76,16 @@ def test_what_cases_took_before_is_what_they_are_expected_to_take(
         lease = hand.must_claim()
         hand.start(lease)
         assert hand.post(lease, result_of(lease)).status_code == 201
-    with database.writing() as session:
-        for attempt in session.scalars(select(Attempt)):
-            assert attempt.started_at is not None
-            attempt.ended_at = attempt.started_at + timedelta(seconds=1000)
+    _took(database, 1000)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    smoke = next(each for each in told.suites if each.name == "smoke")
+    smoke = _in_catalog(client, "smoke")
     others = sum(expected_s(case, SMOKE.protocol) for case in SMOKE.cases[2:])
-    assert smoke.expected_s == pytest.approx(2000 + others, rel=0.01)
-    assert smoke.cases_measured_before == 2
+    assert smoke["expected_s"] == pytest.approx(2000 + others, rel=0.01)
+    assert smoke["cases_measured_before"] == 2
+    assert smoke["expected_s"] == sum(each["expected_s"] for each in smoke["cases_expected"])
     said = forecast.sentence(submission, told, None)
     assert said is not None
-    assert "for 6 cases on one worker (2 of the suite's 6 as measured before" in said
+    assert "for 6 cases on one worker (2 of them as measured before" in said
 
 
 def test_more_replicates_than_the_suite_has_are_reckoned_in(client: TestClient) -> None:
@@ -90,14 +103,82 @@ def test_more_replicates_than_the_suite_has_are_reckoned_in(client: TestClient) 
 def test_a_part_of_a_suite_takes_its_part_of_the_time(client: TestClient) -> None:
     submission = _submit(client)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    smoke = next(each for each in told.suites if each.name == "smoke")
     half = submission.model_copy(update={"jobs": submission.jobs[:3]})
     part = sum(expected_s(job.case, SMOKE.protocol) for job in half.jobs)
     said = forecast.sentence(half, told, None)
     assert said is not None
-    assert smoke.expected_s is not None
     assert said.startswith(f"About {formats.duration(part)} for 3 cases")
+
+
+def test_of_a_part_that_was_measured_the_time_is_what_its_own_cases_took(
+    client: TestClient, hand: Hand, database: Database
+) -> None:
+    assert hand.name, "it has a CPU, which refuses 11 of the 43 cases"
+    body = {"suite": "nightly", "revision": "r1", "replicates": 1}
+    answer = client.post("/api/v1/submissions", json=body).json()  # one turn is all of a case
+    for _ in answer["jobs"]:
+        hand.measure()
+    _took(database, 600)
+    submission = SubmissionView.model_validate(
+        client.post("/api/v1/submissions", json=body | {"replicates": 3}).json()
+    )
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    took = formats.duration(600.0 * len(answer["jobs"]))
+    assert forecast.sentence(submission, told) == (
+        f"About {took} for {len(answer['jobs'])} cases on one worker (as measured before)."
+    )
+
+
+def test_a_case_of_a_suite_is_known_again_however_the_suite_writes_it(
+    client: TestClient, hand: Hand, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written = (Case(workload="unet", axes={"precision": "fp32", "workers": "4"}),)
+    odd = replace(SMOKE, name="odd", cases=(*written, Case(workload="resnet50")))
+    monkeypatch.setattr(suites, "suites", lambda: {"odd": odd})
+    monkeypatch.setattr(suites, "suite", lambda name: odd)
+    made = client.post("/api/v1/submissions", json={"suite": "odd", "revision": "r1"}).json()
+    assert "precision" not in made["jobs"][0]["case"]["axes"]
+    for _ in made["jobs"]:
+        hand.measure()
+    _took(database, 600)
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    said = forecast.sentence(SubmissionView.model_validate(made), told)
+    took = formats.duration(1200.0)
+    assert said == f"About {took} for 2 cases on one worker (as measured before)."
+
+
+def test_a_service_that_does_not_tell_case_by_case_leaves_it_to_the_protocol(
+    client: TestClient,
+) -> None:
+    submission = _submit(client)
+    told = client.get("/api/v1/catalog").json()
+    for suite in told["suites"]:
+        del suite["cases_expected"]
+    total = sum(expected_s(job.case, SMOKE.protocol) for job in submission.jobs)
+    said = forecast.sentence(submission, CatalogView.model_validate(told))
+    assert said is not None
+    assert said.startswith(f"About {formats.duration(total)} for 6 cases")
+    assert "told from the protocol" in said
 
 
 def test_a_single_case_is_told_by_its_own_protocol() -> None:
     assert expected_s(Case(workload="unet"), Protocol()) > 0
+
+
+def test_how_many_cases_a_device_lets_out_is_told(client: TestClient) -> None:
+    def submit(**more: object) -> SubmissionView:
+        body = {"suite": "nightly", "revision": "r1", **more}
+        answer = client.post("/api/v1/submissions", json=body)
+        return SubmissionView.model_validate(answer.json())
+
+    whole, part = submit(), submit(requires={"device": "cpu"})
+    some = submit(requires={"device": "cpu"}, only=["nanogpt"])
+    assert forecast.left_out(whole) is None
+    assert forecast.left_out(part) == (
+        f"{len(whole.jobs) - len(part.jobs)} of its {len(whole.jobs)} cases are left out: they "
+        "cannot run on the device that is asked for, or that all workers of the last day have."
+    )
+    asked = sum(job.case.workload == "nanogpt" for job in whole.jobs)
+    told = forecast.left_out(some)
+    assert told is not None
+    assert told.startswith(f"{asked - len(some.jobs)} of its {asked} cases are left out")

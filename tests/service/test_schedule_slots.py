@@ -12,9 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
+from benchmarks import suites
 from service import schedule
 from service.database import Database
-from service.models import Schedule, Slot, Submission
+from service.models import Job, Schedule, Slot, Submission
 from service.schedule import ScheduleRequest, newest_due, slots
 
 BERLIN = ZoneInfo("Europe/Berlin")
@@ -163,6 +164,29 @@ def test_a_schedule_whose_suite_is_gone_does_not_stop_the_others(database: Datab
     fired = {each.schedule: each.submission_id for each in fire(database, local(2026, 6, 2, 3))}
     assert fired["bad"] is None
     assert fired["good"] is not None
+
+
+def test_a_schedule_says_in_the_log_what_it_left_out(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    on_cpu = request(suite="nightly", requires={"device": "cpu"})
+    put(database, local(2026, 6, 1, 12), on_cpu, "on-cpu")
+    (fired,) = fire(database, local(2026, 6, 2, 3))
+    with database.reading() as session:
+        of_it = select(func.count()).where(Job.submission_id == fired.submission_id)
+        missing = len(suites.suite("nightly").cases) - (session.scalar(of_it) or 0)
+    assert missing > 0
+    assert f"schedule on-cpu: {missing} cases of the suite nightly are left out" in caplog.text
+    with database.writing() as session:
+        assert schedule.fire(session, "on-cpu", local(2026, 6, 2, 4)).left_out == missing
+
+
+def test_a_schedule_that_leaves_nothing_out_says_nothing(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(database, local(2026, 6, 1, 12), request())
+    assert len(fire(database, local(2026, 6, 2, 3))) == 1
+    assert "left out" not in caplog.text
 
 
 def test_a_disabled_schedule_does_not_fire(database: Database) -> None:
