@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import nullcontext
+import time
+import uuid
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -15,80 +16,124 @@ from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
 from benchmarks.merge import merge
 from cli.console import Console
 from cli.exits import Exit, Stop
+from cli.rig import Rig
 from cli.settings import our_packages
 from service import efficiency, formats
 from service.summary import summarise
-from worker import launch
+from worker import launch, processes
+from worker.conditions import Sampling
 from worker.outcome import read_result
-from worker.settings import Settings
-from worker.workspace import environment_in, workspace
+from worker.preflight import flagged
+from worker.processes import Tree
+from worker.station import listed
+from worker.telemetry import attach
+from worker.workspace import environment_in
 
 
 class TookTooLong(Stop):
     """A child was stopped because its time was up."""
 
 
+class DeviceHeld(Stop):
+    """Processes of an earlier child do not leave the device: a next one would share it."""
+
+
 def measure(
+    rig: Rig,
     arguments: Sequence[str],
-    replicates: int,
+    replicates: int = 1,
     seed: int = 0,
     *,
     protocol: Protocol | None = None,
     trace: Path | None = None,
     limit_s: float | None = None,
-    within: Path | None = None,
 ) -> Result:
     """Measure one case in ``replicates`` fresh processes; the children draw their own progress.
 
-    They are the children that a worker would start: each with the next seed, in one folder for
-    temporary files and compiler caches, which is removed afterwards.
+    They are the children that a worker would start: each with the next seed, on an idle device that
+    is watched meanwhile, and cool again before the next one.
 
     Args:
+        rig: what they are run on.
         arguments: workload, axes and options, as `python -m benchmarks` takes them.
         replicates: how many processes.
         seed: of the first one.
         protocol: how to time; what it asks for beside timing, only the first process does.
         trace: where the first process keeps its profiler's trace.
-        limit_s: seconds for each process.
-        within: a folder that stays, for temporary files and compiler caches.
+        limit_s: seconds for each process, and for the wait until its device is idle.
 
     Raises:
         TookTooLong: a child was not done in time.
+        DeviceHeld: what a child left behind does not leave the device.
         Stop: a child did not print a Result.
     """
     protocol = protocol or Protocol()
-    settings = Settings()
     results: list[Result] = []
-    with nullcontext(within) if within else workspace() as folder:
-        environment = environment_in(folder, settings) | our_packages()
-        for number in range(replicates):
-            own = protocol.of_replicate(number + 1).model_dump_json(exclude_defaults=True)
-            command = [*settings.command, *arguments, f"--seed={seed + number}"]
-            command += [f"--protocol={own}"] if own != "{}" else []
-            command += [f"--trace={trace}"] if trace and number == 0 else []
-            results.append(_one(command, environment, limit_s))
-            if results[-1].status is not Status.OK:
-                break
+    first_c = rig.conditions.temperature_c()
+    for number in range(replicates):
+        own = protocol.of_replicate(number + 1).model_dump_json(exclude_defaults=True)
+        command = [*rig.settings.command, *arguments, f"--seed={seed + number}"]
+        command += [f"--protocol={own}"] if own != "{}" else []
+        command += [f"--trace={trace}"] if trace and number == 0 else []
+        if results:
+            rig.conditions.cool(first_c, rig.settings.cool_limit_s, _always)
+        results.append(_watched(rig, command, limit_s))
+        if results[-1].status is not Status.OK:
+            break
     return merge(results)
 
 
-def _one(command: Sequence[str], environment: Mapping[str, str], limit_s: float | None) -> Result:
-    try:
-        child = subprocess.run(
-            [*launch.tied(), *command],
-            env=environment,
-            stdout=subprocess.PIPE,
-            check=False,
-            timeout=limit_s,
+def _watched(rig: Rig, command: Sequence[str], limit_s: float | None) -> Result:
+    """What one child found, with what its device said meanwhile."""
+    from_s = time.monotonic()
+    if pids := rig.conditions.remaining(_always):
+        raise DeviceHeld(
+            f"Processes {listed(pids)} of the last measurement hold the device, and the next one "
+            "would measure beside them: see whether the driver is stuck.",
+            Exit.FAILED,
         )
-    except subprocess.TimeoutExpired as error:
-        raise TookTooLong(f"It was not done after {limit_s:.0f} s.", Exit.TIMEOUT) from error
-    if child.returncode == Exit.USAGE:
+    flags = rig.conditions.await_idle(_always)
+    waited_s = time.monotonic() - from_s
+    with rig.conditions.sampling() as sampling:
+        try:
+            left_s = None if limit_s is None else max(0.0, limit_s - waited_s)
+            result = _one(rig, command, left_s, sampling)
+        except subprocess.TimeoutExpired as error:
+            raise TookTooLong(f"It was not done after {limit_s:.0f} s.", Exit.TIMEOUT) from error
+    if result.environment.facts.get("hw.device") == "cpu":
+        return result  # a torch without CUDA leaves the GPU that was watched alone
+    return flagged(attach(result, sampling.readings()), flags)
+
+
+def _always() -> bool:
+    return True
+
+
+def _one(rig: Rig, command: Sequence[str], limit_s: float | None, sampling: Sampling) -> Result:
+    """Run one child; however it ends, nothing that it started outlives it."""
+    mark = uuid.uuid4().hex
+    environment = environment_in(rig.folder, rig.settings) | our_packages()
+    marked = environment | {processes.MARK: mark}
+    with subprocess.Popen([*launch.tied(), *command], env=marked, stdout=subprocess.PIPE) as child:
+        tree = Tree.of(child.pid, mark)
+        try:
+            sampling.begin(tree)
+            printed, _ = child.communicate(timeout=limit_s)
+        finally:
+            try:
+                processes.end(tree, 0.0, rig.settings.kill_patience_s)
+            finally:
+                child.kill()  # a second Ctrl-C ends it too; does nothing to one that has ended
+    return _read(child.returncode, printed)
+
+
+def _read(returncode: int, printed: bytes) -> Result:
+    if returncode == Exit.USAGE:
         raise Stop("Nothing was measured.")  # the child has said why
-    if child.returncode != 0:
-        raise Stop(_ending(child.returncode), Exit.FAILED)
+    if returncode != 0:
+        raise Stop(_ending(returncode), Exit.FAILED)
     try:
-        return read_result(child.stdout)
+        return read_result(printed)
     except ValueError as error:
         raise Stop(
             "The benchmark ended well, but its last line on stdout is no Result.", Exit.FAILED
@@ -164,7 +209,7 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     facts += _profiled(result)
     facts += _beside(result)
     if result.flags:
-        facts.append(("note", ", ".join(result.flags)))
+        facts.append(("flags", ", ".join(result.flags)))
     device = formats.hardware(result.environment.comparability())
     facts.append(("measured on", device))
     if result.repro:

@@ -239,7 +239,7 @@ class Loop:
             return
         found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.station.survivors = tuple(found)
-        self._runner.station.occupancy.expect(leftover.tree)
+        self._runner.station.conditions.occupancy.expect(leftover.tree)
         folder = Path(leftover.folder)
         if folder.name.startswith(workspace.PREFIX):
             workspace.remove(folder)

@@ -148,9 +148,10 @@ def find(device: str, visible: str | None, among: list[Gpu]) -> Gpu | None:
 
     A slice of a GPU (``MIG-...``) has no power or clock of its own, so it is not found.
     """
-    if not device.startswith("cuda"):
+    kind, _, told = device.partition(":")
+    if kind != "cuda" or (told and not told.isdecimal()):
         return None
-    number = int(device.partition(":")[2] or 0)
+    number = int(told or 0)
     if visible is None:
         return among[number] if number < len(among) else None
     named = [part.strip() for part in visible.split(",")]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
+from benchmarks.contracts import Result
 from worker.nvml import Gauge
 
 IDLE = 0.05
@@ -38,3 +39,12 @@ def obstacles(channels: Mapping[str, float]) -> tuple[str, ...]:
     if channels.get("memory_used_b", 0.0) > FOREIGN_B:
         found.append("foreign_memory")
     return tuple(found)
+
+
+def flagged(result: Result, flags: Sequence[str]) -> Result:
+    """``result`` with ``flags`` on what it measured; a failure has no number to be doubted."""
+    replicates = tuple(
+        one.model_copy(update={"flags": tuple(dict.fromkeys((*one.flags, *flags)))})
+        for one in result.replicates
+    )
+    return result.model_copy(update={"replicates": replicates}) if flags else result

@@ -20,6 +20,7 @@ from worker.canary import NodeHistory
 from worker.child import Ending
 from worker.outcome import Run, failure, judge, last_line, without_numbers
 from worker.own_models import refused
+from worker.preflight import flagged
 from worker.settings import Settings
 from worker.station import Station, Task, Watch, listed
 from worker.target import Target, TargetAbsent, target_of
@@ -73,7 +74,7 @@ class Runner:
         rejected: list[Rejected] = []
         node: Canary | None = None
         measured = turn.measured if turn else 0
-        first_c = self.station.temperature_c()
+        first_c = self.station.conditions.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
             with workspace() as folder, self._caches.of(turn) as caches:
@@ -111,7 +112,7 @@ class Runner:
         return result
 
     def _measured(self, job: Job, run: Run) -> Result:
-        flags = self.station.await_idle(job.watch)
+        flags = self.station.conditions.await_idle(_goes_on(job.watch))
         environment = environment_in(job.folder, self._settings, job.caches)
         environment = job.target.environment(environment)
         command = [*job.target.command, *self._arguments(job.spec, run.replicate)]
@@ -119,12 +120,13 @@ class Runner:
         task = Task(command, environment, job.folder, job.target.folder, limits)
         outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))
         result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
-        return _flagged(attach(result, outcome.readings), flags)
+        return flagged(attach(result, outcome.readings), flags)
 
     def _occupied(self, job: Job, limit_s: float) -> str:
         """Let the device cool; a sentence if processes of the last child do not leave it."""
-        self.station.cool(job.first_c, limit_s, job.watch)
-        pids = self.station.remaining(job.watch)
+        goes_on = _goes_on(job.watch)
+        self.station.conditions.cool(job.first_c, limit_s, goes_on)
+        pids = self.station.conditions.remaining(goes_on)
         if not pids:
             return ""
         return (
@@ -183,13 +185,8 @@ def with_conditions(result: Result, rejected: Sequence[Rejected], node: Canary |
     )
 
 
-def _flagged(result: Result, flags: Sequence[str]) -> Result:
-    """``result`` with ``flags`` on what it measured; a failure has no number to be doubted."""
-    replicates = tuple(
-        one.model_copy(update={"flags": tuple(dict.fromkeys((*one.flags, *flags)))})
-        for one in result.replicates
-    )
-    return result.model_copy(update={"replicates": replicates}) if flags else result
+def _goes_on(watch: Watch) -> Callable[[], bool]:
+    return lambda: watch.cause() is None
 
 
 def _numbered(tell: Callable[[Progress], None], run: Run) -> Callable[[Progress], None]:

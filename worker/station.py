@@ -3,30 +3,25 @@
 from __future__ import annotations
 
 import logging
-import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
 from benchmarks.contracts import Progress
-from worker import preflight
 from worker.child import Child, Ending, Exit, Limits
+from worker.conditions import Conditions
 from worker.consumption import Allowance, Excess
 from worker.containment import Containment, guarded
 from worker.heartbeat import Cause
 from worker.nvml import Gauge
-from worker.occupancy import Occupancy
 from worker.processes import Process, Tree
 from worker.settings import Settings
-from worker.telemetry import Reading, Sampler
+from worker.telemetry import Reading
 
 log = logging.getLogger(__name__)
 
-COOL_LOOK_S = 0.25
-VACANCY_LOOK_S = 0.1
 TASKS_PER_PROCESS = 8
 """Threads count as tasks too; the limit is there to end a fork bomb, not to save."""
 
@@ -88,9 +83,8 @@ class Station:
         """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
         self._settings = settings
         self._containment = containment
-        self._gauge = gauge
         self._started = started
-        self.occupancy = Occupancy(gauge)
+        self.conditions = Conditions(settings, gauge)
         self.survivors: tuple[Process, ...] = ()
         """Processes of the last child that did not die; the next job has to wait for them."""
 
@@ -106,54 +100,23 @@ class Station:
         mark = uuid.uuid4().hex
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
         command = [*guarded(self._containment, tasks), *task.command]
-        sampler = self._sampler()
         with (
-            sampler or nullcontext(),
+            self.conditions.sampling() as sampling,
             Child(command, task.environment, task.folder, mark, task.limits, task.place) as child,
         ):
             self._started(child.tree, task.folder)
-            self.occupancy.expect(child.tree)
-            if sampler is not None:
-                sampler.start()
+            sampling.begin(child.tree)
             ending = child.watch(watch.cause, tell)
             left = self._end(child, ending, watch)
         if isinstance(ending, Cause):
             raise Interrupted(ending)
-        readings = sampler.readings() if sampler is not None else ()
-        return Outcome(ending, left, child.last, readings)
+        return Outcome(ending, left, child.last, sampling.readings())
 
     def limits(self, until_s: float) -> Limits:
         """What the settings allow a child, until ``until_s`` on CLOCK_MONOTONIC."""
         chosen = self._settings
         allowance = Allowance(chosen.processes_limit, chosen.temp_limit_b, chosen.disk_reserve_b)
         return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)
-
-    def remaining(self, watch: Watch) -> frozenset[int]:
-        """Processes of the last child that do not leave the device; waits for them."""
-        give_up_at_s = time.monotonic() + self._settings.kill_patience_s
-        while (own := self.occupancy.look().own) and watch.cause() is None:
-            if time.monotonic() >= give_up_at_s:
-                return own
-            time.sleep(VACANCY_LOOK_S)
-        return frozenset()
-
-    def temperature_c(self) -> float | None:
-        """The device's temperature now, if it tells."""
-        return self._gauge.channels().get("temperature_c") if self._gauge else None
-
-    def cool(self, to_c: float | None, limit_s: float, watch: Watch) -> None:
-        """Wait until the device is about as cool as ``to_c``, ``limit_s`` at most."""
-        give_up_at_s = time.monotonic() + limit_s
-        while to_c is not None and time.monotonic() < give_up_at_s and watch.cause() is None:
-            now_c = self.temperature_c()
-            if now_c is None or now_c <= to_c + self._settings.cool_margin_c:
-                return
-            time.sleep(COOL_LOOK_S)
-
-    def await_idle(self, watch: Watch) -> tuple[str, ...]:
-        """Wait a little for an idle device; the flags of what keeps it from being one."""
-        limit_s = self._settings.idle_limit_s
-        return preflight.await_idle(self._gauge, limit_s, lambda: watch.cause() is None)
 
     def _end(self, child: Child, ending: Ending | Excess | Cause, watch: Watch) -> Exit:
         """Leave no process behind, in time for the next holder of the job."""
@@ -168,11 +131,6 @@ class Station:
             pids = listed(process.pid for process in left.survivors)
             log.error("Processes %s do not die: the device or its driver is stuck.", pids)
         return left
-
-    def _sampler(self) -> Sampler | None:
-        if self._gauge is None:
-            return None
-        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy)
 
 
 def listed(pids: Iterable[int]) -> str:

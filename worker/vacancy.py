@@ -7,7 +7,8 @@ import time
 from collections.abc import Callable
 
 from worker import processes
-from worker.station import VACANCY_LOOK_S, Station, listed
+from worker.conditions import VACANCY_LOOK_S
+from worker.station import Station, listed
 from worker.stop import Stop
 
 log = logging.getLogger(__name__)
@@ -41,7 +42,7 @@ class Vacancy:
 
     def _remaining(self) -> set[int]:
         """Processes of the last job that live, or whose context is still on the device."""
-        holders = self._station.occupancy.look()
+        holders = self._station.conditions.occupancy.look()
         if holders.foreign - self._foreign:
             pids = listed(holders.foreign)
             log.warning("Processes %s, not this worker's, use its device.", pids)

@@ -55,6 +55,7 @@ def bench(
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it."""
     from cli import bench as measuring
+    from cli.rig import set_up
 
     given = {
         "--preset": preset,
@@ -69,9 +70,10 @@ def bench(
     if parity:
         asked = asked.model_copy(update={"parity": True})
     words = [workload, *(settings or []), *options]
-    result = measuring.measure(
-        words, replicates or asked.replicates, seed, protocol=asked, trace=trace
-    )
+    with set_up(device) as rig:
+        result = measuring.measure(
+            rig, words, replicates or asked.replicates, seed, protocol=asked, trace=trace
+        )
     if as_json:
         say(result.model_dump_json())
     else:

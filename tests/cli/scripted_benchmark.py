@@ -79,12 +79,13 @@ def _report(
 
 def _result(arguments: argparse.Namespace, script: str) -> Result:
     axes = dict(setting.split("=") for setting in arguments.settings)
+    device = (arguments.device or "cpu").partition(":")[0]
     preset = "tiny" if arguments.preset == "auto" else arguments.preset
     common = {
         "case": Case(workload=arguments.workload, preset=preset, axes=axes),
         "measured_at": datetime.now(UTC),
         "protocol": Protocol.model_validate_json(arguments.protocol),
-        "environment": Environment(facts={"hw.device": "cpu", "hw.cpu.model": "a test's CPU"}),
+        "environment": Environment(facts={"hw.device": device, "hw.cpu.model": "a test's CPU"}),
     }
     if script == "oom" and axes.get("precision") == "bf16":
         reason = "The batch does not fit into 4.0 GiB: choose a smaller batch."

@@ -1,6 +1,8 @@
-"""Real processes: what `throughline up` starts does not outlive it."""
+"""Real processes: what `throughline up` and `bench` start does not outlive them."""
 
+import json
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -89,3 +91,25 @@ def test_stopping_what_has_ended_already_is_no_error(tmp_path: Path, patience_s:
     assert child.wait(15.0)
     stop([child], patience_s)
     assert child.returncode == 0
+
+
+def test_ctrl_c_ends_bench_with_all_that_its_child_started(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    temp, left = tmp_path / "t", tmp_path / "left"
+    temp.mkdir()
+    script = f"setsid sleep 99 >/dev/null 2>&1 & echo $! $$ >{left}; exec sleep 99"
+    command = json.dumps(["sh", "-c", script, "child"])
+    bench = subprocess.Popen(
+        [sys.executable, "-m", "cli", "bench", "resnet50"],
+        cwd=tmp_path,
+        env=environment | {"THROUGHLINE_CHILD_COMMAND": command, "TMPDIR": str(temp)},
+        stderr=subprocess.DEVNULL,
+    )
+    eventually(lambda: left.exists() and len(left.read_text().split()) == 2)
+    began_s = time.monotonic()
+    bench.send_signal(signal.SIGINT)
+    assert bench.wait(15.0) == 130
+    assert time.monotonic() - began_s < 3.0
+    assert not any(is_alive(int(pid)) for pid in left.read_text().split())
+    assert list(temp.iterdir()) == []

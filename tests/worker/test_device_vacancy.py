@@ -96,7 +96,7 @@ def test_a_foreign_process_is_named_and_hinders_nobody(driver, service, working,
 
 def test_a_worker_that_waits_for_its_device_can_be_stopped(driver, settings, contained):
     station = Station(settings, contained, driver)
-    station.occupancy.expect(Tree(os.getsid(0), 0, "none", ""))
+    station.conditions.occupancy.expect(Tree(os.getsid(0), 0, "none", ""))
     driver.holders = frozenset({os.getpid()})
     stop = Stop()
     threading.Timer(0.2, stop.ask).start()

@@ -1,0 +1,47 @@
+"""What a case is measured on here: a folder for its children, and a device that is watched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from worker import nvml
+from worker.conditions import Conditions
+from worker.settings import Settings, visible_devices
+from worker.workspace import workspace
+
+
+@dataclass(frozen=True)
+class Rig:
+    """Used by one child after another."""
+
+    settings: Settings
+    folder: Path
+    """For temporary files and compiler caches: what one child compiles, the next one finds."""
+    conditions: Conditions
+
+
+@contextmanager
+def set_up(device: str | None) -> Iterator[Rig]:
+    """Set up on ``device``, which is the first GPU, or the CPU, unless one is named.
+
+    The folder is removed at the end. Without an NVIDIA GPU nothing is watched.
+
+    Raises:
+        OSError: the folder cannot be made.
+    """
+    settings = Settings()
+    gauge = nvml.open_gauge(_gpu(device))
+    try:
+        with workspace() as folder:
+            yield Rig(settings, folder, Conditions(settings, gauge))
+    finally:
+        if gauge is not None:
+            gauge.close()
+
+
+def _gpu(device: str | None) -> nvml.Gpu | None:
+    """The GPU that a child which is told ``device`` takes, as far as NVML knows it."""
+    return nvml.find(device or "cuda", visible_devices(), nvml.devices())

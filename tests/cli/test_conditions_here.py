@@ -1,0 +1,305 @@
+"""`bench` and `diagnose` wait for their device and watch it as a worker does."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+
+from benchmarks.contracts import Case, Result
+from cli import bench, diagnose, ladder, rig
+from cli.console import Console
+from cli.exits import Exit
+from cli.rig import Rig
+from worker import processes
+from worker.conditions import Conditions
+from worker.nvml import Gpu
+from worker.settings import Settings
+
+HERE = Path(__file__).parent
+ON_GPU = ("resnet50", "--device=cuda")
+LEAVES = (
+    "setsid sleep 60 >/dev/null 2>&1 & echo $! >>{left}\n"
+    f'exec {sys.executable} {HERE}/{{child}} "$@"'
+)
+"""A child that leaves a process in a session of its own behind, and writes its id down."""
+THERMAL = 0x40
+
+
+def children() -> frozenset[int]:
+    below = psutil.Process(os.getpid()).children(recursive=True)
+    return frozenset(process.pid for process in below)
+
+
+class Device:
+    """A gauge whose readings the test chooses; the children that the test starts hold it."""
+
+    def __init__(self) -> None:
+        self.told = {"sm_clock_hz": 1.98e9, "power_w": 600.0, "temperature_c": 40.0}
+        self.busy: Iterator[float] = iter(())
+        self.mask = 0
+        self.foreign: frozenset[int] = frozenset()
+        self.closed = False
+        self.before = children()
+        """Such as a database of the tests, which has nothing to do with this device."""
+
+    def channels(self) -> dict[str, float]:
+        return self.told | {"utilization": next(self.busy, 0.0)}
+
+    def reasons(self) -> int | None:
+        return self.mask
+
+    def energy_j(self) -> float | None:
+        return None
+
+    def processes(self) -> frozenset[int]:
+        return (children() - self.before) | self.foreign
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def device() -> Device:
+    return Device()
+
+
+@pytest.fixture
+def scripted(
+    tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., Rig]:
+    """A rig on a device, with a scripted child."""
+    for name in [name for name in os.environ if name.startswith(("THROUGHLINE_", "SCRIPT"))]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
+
+    def make(device: Device | None, child: str = "scripted_benchmark.py", **more: object) -> Rig:
+        command = (sys.executable, str(HERE / child))
+        usual = {"child_command": command, "idle_limit_s": 0.2, "telemetry_hz": 50.0}
+        settings = Settings.model_validate(usual | more)
+        return Rig(settings, tmp_path, Conditions(settings, device))
+
+    return make
+
+
+def that_leaves(left: Path, child: str = "scripted_benchmark.py") -> tuple[str, ...]:
+    return "sh", "-c", LEAVES.format(left=left, child=child), "child"
+
+
+def alive(left: Path) -> list[int]:
+    """Of the processes that were left behind those that still run."""
+    return [pid for pid in map(int, left.read_text().split()) if processes.identity(pid)]
+
+
+@pytest.fixture
+def left(tmp_path: Path) -> Iterator[Path]:
+    """Where children write down what they leave behind; it ends with the test."""
+    file = tmp_path / "left"
+    file.touch()
+    yield file
+    for pid in alive(file):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def held_by_what_is_left(device: Device, left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As if the driver did not let go of what has been killed."""
+    monkeypatch.setattr(processes, "end", lambda tree, grace_s, patience_s: [])
+    monkeypatch.setattr(device, "processes", lambda: frozenset(alive(left)))
+
+
+def channels(result: Result) -> set[str]:
+    return {
+        name
+        for one in result.replicates
+        for told in one.telemetry.values()
+        for name in told.channels
+    }
+
+
+def test_a_healthy_device_is_told_and_not_flagged(scripted, device) -> None:
+    result = bench.measure(scripted(device), ON_GPU, 2)
+    assert [set(one.telemetry) for one in result.replicates] == [{"full", "synth"}] * 2
+    assert {"power_w", "sm_clock_hz"} <= channels(result)
+    power = next(sample for sample in result.samples if sample.metric == "power")
+    assert power.values == (600.0, 600.0)
+    assert result.flags == ()
+
+
+def test_a_device_that_protected_itself_is_flagged_and_the_flag_is_printed(
+    scripted, device
+) -> None:
+    device.mask = THERMAL
+    result = bench.measure(scripted(device), ON_GPU)
+    assert result.flags == ("throttled",)
+    out = io.StringIO()
+    bench.show(result, Console(file=out, width=120))
+    assert re.search(r"flags +throttled", out.getvalue())
+
+
+def test_a_device_that_is_busy_and_not_empty_is_waited_for_in_vain_and_flagged(
+    scripted, device
+) -> None:
+    device.busy = iter([0.9] * 10_000)
+    device.told["memory_used_b"] = 2.0**30
+    assert bench.measure(scripted(device), ON_GPU).flags == ("device_busy", "foreign_memory")
+
+
+def test_load_that_fades_in_time_is_waited_for(scripted, device) -> None:
+    device.busy = iter([0.9, 0.4, 0.06])
+    assert bench.measure(scripted(device, idle_limit_s=60.0), ON_GPU).flags == ()
+
+
+def test_a_stranger_is_flagged(scripted, device) -> None:
+    device.foreign = frozenset({os.getppid()})
+    assert bench.measure(scripted(device), ON_GPU).flags == ("other_processes",)
+
+
+def test_all_of_a_childs_processes_are_ours(scripted, device) -> None:
+    """Two: without their mark the second one would be taken for a stranger."""
+    script = f'sleep 2 >/dev/null 2>&1 & exec {sys.executable} {HERE}/scripted_benchmark.py "$@"'
+    with_helper = scripted(device, child_command=("sh", "-c", script, "child"))
+    assert bench.measure(with_helper, ON_GPU).flags == ()
+
+
+def test_a_case_that_was_measured_on_the_cpu_has_nothing_of_the_gpu(scripted, device) -> None:
+    device.mask, device.busy = THERMAL, iter([0.9] * 10_000)
+    result = bench.measure(scripted(device), ["resnet50", "--device=cpu"])
+    assert (channels(result), result.flags) == (set(), ())
+
+
+def test_without_a_device_nothing_is_missed(scripted) -> None:
+    result = bench.measure(scripted(None), ON_GPU)
+    assert (channels(result), result.flags) == (set(), ())
+    assert {sample.metric for sample in result.samples}.isdisjoint({"power", "sm_clock"})
+
+
+def test_the_device_cools_to_its_first_temperature_between_two_processes(
+    scripted, device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[float | None, float]] = []
+    monkeypatch.setattr(
+        Conditions, "cool", lambda self, to_c, limit_s, goes_on: asked.append((to_c, limit_s))
+    )
+    bench.measure(scripted(device), ON_GPU, 3)
+    assert asked == [(40.0, Settings().cool_limit_s)] * 2
+
+
+def test_the_wait_for_the_device_is_part_of_a_childs_time(
+    scripted, device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    device.busy = iter([0.9] * 10_000)
+    given: list[float | None] = []
+    once = subprocess.Popen.communicate
+    monkeypatch.setattr(
+        subprocess.Popen,
+        "communicate",
+        lambda self, timeout=None: (given.append(timeout), once(self, timeout=timeout))[1],
+    )
+    bench.measure(scripted(device, idle_limit_s=0.5), ON_GPU, limit_s=60.0)
+    assert given[0] is not None
+    assert given[0] <= 59.5
+
+
+def test_a_child_that_is_too_late_is_ended_and_watched_no_longer(
+    scripted, device, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPT", "slow")
+    began_s = time.monotonic()
+    with pytest.raises(bench.TookTooLong, match="not done after 1 s"):
+        bench.measure(scripted(device), ON_GPU, limit_s=1.0)
+    assert time.monotonic() - began_s < 20  # the child would have gone on for 30 s
+    assert device.processes() == frozenset()
+    assert "telemetry" not in {thread.name for thread in threading.enumerate()}
+
+
+@pytest.mark.parametrize("told", [True, False])
+def test_nothing_that_a_child_left_behind_is_there_when_it_has_ended(
+    scripted, device, left: Path, *, told: bool
+) -> None:
+    gauge = device if told else None
+    bench.measure(scripted(gauge, child_command=that_leaves(left)), ON_GPU)
+    assert left.read_text()
+    assert alive(left) == []
+
+
+def test_nothing_that_a_late_child_left_behind_is_there_either(
+    scripted, device, left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPT", "slow")
+    with pytest.raises(bench.TookTooLong):
+        bench.measure(scripted(device, child_command=that_leaves(left)), ON_GPU, limit_s=1.0)
+    assert left.read_text()
+    assert alive(left) == []
+
+
+def test_no_process_is_measured_beside_what_holds_the_device(
+    scripted, device, left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held_by_what_is_left(device, left, monkeypatch)
+    on_it = scripted(device, child_command=that_leaves(left), kill_patience_s=0.2)
+    with pytest.raises(
+        bench.DeviceHeld, match=r"Processes \d+ of the last .* hold the dev"
+    ) as held:
+        bench.measure(on_it, ON_GPU, 3)
+    assert held.value.code is Exit.FAILED
+    assert len(left.read_text().split()) == 1
+
+
+def test_a_climb_ends_where_what_a_rung_left_behind_holds_the_device(
+    scripted, device, left: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held_by_what_is_left(device, left, monkeypatch)
+    command = that_leaves(left, "simulated_machine.py")
+    on_it = scripted(device, child_command=command, kill_patience_s=0.2)
+    first, said, shown = Case(workload="resnet50", preset="full"), io.StringIO(), io.StringIO()
+    measure = diagnose.measurer(on_it, ["--device=cuda"], diagnose.BRIEF, first)
+    found = diagnose.run(measure, first, 600.0, Console(file=said, width=200))
+    assert (len(found.rungs), found.document()["ended"]) == (1, "held")
+    assert diagnose.exit_code(found) is Exit.FAILED
+    assert "hold the device, and the next one would measure beside them" in said.getvalue()
+    ladder.show(found, Console(file=shown, width=140))
+    assert "Processes of an earlier case hold the device" in shown.getvalue()
+
+
+def test_the_rungs_of_a_climb_carry_the_flags_of_their_conditions(scripted, device) -> None:
+    device.told["memory_used_b"] = 2.0**30
+    first = Case(workload="resnet50", preset="full")
+    on_it = scripted(device, "simulated_machine.py", idle_limit_s=0.0)
+    measure = diagnose.measurer(on_it, ["--device=cuda"], diagnose.BRIEF, first)
+    said, shown = io.StringIO(), io.StringIO()
+    found = diagnose.run(measure, first, 5.0, Console(file=said))
+    assert all(rung["flags"] == ["foreign_memory"] for rung in found.document()["rungs"])
+    ladder.show(found, Console(file=shown, width=140))
+    assert f"{first.key}: flags: foreign_memory" in shown.getvalue()
+    assert "  flags: foreign_memory\n" in said.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("named", "index"), [(None, 0), ("cuda", 0), ("cuda:1", 1), ("cpu", None), ("cuda:x", None)]
+)
+def test_the_device_that_is_watched_is_the_one_that_is_measured(
+    monkeypatch: pytest.MonkeyPatch, device, named: str | None, index: int | None
+) -> None:
+    gpus = [Gpu(number, f"GPU-{number}", "a GPU") for number in range(2)]
+    opened: list[Gpu | None] = []
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("worker.nvml.devices", lambda: gpus)
+    monkeypatch.setattr("worker.nvml.open_gauge", lambda gpu: opened.append(gpu) or device)
+    with rig.set_up(named) as made:
+        assert made.folder.is_dir()
+        assert not device.closed
+    assert device.closed
+    assert not made.folder.exists()
+    assert opened == [None if index is None else gpus[index]]
