@@ -10,18 +10,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
 
-from benchmarks.contracts import Bottleneck, Case, Pass, Result, Status, Verdict
-from benchmarks.suggestions import Move, Place, is_slow, moves, other_moves, with_move
+from benchmarks.contracts import (
+    Bottleneck,
+    Case,
+    Parity,
+    ParityStatus,
+    Pass,
+    Result,
+    Status,
+    Verdict,
+)
+from benchmarks.suggestions import LEAST, Move, Place, is_slow, moves, other_moves, with_move
 
 WORTH = 0.02
 """A bound up to here is not worth a try, and a loss of FULL up to here may be the loader's."""
-LEAST = 0.005
-"""A gain up to here is none, as for `throughline compare`. One that was measured is kept, however
-small: four of a per cent each are four per cent."""
 SURE = 0.6
 """Part of a 95 % interval that a gain must pass to be one: about nine in ten. A setting that is
 kept and gives nothing costs little, and a longer look at each case costs the next ones."""
@@ -38,6 +44,8 @@ class Ending(StrEnum):
     BUDGET = "budget"
     FAILED = "failed"
     """The first case could not be measured."""
+    HELD = "held"
+    """What an earlier case left behind does not leave the device."""
     INTERRUPTED = "interrupted"
 
 
@@ -56,11 +64,21 @@ class Rung:
     """Relative half-width of ``full``."""
     noise_synth: float = 0.0
     verdict: Verdict | None = None
-    right: bool = True
-    """False where it was found to compute something else than the reference."""
+    parity: Parity | None = None
+    """What came of holding it against the reference; None where nobody asked."""
+    flags: tuple[str, ...] = ()
+    """What a reader should know of how it was measured."""
     move: Move | None = None
     """What was tried; None of the first case."""
     took_s: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        """False only where it was found to compute something else than the reference.
+
+        What could not be decided is no reason against a case: it is told beside the rung.
+        """
+        return self.parity is None or self.parity.status is not ParityStatus.FAIL
 
     @property
     def usable(self) -> bool:
@@ -70,20 +88,25 @@ class Rung:
 
 def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
     """What a climb needs to know of a result."""
-    if result.status is not Status.OK or not result.replicates:
-        return Rung(result.case, result.status, result.reason, move=move, took_s=took_s)
-    rates = {sample.metric: sample.values for sample in result.samples}
-    return Rung(
+    rung = Rung(
         case=result.case,
         status=result.status,
+        reason=result.reason,
+        parity=result.parity,
+        flags=result.flags,
+        move=move,
+        took_s=took_s,
+    )
+    if result.status is not Status.OK or not result.replicates:
+        return rung
+    rates = {sample.metric: sample.values for sample in result.samples}
+    return replace(
+        rung,
         full=_mean(rates["throughput"]),
         synth=_mean(rates["throughput_synth"]),
         noise=_noise([r.full for r in result.replicates]),
         noise_synth=_noise([r.synth for r in result.replicates]),
         verdict=result.verdict,
-        right=_right(result),
-        move=move,
-        took_s=took_s,
     )
 
 
@@ -93,12 +116,6 @@ def _noise(passes: Sequence[Pass]) -> float:
 
 def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
-
-
-def _right(result: Result) -> bool:
-    """False only where parity was looked at and failed."""
-    parity = getattr(result, "parity", None)
-    return str(getattr(parity, "status", "")) != "fail"
 
 
 def gain(rung: Rung, base: Rung) -> float:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from benchmarks import peaks
+import re
+from collections.abc import Sequence
+
+from benchmarks import catalog, peaks
 from benchmarks.contracts import Result, Status
 from benchmarks.demands import Ceilings
-from benchmarks.suggestions import Place, suggest
+from benchmarks.suggestions import Neighbour, Place, suggest
 from benchmarks.verdict import judge
 
 
@@ -19,6 +22,28 @@ def concluded(result: Result) -> Result:
     return result.model_copy(update={"verdict": told})
 
 
+def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
+    """``result``, its suggestions tied to what its neighbours in the matrix measured by now.
+
+    When it was measured they may not have been. Unchanged where it has no verdict, or where its
+    case is one of another version.
+
+    Args:
+        result: as it was stored.
+        neighbours: cases of the same workload, measured at the same revision on the same hardware,
+            by the rate that counts for the verdict.
+    """
+    if result.verdict is None:
+        return result
+    try:
+        catalog.normalise(result.case)
+    except (catalog.UnknownName, catalog.Refused):
+        return result
+    told = suggest(result.case, result.verdict, place_of(result), neighbours)
+    verdict = result.verdict.model_copy(update={"suggestions": told})
+    return result.model_copy(update={"verdict": verdict})
+
+
 def ceilings_of(result: Result) -> Ceilings | None:
     """What the device that measured ``result`` can reach; None where that was never measured."""
     row = peaks.match(result.environment.facts)
@@ -30,5 +55,19 @@ def ceilings_of(result: Result) -> Ceilings | None:
 def place_of(result: Result) -> Place:
     """Where ``result`` was measured."""
     facts = result.environment.facts
-    cpus = facts.get("hw.cpu.usable", "")
-    return Place(facts.get("hw.device"), int(cpus) if cpus.isdigit() else None)
+    return Place(
+        facts.get("hw.device"),
+        _cpus(facts.get("hw.cpu.usable", "")),
+        _capability(facts.get("hw.gpu.capability", "")),
+    )
+
+
+def _cpus(told: str) -> int | None:
+    """None for what is no number of CPUs: a fact may be any text, and ``²`` is a digit."""
+    return int(told) if re.fullmatch(r"[0-9]{1,6}", told) else None
+
+
+def _capability(told: str) -> tuple[int, int] | None:
+    """``9.0`` as numbers; None, which refuses nothing, for whatever else a fact may say."""
+    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", told)
+    return (int(match[1]), int(match[2])) if match else None

@@ -14,6 +14,11 @@ from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
 
 MOST = 3
 """Suggestions a verdict carries: a longer list is no advice."""
+LEAST = 0.005
+"""A gain up to here is none, as for `throughline compare`. In a climb one that was measured is
+kept, however small: four of a per cent each are four per cent."""
+MOST_GAIN = 1e6
+"""A greater factor between two cases is no gain: one of the two rates is not what it says."""
 WORTH_NAMING = 0.02
 """A smaller share of the evidence speaks for nothing."""
 _MORE, _FEWER = "more", "fewer"
@@ -49,6 +54,8 @@ class Place:
     device: str | None = None
     """``cuda`` or ``cpu``; None leaves open what depends on it."""
     cpus: int | None = None
+    capability: tuple[int, int] | None = None
+    """Compute capability of its GPU; None where there is none, or it is not known."""
 
 
 @dataclass(frozen=True)
@@ -156,7 +163,7 @@ def suggest(
         if gain is None:
             sentence = f"{move.axis}={move.value}: {move.reason}."
             found.append(Suggestion(axis=move.axis, value=move.value, sentence=sentence))
-        elif gain[0] > 1.0:
+        elif gain[0] > 1.0 + LEAST:
             sentence = f"{move.axis}={move.value} measured {gain[0] - 1:+.0%} on {gain[1].key}."
             found.append(
                 Suggestion(
@@ -233,15 +240,26 @@ def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[f
         if alike and base.case.axes.get(move.axis) == case.axes.get(move.axis):
             axes = dict(sorted({**base.case.axes, move.axis: move.value}.items()))
             moved = rates.get(base.case.model_copy(update={"axes": axes}).key)
-            if moved is not None and base.rate > 0:
-                pairs.append((_distance(base.case, case), moved.rate / base.rate, base.case))
+            if moved is not None and _plausible(moved.rate, base.rate):
+                pairs.append((distance(base.case, case), moved.rate / base.rate, base.case))
     if not pairs:
         return None
     _, gain, where = min(pairs, key=lambda pair: (pair[0], pair[2].key))
     return gain, where
 
 
-def _distance(one: Case, other: Case) -> int:
+def _plausible(moved: float, base: float) -> bool:
+    """Whether one rate over the other is a factor that may be told."""
+    return base > 0 and moved <= MOST_GAIN * base
+
+
+def rate_that_counts(verdict: Verdict) -> str:
+    """The metric by which a neighbour is better: without the loader unless it is the limit."""
+    limited = verdict.bottleneck is Bottleneck.INPUT
+    return "throughput" if limited else "throughput_synth"
+
+
+def distance(one: Case, other: Case) -> int:
     """On how many axes the two differ."""
     return len(set(one.axes.items()) ^ set(other.axes.items()))
 
@@ -267,8 +285,10 @@ def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
     if not entry.accepts(value) or case.axes.get(axis, entry.default) == value:
         return False
     try:
-        axes = {**case.axes, axis: value}
-        catalog.normalise(case.model_copy(update={"axes": axes}), place.device)
+        moved = case.model_copy(update={"axes": {**case.axes, axis: value}})
+        catalog.normalise(moved, place.device)
+        if place.capability is not None:
+            catalog.refuse_older(moved, place.capability)
     except (catalog.Refused, catalog.UnknownName):
         return False
     return True

@@ -70,6 +70,8 @@ class SubmissionView(SubmissionSummary):
     """Jobs that were submitted together."""
 
     jobs: tuple[JobView, ...]
+    left_out: int = 0
+    """Cases of the suite that were not queued; told by the answer to the submission."""
 
 
 class SubmissionPage(Answer):
@@ -170,6 +172,19 @@ class EffectsView(Answer):
     limits: tuple[str, ...]
 
 
+class SuggestionView(Answer):
+    """A value on an axis that may be faster."""
+
+    sentence: str
+
+
+class AdviceView(Answer):
+    """What may be tried next at one case."""
+
+    case: Case
+    suggestions: tuple[SuggestionView, ...]
+
+
 class ReportView(Answer):
     """The results of a submission, and what changed against another revision."""
 
@@ -180,16 +195,23 @@ class ReportView(Answer):
     against: str | None
     changes: tuple[ChangeView, ...]
     effects: tuple[EffectsView, ...] = ()
+    advice: tuple[AdviceView, ...] = ()
+
+
+class CaseExpectation(Answer):
+    """How long one worker needs for a case of a suite, in the suite's protocol."""
+
+    case: str
+    expected_s: float
+    measured_before: bool
 
 
 class SuiteView(Answer):
-    """A suite, and how long one worker needs for it."""
+    """A suite, and how long one worker needs for its cases."""
 
     name: str
-    cases: tuple[Case, ...]
     protocol: Protocol
-    expected_s: float | None = None
-    cases_measured_before: int = 0
+    cases_expected: tuple[CaseExpectation, ...] = ()
 
 
 class CatalogView(Answer):

@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from rich import box
-from rich.table import Table
-from rich.text import Text
 
 from benchmarks import climb
 from benchmarks.climb import Ending, Rung
 from benchmarks.conclusion import place_of
-from benchmarks.contracts import Bottleneck, Case, Protocol, Result, Status, Verdict
+from benchmarks.contracts import Case, Protocol, Result, Status
 from benchmarks.parity import FEED
 from benchmarks.suggestions import Move, with_move
 from cli import bench
 from cli.console import Console
 from cli.exits import Exit, Stop
+from cli.ladder import Climb, answer, remarks, say
+from cli.rig import Rig
 from service import formats
 
 BRIEF = Protocol(
@@ -46,58 +41,6 @@ Measure = Callable[[Case, float], Result]
 """Measures a case within so many seconds."""
 
 
-@dataclass
-class Climb:
-    """The rungs so far, and how it ended."""
-
-    budget_s: float
-    rungs: list[Rung] = field(default_factory=list)
-    ending: Ending | None = None
-    unit: str = ""
-    hardware: str = ""
-
-    @property
-    def best(self) -> Rung | None:
-        """The rung to climb on."""
-        return climb.best_of(self.rungs)
-
-    def document(self) -> dict[str, Any]:
-        """All of it, as ``--json`` prints it."""
-        best, first = self.best, self.rungs[0]
-        return {
-            "ended": self.ending.value if self.ending else None,
-            "budget_s": self.budget_s,
-            "took_s": sum(rung.took_s for rung in self.rungs),
-            "hardware": self.hardware,
-            "unit": self.unit,
-            "best": best.case.key if best else None,
-            "speedup": best.full / first.full if best else None,
-            "speedup_synth": best.synth / first.synth if best else None,
-            "rungs": [
-                _written(rung, kept=kept)
-                for rung, kept in zip(self.rungs, climb.kept(self.rungs), strict=True)
-            ],
-        }
-
-
-def _written(rung: Rung, *, kept: bool) -> dict[str, Any]:
-    move = rung.move
-    return {
-        "case": rung.case.model_dump(mode="json"),
-        "tried": f"{move.axis}={move.value}" if move else None,
-        "because": move.reason if move else None,
-        "status": rung.status.value,
-        "reason": rung.reason,
-        "throughput": rung.full or None,
-        "throughput_synth": rung.synth or None,
-        "noise": rung.noise,
-        "noise_synth": rung.noise_synth,
-        "kept": kept,
-        "took_s": rung.took_s,
-        "verdict": rung.verdict.model_dump(mode="json") if rung.verdict else None,
-    }
-
-
 def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
     """Climb from ``first`` until nothing is left or the budget is spent.
 
@@ -117,16 +60,20 @@ def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
     found.unit = f"{result.item}/s"
     found.hardware = formats.hardware(result.environment.comparability())
     _say_first(found.rungs[0], told)
-    place = place_of(result)
+    _say_remarks(found.rungs[0], told)
+    found.place = place_of(result)
     try:
         while found.ending is None:
-            move = climb.next_move(found.rungs, place, end_s - time.monotonic())
+            move = climb.next_move(found.rungs, found.place, end_s - time.monotonic())
             if isinstance(move, Ending):
                 found.ending = move
             else:
                 _try(measure, move, found, end_s, told)
     except KeyboardInterrupt:  # what was climbed so far is worth showing
         found.ending = Ending.INTERRUPTED
+    except bench.DeviceHeld as held:
+        say(told, f"  {held.sentence}")
+        found.ending = Ending.HELD
     return found
 
 
@@ -134,7 +81,7 @@ def _try(measure: Measure, move: Move, found: Climb, end_s: float, told: Console
     best = found.best
     assert best is not None, "a climb that has no rung has ended"
     case = with_move(best.case, move)
-    _say(told, f"Trying {move.axis}={move.value}: {move.reason}.")
+    say(told, f"Trying {move.axis}={move.value}: {move.reason}.")
     left_s = max(1.0, end_s - time.monotonic())
     from_s = time.monotonic()
     try:
@@ -142,10 +89,13 @@ def _try(measure: Measure, move: Move, found: Climb, end_s: float, told: Console
         rung = climb.rung_of(result, move, took_s)
     except bench.TookTooLong as late:
         rung = _failed(case, move, Status.TIMEOUT, late.sentence, time.monotonic() - from_s)
+    except bench.DeviceHeld:  # neither this case nor any other can be measured now
+        raise
     except Stop as stop:
         rung = _failed(case, move, Status.CRASHED, stop.sentence, time.monotonic() - from_s)
     found.rungs.append(rung)
-    _say(told, f"  {_outcome(rung, best)}")
+    say(told, f"  {_outcome(rung, best)}")
+    _say_remarks(rung, told)
 
 
 def _failed(case: Case, move: Move, status: Status, reason: str, took_s: float) -> Rung:
@@ -169,36 +119,27 @@ def _outcome(rung: Rung, base: Rung) -> str:
 
 def _say_first(rung: Rung, told: Console) -> None:
     if rung.verdict is None:
-        _say(told, f"{rung.case.key}: {rung.status.value}: {rung.reason}")
+        say(told, f"{rung.case.key}: {rung.status.value}: {rung.reason}")
         return
-    _say(told, f"{answer(rung.verdict)} ({rung.took_s:.0f} s) {rung.verdict.sentence}")
+    say(told, f"{answer(rung.verdict)} ({rung.took_s:.0f} s) {rung.verdict.sentence}")
 
 
-def answer(verdict: Verdict) -> str:
-    """The answer to "input-bound or GPU-bound?", in two words."""
-    if verdict.bottleneck is Bottleneck.UNKNOWN:
-        return "Not known."
-    return f"{verdict.bottleneck.value}-bound, {verdict.confidence} confidence."
+def _say_remarks(rung: Rung, told: Console) -> None:
+    for remark in remarks(rung):
+        say(told, f"  {remark}")
 
 
-def _say(told: Console, sentence: str) -> None:
-    told.print(sentence, markup=False, highlight=False, soft_wrap=True)
-
-
-def measurer(
-    options: Sequence[str], protocol: Protocol, first: Case, folder: Path | None = None
-) -> Measure:
+def measurer(rig: Rig, options: Sequence[str], protocol: Protocol, first: Case) -> Measure:
     """Measure in child processes of this machine, as `throughline bench` does.
 
     The first case is not held against the reference: it is what people run, its answer is awaited,
     and a reference takes most of a minute. Nor is what only feeds it otherwise. All else is.
 
     Args:
+        rig: for all of it, so that a case compiles only what is new in it.
         options: for each child.
         protocol: how to time.
         first: where the climb begins.
-        folder: where compiled code is kept from one case to the next, so that a case compiles only
-            what is new in it.
     """
     unchecked = protocol.model_copy(update={"parity": False})
 
@@ -207,7 +148,7 @@ def measurer(
         preset = [f"--preset={case.preset}"] if case.preset != "auto" else []
         words = [case.workload, *settings, *preset, *options]
         timing = unchecked if _step(case) == _step(first) else protocol
-        return bench.measure(words, 1, protocol=timing, limit_s=limit_s, within=folder)
+        return bench.measure(rig, words, protocol=timing, limit_s=limit_s)
 
     return measure
 
@@ -217,56 +158,9 @@ def _step(case: Case) -> dict[str, str]:
     return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
 
-def show(found: Climb, console: Console) -> None:
-    """Print the ladder, where it ended, and what limits it there."""
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    table.add_column("step", min_width=20)
-    for heading in ("throughput", "without the loader", "gain"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("limited by", no_wrap=True)
-    base: Rung | None = None
-    for rung, kept in zip(found.rungs, climb.kept(found.rungs), strict=True):
-        table.add_row(*_cells(rung, base, found.unit), style="" if kept else "dim")
-        base = rung if kept else base
-    console.print(table)
-    for line in _closing(found):
-        _say(console, line)
-
-
-def _cells(rung: Rung, base: Rung | None, unit: str) -> tuple[str | Text, ...]:
-    name = f"{rung.move.axis}={rung.move.value}" if rung.move else rung.case.key
-    if rung.status is not Status.OK:
-        return name, Text(rung.status.value, style="red"), "", "", ""
-    gain = formats.times(climb.gain(rung, base)) if base else ""
-    limit = rung.verdict.bottleneck.value if rung.verdict else formats.DASH
-    rates = formats.quantity(rung.full, unit), formats.quantity(rung.synth, unit)
-    wrong = "" if rung.right else " wrong result"
-    return name, *rates, gain + wrong, limit
-
-
-_ENDINGS = {
-    Ending.SUMMIT: f"Nothing else is left to try that may bring more than {climb.WORTH:.0%}.",
-    Ending.BUDGET: "The budget is spent; a larger --budget may find more.",
-    Ending.INTERRUPTED: "Interrupted; this is what was climbed so far.",
-    Ending.FAILED: "The first case could not be measured.",
-}
-
-
-def _closing(found: Climb) -> list[str]:
-    best, first = found.best, found.rungs[0]
-    lines = [_ENDINGS[found.ending]] if found.ending else []
-    if best is None:
-        return [*lines, first.reason]
-    faster = formats.times(best.full / first.full)
-    without = formats.times(best.synth / first.synth)
-    lines.append(f"Best: {best.case.key}: {faster}, without the loader {without}.")
-    if best.verdict is not None:
-        lines.append(f"There: {answer(best.verdict)} {best.verdict.sentence}")
-    return lines
-
-
 def exit_code(found: Climb) -> Exit:
-    """Zero once there is a verdict."""
+    """Zero once there is a verdict, and nothing was in the way of a further one."""
     if found.ending is Ending.INTERRUPTED:
         return Exit.INTERRUPTED
-    return Exit.OK if found.best is not None else Exit.FAILED
+    told = found.best is not None and found.ending is not Ending.HELD
+    return Exit.OK if told else Exit.FAILED

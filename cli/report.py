@@ -7,7 +7,7 @@ import sys
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from cli import compare, effects, form, progress, table, watch
-from cli.answers import ReportView, SubmissionView
+from cli.answers import AdviceView, ReportView, SubmissionView
 from cli.console import Console
 from cli.exits import Exit
 from cli.form import Form
@@ -37,12 +37,20 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
 
 
 def show(report: ReportView, console: Console) -> None:
-    """Print the table, and below it what changed if that was asked for."""
+    """Print the table, what may be tried next, and what changed if that was asked for."""
     table.show(report.rows, console)
+    for told in report.advice:
+        _advise(told, console)
     for each in report.effects:
         effects.show(each, console)
     if report.against is not None:
         compare.show(report.changes, report.against, report.revision, console)
+
+
+def _advise(told: AdviceView, console: Console) -> None:
+    lines = [f"Worth a try at {told.case.key}:", *(f"  {one.sentence}" for one in told.suggestions)]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
 def outcome(submission: SubmissionView) -> Exit:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.contracts import Case
 from service import formats
+from service.advice import Advice
 from service.changes import Change, Ratio
 from service.effects import Effects, Term
 from service.report import Report, Row
@@ -24,12 +25,19 @@ def report(told: Report) -> str:
     costs = [row for row in told.rows if row.compile_cost is not None]
     if costs:
         parts.append("\n".join(f"- {_case(row.case)}: {_cost(row)}" for row in costs))
+    parts += [advice(each) for each in told.advice]
     if not told.finished:
         parts.append("Not finished: some cases are still to be measured.")
     parts += [effects(each) for each in told.effects]
     if told.against is not None:
         parts.append(changes(told.changes, told.against, told.revision))
     return "\n\n".join(parts) + "\n"
+
+
+def advice(found: Advice) -> str:
+    """What may be tried at a case, one line each."""
+    lines = [f"- {escape(one.sentence)}" for one in found.suggestions]
+    return "\n".join([f"Worth a try at {_case(found.case)}:", "", *lines])
 
 
 def effects(found: Effects) -> str:

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case, ParityStatus, Result, Status
 from benchmarks.design import Design, Levels
-from service import compile_cost, efficiency, results
+from service import advice, compile_cost, efficiency, results
+from service.advice import Advice
 from service.changes import Change, Ratio, compare_all, ratio
 from service.compile_cost import CompileCost
 from service.effects import Effects, estimate
@@ -63,6 +64,8 @@ class Report:
     changes: tuple[Change, ...]
     effects: tuple[Effects, ...] = ()
     """Of a suite whose cases are the runs of factorial designs: what each factor does."""
+    advice: tuple[Advice, ...] = ()
+    """What may be tried next, at the fastest case of each workload, preset and hardware."""
 
 
 def load(session: Session, submission_id: str, against: str | None = None) -> Report:
@@ -86,6 +89,7 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
         against=against,
         changes=tuple(changes),
         effects=effects_of(submission.suite, list(stored.values())),
+        advice=advice.at_the_fastest(session, submission.revision, list(stored.values())),
     )
 
 

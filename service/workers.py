@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import datetime
+from collections.abc import Mapping
+from datetime import datetime, timedelta
 from typing import cast
 
 from pydantic import BaseModel
@@ -14,6 +15,10 @@ from service.database import insert_if_absent
 from service.models import WorkerRow
 
 _WORKERS = cast(Table, WorkerRow.__table__)
+_DEVICES = {"cuda", "cpu"}
+LATELY = timedelta(days=1)
+"""A worker that lives is seen every few seconds. One that is off at night, or being repaired, may
+still take what is queued now; one that has been away for longer says nothing of what will."""
 
 
 class WorkerView(BaseModel):
@@ -45,6 +50,17 @@ def every(session: Session) -> list[WorkerView]:
     """All workers, the last seen first."""
     order = (WorkerRow.last_seen_at.desc(), WorkerRow.name)
     return [_view(row) for row in session.scalars(select(WorkerRow).order_by(*order))]
+
+
+def common_device(session: Session, requires: Mapping[str, str], now: datetime) -> str | None:
+    """``cuda`` or ``cpu`` if all workers that ``requires`` allows are of it, else None.
+
+    Workers that were not seen `LATELY` do not count.
+    """
+    present = select(WorkerRow.labels).where(WorkerRow.last_seen_at > now - LATELY)
+    known = session.scalars(present)
+    devices = {told.get("device") for told in known if requires.items() <= told.items()}
+    return next(iter(devices)) if len(devices) == 1 and devices <= _DEVICES else None
 
 
 def _view(row: WorkerRow) -> WorkerView:

@@ -32,24 +32,24 @@ def diagnose(
     as_json: Json = False,
 ) -> None:
     """Say what stops a case on this machine, try what may lift it, and keep what helped."""
-    from cli import bench, form, wanted
+    from cli import bench, form, ladder, wanted
     from cli import diagnose as climbing
     from cli.console import Console
     from cli.output import say
+    from cli.rig import set_up
     from cli.span import seconds
-    from worker.workspace import workspace
 
     given = {"--device": device, "--data-root": data_root}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     first = wanted.case(workload, settings or [], preset)
     timing = bench.read_protocol(protocol, climbing.BRIEF)
-    with workspace() as folder:
-        measure = climbing.measurer(options, timing, first, folder)
+    with set_up(device) as rig:
+        measure = climbing.measurer(rig, options, timing, first)
         found = climbing.run(measure, first, seconds(budget), Console(stderr=True))
     if as_json:
         import json
 
         say(json.dumps(found.document()))
     else:
-        climbing.show(found, form.paper())
+        ladder.show(found, form.paper())
     raise typer.Exit(climbing.exit_code(found))

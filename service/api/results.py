@@ -8,7 +8,7 @@ from fastapi import APIRouter, Query
 from pydantic import StringConstraints
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
-from service import levels, results
+from service import advice, levels, results
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
 from service.api.findings import Actor
@@ -52,8 +52,12 @@ def list_results(
 
 @router.get("/{result_id}", responses=problems(404))
 def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
-    """Read a whole result: every sample, trace and fact."""
-    return results.load_result(session, result_id)
+    """Read a whole result: every sample, trace and fact.
+
+    All of it is as it was posted but `verdict.suggestions`: these are made when they are read, so
+    that they rest on what was measured beside it by now.
+    """
+    return advice.advised(session, results.load_result(session, result_id))
 
 
 @router.get("/{result_id}/exclusions", responses=problems(404))

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Depends, FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES, JobState, Suggestion
+from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
-from service import levels
+from service import advice, levels
 from service.dashboard import (
     assets,
     environments,
@@ -35,7 +35,7 @@ from service.dashboard.rendering import partial, render, render_error
 from service.database import get_now, get_session
 from service.errors import NotFound
 from service.report import cases_of, changes_between
-from service.results import StoredResult, latest_of_each_series, load_result
+from service.results import latest_of_each_series, load_result
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -99,7 +99,7 @@ def show_run(
     at: Annotated[RunAddress, Query()],
 ) -> HTMLResponse:
     """Show all that one run found out."""
-    stored = load_result(session, result_id)
+    stored = advice.advised(session, load_result(session, result_id))
     result = stored.result
     metrics = runs.metrics(result, queries.metric_values(session, result_id))
     return render(
@@ -116,7 +116,7 @@ def show_run(
         phase_words=runs.PHASES,
         flags=runs.flags(result),
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
-        suggestions=_suggestions(session, stored),
+        suggestions=result.verdict.suggestions if result.verdict else (),
         profile=runs.profile(result),
         histogram=figures.step_histogram(result),
         steps=figures.step_times(result),
@@ -126,15 +126,6 @@ def show_run(
         attempts=queries.attempts(session, stored.job_id),
         exclusions=levels.exclusions_of(session, result_id),
     )
-
-
-def _suggestions(session: Session, stored: StoredResult) -> tuple[Suggestion, ...]:
-    verdict = stored.result.verdict
-    if verdict is None:
-        return ()
-    metric = runs.rate_that_counts(verdict)
-    beside = queries.neighbours(session, stored.result, stored.revision, metric)
-    return runs.suggestions(stored.result, beside)
 
 
 @router.get("/jobs")

@@ -15,11 +15,9 @@ from benchmarks.contracts import (
     Direction,
     JobState,
     Progress,
-    Result,
     Verdict,
     workload_of,
 )
-from benchmarks.suggestions import Neighbour
 from service.models import (
     Attempt,
     EnvironmentRow,
@@ -283,28 +281,6 @@ def metric_values(session: Session, result_id: str) -> list[MetricValue]:
     return [
         MetricValue(series_id, metric, unit, Direction(direction), value, low, high, interval)
         for series_id, metric, unit, direction, value, low, high, interval in session.execute(query)
-    ]
-
-
-def neighbours(session: Session, result: Result, revision: str, metric: str) -> list[Neighbour]:
-    """Read what the cases of the same workload gave at this revision on the same hardware."""
-    query = (
-        select(SeriesRow.case, SeriesRow.comparability, func.avg(Point.value))
-        .join(Point, Point.series_id == SeriesRow.id)
-        .where(
-            Point.revision == revision,
-            Point.excluded.is_(False),
-            SeriesRow.metric == metric,
-            SeriesRow.case_key.startswith(f"{result.case.workload}:", autoescape=True),
-        )
-        .group_by(SeriesRow.id)
-        .limit(500)
-    )
-    hardware = result.environment.comparability()
-    return [
-        Neighbour(Case.model_validate(case), float(rate))
-        for case, comparability, rate in session.execute(query)
-        if comparability == hardware
     ]
 
 

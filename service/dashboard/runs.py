@@ -7,8 +7,6 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from benchmarks import catalog
-from benchmarks.conclusion import place_of
 from benchmarks.contracts import (
     Bottleneck,
     Direction,
@@ -16,10 +14,8 @@ from benchmarks.contracts import (
     Profile,
     Result,
     Sample,
-    Suggestion,
     Verdict,
 )
-from benchmarks.suggestions import Neighbour, suggest
 from service import formats
 from service.dashboard import words
 from service.dashboard.figures import PassName
@@ -186,23 +182,6 @@ def profile(result: Result) -> Profile:
     """The profile of the first process; an empty one where none was asked for."""
     first = result.replicates[0].profile if result.replicates else None
     return first or Profile()
-
-
-def rate_that_counts(verdict: Verdict) -> str:
-    """The metric by which a neighbour is better: without the loader unless it is the limit."""
-    limited = verdict.bottleneck is Bottleneck.INPUT
-    return "throughput" if limited else "throughput_synth"
-
-
-def suggestions(result: Result, neighbours: Sequence[Neighbour]) -> tuple[Suggestion, ...]:
-    """What may be tried: what neighbours measured, and else what the run itself suggested."""
-    verdict = result.verdict
-    if verdict is None:
-        return ()
-    try:
-        return suggest(result.case, verdict, place_of(result), neighbours)
-    except (catalog.UnknownName, catalog.Refused):  # a case of another version
-        return verdict.suggestions
 
 
 def evidence(values: Mapping[str, float]) -> list[Evidence]:

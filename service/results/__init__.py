@@ -1,5 +1,6 @@
 """Stores a Result, reads it back as a Series."""
 
+from service.results.neighbours import Beside, measured_at, measured_in, neighbours_of
 from service.results.read import (
     counted_results,
     latest_of_each_series,
@@ -22,6 +23,7 @@ from service.results.values import (
 from service.results.write import digest_of, points_of, record, series_of, written
 
 __all__ = [
+    "Beside",
     "Origin",
     "Place",
     "ResultSummary",
@@ -36,6 +38,9 @@ __all__ = [
     "load_environment",
     "load_result",
     "load_series",
+    "measured_at",
+    "measured_in",
+    "neighbours_of",
     "page_of_points",
     "points_of",
     "points_of_revisions",

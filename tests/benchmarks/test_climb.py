@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from benchmarks import catalog, climb
 from benchmarks.climb import Ending, Rung
-from benchmarks.contracts import Bottleneck, Case, Status
+from benchmarks.contracts import Bottleneck, Case, Parity, ParityStatus, Status
 from benchmarks.suggestions import Place, is_slow, with_move
 
 TUNED = {
@@ -96,9 +96,10 @@ def test_what_fails_is_told_left_out_and_not_tried_again(status: Status) -> None
 def test_what_computes_something_else_is_not_kept_however_fast_it_is() -> None:
     fast = climb.rung_of(Machine(step_s=0.01).measure(RESNET), None, 1.0)
     slow = climb.rung_of(Machine(step_s=0.1).measure(RESNET), None, 1.0)
+    wrong = replace(fast, parity=Parity(status=ParityStatus.FAIL, reason="Its loss differs."))
     assert climb.helped(fast, slow)
-    assert not climb.helped(replace(fast, right=False), slow)
-    assert climb.kept([slow, replace(fast, right=False), fast]) == (True, False, True)
+    assert not climb.helped(wrong, slow)
+    assert climb.kept([slow, wrong, fast]) == (True, False, True)
 
 
 def test_a_gain_within_the_noise_is_none() -> None:

@@ -2,11 +2,14 @@
 
 import pytest
 from builders.machines import Machine
+from builders.measured import a_pass, a_replicate, a_result
 
 from benchmarks import catalog
-from benchmarks.contracts import Bottleneck, Case, Verdict
+from benchmarks.conclusion import advised, place_of
+from benchmarks.contracts import Bottleneck, Case, Environment, Result, Suggestion, Verdict
 from benchmarks.suggestions import (
     MOST,
+    Move,
     Neighbour,
     Place,
     is_slow,
@@ -57,6 +60,14 @@ def test_what_a_neighbour_measured_to_be_slower_is_not_suggested() -> None:
     assert "bf16" not in {one.value for one in told}
 
 
+@pytest.mark.parametrize(("rate", "faster"), [(1_000.1, False), (1_005.0, False), (1_006.0, True)])
+def test_a_neighbour_that_is_faster_by_noise_alone_is_no_faster(rate: float, faster: bool) -> None:
+    moved = CASE.model_copy(update={"axes": {"precision": "bf16"}})
+    told = suggest(CASE, COMPUTE, GPU, [Neighbour(CASE, 1_000.0), Neighbour(moved, rate)])
+    assert ("bf16" in {one.value for one in told}) is faster
+    assert "+0%" not in "".join(one.sentence for one in told)
+
+
 def test_the_nearest_of_several_neighbours_speaks() -> None:
     here = CASE.model_copy(update={"axes": {"optimizer": "fused"}})
 
@@ -82,6 +93,55 @@ def test_what_cannot_run_is_not_suggested() -> None:
     tokens = Case(workload="nanogpt", preset="full")
     assert "layout=channels_last" not in names(tokens, COMPUTE)
     assert "precision=tf32" not in names(CASE, COMPUTE, Place("cpu", 2))
+
+
+A_TRANSFORMER = Case(workload="nanogpt", preset="full", axes={"precision": "bf16"})
+ATTENTION = COMPUTE.model_copy(
+    update={"evidence": {"input_stall": 0.0, "time_gemm": 0.6, "time_attention": 0.3}}
+)
+
+
+@pytest.mark.parametrize(
+    ("capability", "left_out"),
+    [
+        ((7, 5), {"precision=fp8", "precision=tf32", "attention=flash", "attention=cudnn"}),
+        ((8, 0), {"precision=fp8"}),
+        ((9, 0), set()),
+        (None, set()),
+    ],
+)
+def test_what_the_gpu_is_too_old_for_is_not_suggested(
+    capability: tuple[int, int] | None, left_out: set[str]
+) -> None:
+    plain = A_TRANSFORMER.model_copy(update={"axes": {}})
+
+    def told(place: Place) -> set[str]:
+        found: list[Move] = []
+        for case in (plain, A_TRANSFORMER):
+            found += [*moves(case, ATTENTION, place), *other_moves(case, ATTENTION, place)]
+        return {f"{move.axis}={move.value}" for move in found}
+
+    assert told(GPU) - told(Place("cuda", 16, capability)) == left_out
+
+
+def test_an_old_gpu_is_known_by_its_result() -> None:
+    def told(capability: str) -> list[str]:
+        here = measured_where(device="cuda", gpu_capability=capability)
+        result = here.model_copy(update={"case": A_TRANSFORMER, "verdict": ATTENTION})
+        verdict = advised(result, []).verdict
+        assert verdict is not None
+        return [suggestion.value for suggestion in verdict.suggestions]
+
+    assert "fp8" in told("9.0")
+    assert "fp8" not in told("8.0")
+
+
+@pytest.mark.parametrize(
+    "told", ["", "8", "8.", ".0", "8.0 ", "-8.0", "8,0", "².0", "8.0.1", "9" * 400 + ".0"]
+)
+def test_an_odd_capability_is_not_known(told: str) -> None:
+    assert place_of(measured_where(device="cuda", gpu_capability=told)).capability is None
+    assert place_of(measured_where(device="cuda", gpu_capability="12.1")).capability == (12, 1)
 
 
 def test_what_the_case_has_already_is_not_suggested() -> None:
@@ -148,3 +208,41 @@ def test_every_suggestion_can_be_followed() -> None:
         for told in suggest(CASE, verdict, GPU):
             axes = {told.axis: told.value}
             assert catalog.normalise(CASE.model_copy(update={"axes": axes}), "cuda").axes == axes
+
+
+def test_a_factor_that_no_machine_can_give_is_told_of_no_neighbour() -> None:
+    moved = CASE.model_copy(update={"axes": {"precision": "bf16"}})
+    for rates in ((5e-324, 1e100), (0.0, 1.0), (1.0, 1e100)):
+        beside = [Neighbour(CASE, rates[0]), Neighbour(moved, rates[1])]
+        assert all(one.speedup is None for one in suggest(CASE, COMPUTE, GPU, beside))
+
+
+def test_a_case_of_another_version_keeps_what_it_suggested() -> None:
+    kept = Suggestion(axis="gone", value="far", sentence="As it was known then.")
+    told = COMPUTE.model_copy(update={"suggestions": (kept,)})
+    foreign = CASE.model_copy(update={"workload": "vgg"})
+    result = a_result(a_replicate(a_pass(0.1), a_pass(0.1))).model_copy(update={"verdict": told})
+    assert advised(result, []) != result
+    strange = result.model_copy(update={"case": foreign})
+    assert advised(strange, []) == strange
+
+
+def measured_where(**facts: str) -> Result:
+    told = Environment(facts={f"hw.{name.replace('_', '.')}": fact for name, fact in facts.items()})
+    return a_result(a_replicate(a_pass(0.1), a_pass(0.1))).model_copy(update={"environment": told})
+
+
+@pytest.mark.parametrize("cpus", ["²", "①", "-1", "1.5", " 8", "", "9" * 7, "9" * 500])
+def test_a_number_of_cpus_that_is_none_is_not_known(cpus: str) -> None:
+    result = measured_where(device="cuda", cpu_usable=cpus)
+    assert place_of(result) == Place("cuda", None)
+    assert advised(result, []).verdict is not None
+    assert place_of(measured_where(device="cuda", cpu_usable="64")).cpus == 64
+
+
+@pytest.mark.parametrize("device", ["tpu", ""])
+def test_of_a_strange_device_nothing_breaks(device: str) -> None:
+    told = measured_where(device=device).model_copy(update={"verdict": COMPUTE})
+    for preset in ("auto", "tiny"):
+        case = CASE.model_copy(update={"preset": preset})
+        assert advised(told.model_copy(update={"case": case}), []).verdict is not None

@@ -37,8 +37,8 @@ from benchmarks.contracts import (
 from worker import loop
 from worker.caches import Turn
 from worker.client import ServiceClient, Ticket
+from worker.conditions import Conditions
 from worker.launch import PR_SET_PDEATHSIG
-from worker.occupancy import Occupancy
 from worker.settings import Settings
 from worker.spool import Answer, Entry, Spool
 from worker.station import Interrupted, Watch
@@ -53,7 +53,7 @@ class ScriptedRunner:
 
     def __init__(self, settings: Settings, *_: object) -> None:
         self._random = random.Random(f"{settings.worker_name}{time.monotonic_ns()}")
-        self.station = SimpleNamespace(survivors=(), occupancy=Occupancy(None))
+        self.station = SimpleNamespace(survivors=(), conditions=Conditions(settings))
 
     def run(self, spec: JobSpec, watch: Watch, turn: Turn | None = None) -> Result:
         shortest, longest = json.loads(os.environ["CHAOS_JOB_S"])

@@ -1,6 +1,7 @@
 """`throughline diagnose` climbs by itself and shows the ladder, on a simulated machine."""
 
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import climb
 from benchmarks.contracts import Protocol
 from cli import bench
 from cli.diagnose import BRIEF
@@ -50,11 +52,42 @@ def test_the_first_verdict_is_said_at_once_and_the_ladder_at_the_end(diagnose: R
     assert "Best: resnet50:full layout=channels_last precision=bf16 workers=16" in done.stdout
 
 
+def test_a_rung_suggests_what_other_rungs_measured(diagnose: Run) -> None:
+    rungs = json.loads(diagnose("resnet50", "--json").stdout)["rungs"]
+    made = {one["case"]["axes"].get("precision"): one["throughput"] for one in rungs[1:3]}
+    before = next(one for one in rungs if one["tried"] == "workers=16")
+    told = {one["axis"]: one for one in before["verdict"]["suggestions"]}
+    assert told["precision"]["speedup"] == pytest.approx(made["bf16"] / made[None])
+    assert "measured +" in told["precision"]["sentence"]
+
+
 def test_what_does_not_fit_is_told_and_not_kept(diagnose: Run) -> None:
     told = json.loads(diagnose("resnet50", "--json", MACHINE="oom").stdout)
     bf16 = next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16")
     assert (bf16["status"], bf16["kept"]) == ("oom", False)
     assert "precision=bf16" not in told["best"]
+
+
+def test_doubts_about_a_case_are_told_and_do_not_keep_it_from_being_kept(diagnose: Run) -> None:
+    told = json.loads(diagnose("resnet50", "--json", MACHINE="doubtful").stdout)
+    first, bf16 = (
+        told["rungs"][0],
+        next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16"),
+    )
+    assert (first["parity"], first["flags"]) == (None, [])
+    assert bf16["parity"] == {"status": "nondeterministic", "reason": "Two runs differ by 1e-3."}
+    assert bf16["flags"] == ["throttled"]
+    assert bf16["kept"]
+
+
+def test_doubts_stand_under_the_ladder_and_where_the_case_was_tried(diagnose: Run) -> None:
+    done = diagnose("resnet50", MACHINE="doubtful")
+    doubt = "parity nondeterministic: Two runs differ by 1e-3."
+    assert f"precision=bf16: {doubt}" in done.stdout
+    assert "precision=bf16: flags: throttled" in done.stdout
+    tried = done.stderr.split("Trying precision=bf16")[1].split("Trying")[0]
+    assert f"  {doubt}\n  flags: throttled\n" in tried
+    assert "parity" not in diagnose("resnet50").stdout
 
 
 def test_a_case_that_hangs_is_stopped_when_the_budget_is_spent(diagnose: Run) -> None:
@@ -89,6 +122,15 @@ def test_wrong_usage_is_one_sentence(diagnose: Run, arguments: list[str], senten
     done = diagnose(*arguments)
     assert done.returncode == Exit.USAGE
     assert sentence in done.stderr
+
+
+def test_the_page_tells_the_thresholds_that_are_in_force() -> None:
+    page = " ".join((Path(__file__).parents[2] / "docs" / "cli.md").read_text().split())
+    part = page.partition("## `throughline diagnose")[2].partition("## `throughline submit")[0]
+    told = {float(text) for text in re.findall(r"([\d.]+) %", part)}
+    assert told == {100 * share for share in (climb.LEAST, climb.SURE, climb.WORTH, 0.95)}
+    assert f"faster by more than {100 * climb.LEAST:g} %" in part
+    assert f"may bring more than {100 * climb.WORTH:g} %" in part
 
 
 def test_a_given_protocol_replaces_only_the_fields_that_it_names() -> None:

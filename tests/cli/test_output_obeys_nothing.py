@@ -15,8 +15,8 @@ from rich.table import Table
 
 from benchmarks.contracts import Case, JobState
 from benchmarks.printable import LINES, PrintableLog, printable
-from cli import table
-from cli.answers import Estimate, RowView
+from cli import report, table
+from cli.answers import AdviceView, Estimate, ReportView, RowView, SuggestionView
 from cli.console import Console
 from cli.output import say
 
@@ -97,6 +97,24 @@ def test_brackets_are_text_and_no_markup_in_a_report(unit: str) -> None:
     table.show([row], Console(file=sink, width=160, force_terminal=True))
     assert sink.getvalue().count(unit) == 2
     assert "\x1b]8" not in sink.getvalue()
+
+
+def test_advice_stands_below_the_table_and_brackets_in_it_are_text() -> None:
+    case = Case(workload="resnet50", preset="tiny")
+    told = [SuggestionView(sentence="[red]a[/red]."), SuggestionView(sentence="b.")]
+    advice = AdviceView(case=case, suggestions=tuple(told))
+    view = ReportView(
+        submission_id="s",
+        revision="r",
+        finished=True,
+        rows=(),
+        against=None,
+        changes=(),
+        advice=(advice,),
+    )
+    sink = io.StringIO()
+    report.show(view, Console(file=sink, width=160))
+    assert "Worth a try at resnet50:tiny:\n  [red]a[/red].\n  b.\n" in sink.getvalue()
 
 
 def logged(message: str, *told: object, error: Exception | None = None) -> str:

@@ -2,14 +2,19 @@
 
 import secrets
 from collections.abc import Callable
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
+from sqlalchemy import update
 
 from benchmarks.contracts import Bottleneck, Status, Verdict
 from benchmarks.suites import suite
+from service.database import Database, now_of
+from service.models import WorkerRow
+from service.workers import LATELY
 
 Submit = Callable[..., dict[str, Any]]
 CASES = [
@@ -136,6 +141,73 @@ def test_of_a_suite_only_some_workloads_may_be_measured(client: TestClient) -> N
     wanted = [case.workload for case in suite("ladder").cases if case.workload != "resnet50"]
     assert asked == wanted
     assert made["suite"] == "ladder"
+
+
+@pytest.mark.parametrize("requires", [{"device": "cpu"}, {}])
+def test_of_a_suite_what_its_device_cannot_do_is_left_out(
+    client: TestClient, hand: Hand, requires: dict[str, str]
+) -> None:
+    assert hand.name, "the only worker that is known has a CPU"
+    body = {"suite": "nightly", "revision": "r1", "requires": requires}
+    made = client.post("/api/v1/submissions", json=body).json()
+    asked = [job["case"]["axes"] for job in made["jobs"]]
+    assert {"workers": "4", "decode": "cache"} in asked
+    assert not [axes for axes in asked if "pinning" in axes or "graphs" in axes]
+    assert 20 < len(asked) < len(suite("nightly").cases)
+    assert made["left_out"] == len(suite("nightly").cases) - len(asked)
+
+
+@pytest.mark.parametrize("only", [(), ("nanogpt",)])
+def test_the_same_request_is_told_the_same_of_what_is_left_out(
+    client: TestClient, only: tuple[str, ...]
+) -> None:
+    body = {"suite": "nightly", "revision": "r1", "only": only, "requires": {"device": "cpu"}}
+    answers = [
+        client.post("/api/v1/submissions", json=body, headers={"Idempotency-Key": "k"})
+        for _ in range(2)
+    ]
+    assert [each.status_code for each in answers] == [201, 200]
+    assert answers[0].json()["left_out"] == answers[1].json()["left_out"] > 0
+
+
+def test_of_single_cases_nothing_is_left_out(client: TestClient) -> None:
+    body = {"case": {"workload": "unet"}, "revision": "r1"}
+    assert client.post("/api/v1/submissions", json=body).json()["left_out"] == 0
+
+
+def test_a_worker_that_is_long_gone_leaves_nothing_out(client: TestClient, hand: Hand) -> None:
+    body = {"suite": "nightly", "revision": "r1"}
+    database: Database = client.app.state.database  # type: ignore[attr-defined]
+    with database.writing() as session:  # w1, which has a CPU
+        gone = now_of(session) - LATELY - timedelta(minutes=1)
+        session.execute(update(WorkerRow).values(last_seen_at=gone))
+    assert client.post("/api/v1/submissions", json=body).json()["left_out"] == 0
+    Hand(hand.client, "w2").introduce(device="cuda")
+    with database.writing() as session:  # a GPU that was there once does not bring its cases back
+        only_w2 = update(WorkerRow).where(WorkerRow.name == "w2")
+        session.execute(only_w2.values(last_seen_at=gone))
+    hand.introduce(device="cpu")
+    assert client.post("/api/v1/submissions", json=body).json()["left_out"] > 0
+
+
+def test_nothing_is_left_out_while_a_gpu_may_take_it(client: TestClient, hand: Hand) -> None:
+    Hand(hand.client, "w2").introduce(device="cuda")
+    body = {"suite": "nightly", "revision": "r1"}
+    made = client.post("/api/v1/submissions", json=body).json()
+    assert len(made["jobs"]) == len(suite("nightly").cases)
+
+
+def test_a_suite_of_which_nothing_can_run_there_is_refused(client: TestClient) -> None:
+    body = {"suite": "ladder", "revision": "r1", "requires": {"device": "cpu"}}
+    answer = client.post("/api/v1/submissions", json=body)
+    assert answer.status_code == 422
+    assert answer.json()["detail"] == "No case of the suite 'ladder' can run on device=cpu."
+
+
+def test_a_suite_for_gpus_waits_for_one(client: TestClient, hand: Hand) -> None:
+    assert hand.name, "the only worker that is known has a CPU"
+    made = client.post("/api/v1/submissions", json={"suite": "ladder", "revision": "r1"}).json()
+    assert len(made["jobs"]) == len(suite("ladder").cases)
 
 
 def test_a_workload_that_the_suite_lacks_is_named(client: TestClient) -> None:
