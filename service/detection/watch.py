@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import t as student
+from scipy.special import stdtrit
 
 from service.detection.evidence import REACH
 from service.detection.history import History
@@ -65,5 +65,5 @@ def expectation(
 
 def _reach(points: int, of_level: float, of_stretch: float) -> float:
     """Half of the predictive interval: noise of one more point, and of the mean."""
-    quantile = float(student.ppf((1 + COVERAGE) / 2, max(points - 1, 1)))
+    quantile = float(stdtrit(max(points - 1, 1), (1 + COVERAGE) / 2))
     return quantile * max(of_level, of_stretch) * math.sqrt(1 + 1 / points)
