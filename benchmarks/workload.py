@@ -88,7 +88,8 @@ class Recipe:
     accumulation: int = 1
     """Equal parts that a batch goes through the model in, one update for all of them."""
     attention: str = "auto"
-    """The one kernel that `scaled_dot_product_attention` may use; ``auto``: torch chooses."""
+    """The one kernel that `scaled_dot_product_attention` may use; ``auto``: torch chooses;
+    ``flex``: FlexAttention in its place."""
     keep_gradients: bool = False
     """Write zeros into the gradients instead of dropping them."""
     collect_garbage: bool = False

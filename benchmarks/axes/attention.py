@@ -15,6 +15,7 @@ VALUES = {
     "flash": "FlashAttention, in half precision",
     "efficient": "the memory-efficient kernel, in any precision",
     "cudnn": "cuDNN's fused kernel, in half precision",
+    "flex": "FlexAttention, compiled for the shape and the mask",
 }
 NEEDS = {
     "math": {"attends": ("causally", "everywhere")},
@@ -29,6 +30,7 @@ NEEDS = {
         "device": ("cuda",),
         "precision": ("bf16", "fp16", "fp8"),
     },
+    "flex": {"attends": ("causally", "everywhere"), "device": ("cuda",)},  # no backward on a CPU
 }
 CAPABILITY = {"flash": (8, 0), "cudnn": (8, 0)}
 

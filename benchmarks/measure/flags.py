@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 
+from benchmarks.measure import flex
 from benchmarks.workload import Recipe
 
 _SDP: Any = torch.backends.cuda  # half of these functions come without types
@@ -39,8 +40,9 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
     torch.backends.cudnn.deterministic = False
     torch.use_deterministic_algorithms(mode=False)
     for name, allow in _ATTENTION.items():
-        default = _ATTENTION_BY_DEFAULT[name]
-        allow(default if recipe.attention == "auto" else name == recipe.attention)
+        alone = recipe.attention in _ATTENTION
+        allow(name == recipe.attention if alone else _ATTENTION_BY_DEFAULT[name])
+    flex.put_in_place(wanted=recipe.attention == "flex")
     return {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
 
 

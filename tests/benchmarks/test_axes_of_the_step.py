@@ -7,10 +7,12 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
+from torch.nn.attention import flex_attention
 
 from benchmarks import catalog
 from benchmarks.contracts import Case, Status
-from benchmarks.measure import checkpointing, feed, flags
+from benchmarks.measure import checkpointing, feed, flags, flex
 from benchmarks.measure.failures import classify
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
@@ -18,6 +20,7 @@ from benchmarks.workload import Batch, Context, Recipe
 
 CPU = torch.device("cpu")
 WORKLOADS = ("nanogpt", "resnet50", "unet")
+PLAIN_ATTENTION = functional.scaled_dot_product_attention
 
 
 @pytest.fixture(scope="module")
@@ -186,6 +189,40 @@ def test_attention_written_out_gives_the_same_loss(context: Context, workload: s
     written_out = recipe_of(context, workload, attention="math")
     flags.put_in_force(written_out)
     assert stepped(written_out)[0] == pytest.approx(losses, rel=1e-4)
+
+
+@pytest.fixture
+def flex_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FlexAttention's own formula, forward and backward; on a CPU torch refuses the latter."""
+    monkeypatch.setattr(flex_attention, "_validate_device", lambda *_: None)
+    formula = torch.compile(flex_attention.flex_attention, backend="aot_eager", dynamic=False)
+    monkeypatch.setattr(flex, "_compiled", lambda: formula)
+
+
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
+@pytest.mark.usefixtures("flex_on_a_cpu")
+@pytest.mark.parametrize("compiled", [None, {"backend": "aot_eager"}], ids=["eager", "compiled"])
+def test_flex_attention_gives_the_same_loss_and_gradients(
+    context: Context, compiled: dict[str, str] | None
+) -> None:
+    losses, weights = stepped(recipe_of(context, "nanogpt"))
+    flexible = replace(recipe_of(context, "nanogpt"), attention="flex", compile_options=compiled)
+    flags.put_in_force(flexible)
+    assert functional.scaled_dot_product_attention is not PLAIN_ATTENTION
+    found, trained = stepped(flexible)
+    assert found == pytest.approx(losses, rel=1e-4)
+    for name, weight in weights.items():
+        torch.testing.assert_close(trained[name], weight, rtol=1e-3, atol=1e-4)
+    flags.put_in_force(_plain())
+    assert functional.scaled_dot_product_attention is PLAIN_ATTENTION
+
+
+def test_flex_attention_refuses_what_it_would_compute_otherwise() -> None:
+    flags.put_in_force(replace(_plain(), attention="flex"))
+    query = torch.randn(1, 1, 4, 4)
+    for more in ({"dropout_p": 0.1}, {"attn_mask": torch.ones(4, 4, dtype=torch.bool)}):
+        with pytest.raises(catalog.Refused, match="without mask and dropout"):
+            functional.scaled_dot_product_attention(query, query, query, **more)
 
 
 def test_a_kernel_that_has_nothing_for_these_shapes_makes_the_case_unsupported() -> None:

@@ -28,6 +28,8 @@ pytestmark = [
         {"precision": "fp16"},
         {"precision": "fp16", "optimizer": "fused"},
         {"precision": "bf16", "compile": "reduce-overhead"},
+        {"precision": "bf16", "attention": "flex"},
+        {"precision": "bf16", "attention": "flex", "compile": "default"},
     ],
     ids=lambda axes: "-".join(axes.values()),
 )
