@@ -8,14 +8,13 @@ from rich.table import Table
 from cli.answers import EffectsView, TermView
 from cli.console import Console
 from service import formats
-from service.markdown import not_estimated
 
 
 def show(found: EffectsView, console: Console) -> None:
     """Print main effects, then interactions, and what the design cannot tell apart."""
     console.print(f"\nEffects on the throughput of {found.workload}", style="bold")
     if found.missing:
-        said = not_estimated(found.missing, found.runs)
+        said = formats.not_estimated(found.missing, found.runs)
         console.print(said, style="red", markup=False, highlight=False, soft_wrap=True)
     else:
         console.print(_table(found))

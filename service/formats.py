@@ -6,7 +6,7 @@ Numbers and their units are joined by a no-break space, so that they never part 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 NBSP = "\u00a0"
@@ -164,3 +164,9 @@ def hardware(comparability: Mapping[str, str]) -> str:
     model = comparability.get("hw.cpu.model") or comparability.get("hw.device") or "unknown device"
     usable = comparability.get("hw.cpu.usable")
     return f"{model} · {usable} cores" if usable else model
+
+
+def not_estimated(missing: Sequence[str], runs: int) -> str:
+    """Say why a factorial design has no effects: runs without a number."""
+    some = "; ".join(missing[:3]) + ("; ..." if len(missing) > 3 else "")
+    return f"No effects: {len(missing)} of {runs} runs have no number ({some})."

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 from benchmarks.contracts import Case
 from service import formats
 from service.advice import Advice
 from service.changes import Change, Ratio
 from service.effects import Effects, Term
+from service.markup import escape, table
 from service.report import Report, Row
 from service.results import SeriesPoint
 from service.summary import Summary
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
 
 
 def report(told: Report) -> str:
@@ -44,17 +42,11 @@ def effects(found: Effects) -> str:
     """What each factor of a design does to throughput, and what a reader must know of it."""
     parts = [f"### Effects: {escape(found.workload)}"]
     if found.missing:
-        parts.append(escape(not_estimated(found.missing, found.runs)))
+        parts.append(escape(formats.not_estimated(found.missing, found.runs)))
     else:
         head = ("factor", "compares", "effect", "95 % margin", "")
         parts.append(table(head, (_term(term) for term in found.terms)))
     return "\n\n".join([*parts, escape(" ".join(found.limits))])
-
-
-def not_estimated(missing: Sequence[str], runs: int) -> str:
-    """Why a design has no effects."""
-    some = "; ".join(missing[:3]) + ("; ..." if len(missing) > 3 else "")
-    return f"No effects: {len(missing)} of {runs} runs have no number ({some})."
 
 
 def _term(term: Term) -> tuple[str, ...]:
@@ -124,14 +116,3 @@ def _ratio(speedup: Ratio | None) -> str:
 
 def _case(case: Case) -> str:
     return f"`{case.key}`"
-
-
-def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
-    """A table; the cells are escaped already."""
-    rows = [head, ["---"] * len(head), *lines]
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
-
-
-def escape(text: str) -> str:
-    """Escape what Markdown would read as markup: the text is a stranger's."""
-    return _SPECIAL.sub(r"\\\1", text)

@@ -19,7 +19,7 @@ from cli.gate import Form
 from cli.gate.answers import CaseFinding, ComparisonAnswer, Decision, Outcome
 from cli.gate.follow import plain
 from service import formats
-from service.markdown import escape, table
+from service.markup import escape, table
 
 REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")
