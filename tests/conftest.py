@@ -6,7 +6,6 @@ Hypothesis has no deadline here: how long an example takes on a busy machine is 
 from __future__ import annotations
 
 import shutil
-import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("unhurried")
 
 if TYPE_CHECKING:
+    from builders.lent_databases import LentDatabases
     from builders.postgres_server import PostgresServer
 
     from service.database import Database
@@ -56,13 +56,19 @@ def sqlite_url(sqlite_template: Path, tmp_path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+@pytest.fixture(scope="session")
+def lent_databases(postgres: PostgresServer) -> LentDatabases:
+    """Migrated databases of the server, handed from test to test."""
+    from builders.lent_databases import LentDatabases
+
+    return LentDatabases(postgres)
+
+
 @pytest.fixture
-def postgres_url(postgres: PostgresServer) -> Iterator[str]:
-    """A fresh, migrated PostgreSQL database."""
-    name = f"t{uuid.uuid4().hex}"
-    postgres.run(f"CREATE DATABASE {name} TEMPLATE template STRATEGY file_copy")
-    yield postgres.url(name)
-    postgres.run(f"DROP DATABASE {name} WITH (FORCE)")
+def postgres_url(postgres: PostgresServer, lent_databases: LentDatabases) -> Iterator[str]:
+    """A migrated PostgreSQL database without a row."""
+    with lent_databases.lent() as name:
+        yield postgres.url(name)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])
