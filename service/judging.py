@@ -20,11 +20,12 @@ from service import confirmation, levels
 from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
 from service.errors import Conflict
-from service.findings import Candidate
+from service.findings import Candidate, Covered, SeriesName
 from service.findings.follow import follow
 from service.findings.nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.opening import candidates, open_findings
 from service.findings.read import name_of
+from service.levels import Standing, Tail
 from service.models import SeriesRow
 
 log = logging.getLogger(__name__)
@@ -56,6 +57,24 @@ class Told:
     believable: tuple[Candidate, ...] = ()
     """Changes that may become findings."""
     suspicious: tuple[Suspicion, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A series whose findings are up to date."""
+
+    series: SeriesName
+    standing: Standing
+    tail: Tail
+    covered: Covered
+    believable: tuple[Candidate, ...]
+
+    def told(self, since: datetime, ill: frozenset[str]) -> Told:
+        """What it says with its points from ``since`` on."""
+        doubtful = confirmation.suspicions(
+            self.series, self.standing, self.tail, since, self.covered, ill
+        )
+        return Told(self.believable, tuple(doubtful))
 
 
 def look(
@@ -90,10 +109,15 @@ def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
 
 
 def _judge(database: Database, series_id: str, since: datetime) -> None:
-    """Judge one series; whatever is wrong with it holds no other up."""
+    """Judge one series; whatever is wrong with it holds no other up.
+
+    What takes time is done before the turn to write: on SQLite everybody else waits for that.
+    """
     try:
+        with database.reading() as session:
+            weighed = levels.weigh(session, series_id, since)
         with database.writing() as session:
-            levels.judge(session, series_id, since, now_of(session))
+            levels.store(session, weighed, now_of(session))
     except DBAPIError:
         raise  # the database, not the series
     except Exception:
@@ -112,7 +136,8 @@ def _told(
     try:
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return follow_series(session, series_id, since, ill, now_of(session), daily)
+            followed = follow_series(session, series_id, ill, now_of(session))
+        return followed.told(since, ill) if daily else Told(followed.believable)
     except (DBAPIError, Conflict):
         raise  # somebody was faster, or the database is away: the next look does it all
     except Exception:
@@ -120,15 +145,8 @@ def _told(
         return Told()
 
 
-def follow_series(
-    session: Session,
-    series_id: str,
-    since: datetime,
-    ill: frozenset[str],
-    now: datetime,
-    daily: int = DAILY,
-) -> Told:
-    """Bring a series' findings up to date; what is believable, and what is suspicious in it.
+def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:
+    """Bring a series' findings up to date, and find what is believable in it.
 
     ``ill`` names the nodes that are known to be slow, whose results are put down to them.
     """
@@ -140,10 +158,7 @@ def follow_series(
         replace(each, not_reproduced=confirmation.not_reproduced(session, each))
         for each in candidates(session, standing, tail, covered, ill)
     )
-    if not daily:
-        return Told(believable)
-    doubtful = confirmation.suspicions(series, standing, tail, since, covered, ill)
-    return Told(believable, tuple(doubtful))
+    return Followed(series, standing, tail, covered, believable)
 
 
 def conclude(

@@ -13,11 +13,13 @@ from service.levels.standing import (
     EDGE,
     JudgedPoint,
     Tail,
+    Weighed,
     forget,
-    judge,
     load_tail,
     place,
     standing_of,
+    store,
+    weigh,
 )
 from service.levels.unjudged import Due, due, judged, note
 from service.levels.values import PlacedChange, Standing
@@ -30,15 +32,17 @@ __all__ = [
     "PlacedChange",
     "Standing",
     "Tail",
+    "Weighed",
     "due",
     "exclude",
     "exclusions_of",
     "forget",
     "include",
-    "judge",
     "judged",
     "load_tail",
     "note",
     "place",
     "standing_of",
+    "store",
+    "weigh",
 ]

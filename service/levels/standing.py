@@ -72,18 +72,45 @@ class Tail:
         return history.History.of(values, self.direction, workers)
 
 
-def judge(session: Session, series_id: str, since: datetime, now: datetime) -> None:
-    """Judge a series whose points changed from ``since`` on, and store what is said of it.
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What the points of a series say, and the judgement that stood when they were read."""
 
-    Locks the judgement first: two services that judge one series do so one after the other, and
-    the second one finds nothing new.
-    """
-    row = _locked(session, series_id, now)
-    _unsettle(session, series_id, since)
-    settled = _settled(session, series_id)
+    since: datetime
+    tail: Tail
+    settled: int
+    """Windows that stay as they are."""
+    told: Judgement
+    stood: tuple[int, datetime | None]
+    """How many points were judged last, and when."""
+
+
+def weigh(session: Session, series_id: str, since: datetime) -> Weighed:
+    """Judge a series whose points changed from ``since`` on; nothing is written or locked."""
+    row = session.get(JudgementRow, series_id, populate_existing=True)
+    settled = _settled(session, series_id, before=since)
     tail = _load(session, series_id, settled)
-    told = _judgement(settled, tail, _complete(row, settled, tail, since))
-    _settle(session, tail, settled, told)
+    known = None if row is None else _complete(row, settled, tail, since)
+    told = _judgement(settled, tail, known)
+    stood = (0, None) if row is None else (row.points, row.judged_at)
+    return Weighed(since, tail, len(settled), told, stood)
+
+
+def store(session: Session, weighed: Weighed, now: datetime) -> None:
+    """Store what is said of a series.
+
+    Two services that judged one series at the same time store one after the other; the second one
+    judges again, because it may have read fewer points. What came in after a series was read
+    waits to be judged anyway.
+    """
+    series_id = weighed.tail.series_id
+    row = _locked(session, series_id, now)
+    points, at = weighed.stood
+    if row.points != points or at not in {None, row.judged_at}:
+        weighed = weigh(session, series_id, weighed.since)
+    tail, told = weighed.tail, weighed.told
+    _unsettle(session, series_id, weighed.since)
+    _settle(session, tail, weighed.settled, told)
     row.points = tail.first + len(tail.points)
     row.newest = [place(tail, change).document() for change in told.newest]
     row.noise = noise_document(told.noise)
@@ -176,12 +203,13 @@ def _unsettle(session: Session, series_id: str, since: datetime) -> None:
     session.execute(delete(SettledWindow).where(*touched))
 
 
-def _settled(session: Session, series_id: str) -> Sequence[SettledWindow]:
-    return session.scalars(
-        select(SettledWindow)
-        .where(SettledWindow.series_id == series_id)
-        .order_by(SettledWindow.number)
-    ).all()
+def _settled(
+    session: Session, series_id: str, before: datetime | None = None
+) -> Sequence[SettledWindow]:
+    wanted = select(SettledWindow).where(SettledWindow.series_id == series_id)
+    if before is not None:
+        wanted = wanted.where(SettledWindow.ends_at < before)
+    return session.scalars(wanted.order_by(SettledWindow.number)).all()
 
 
 def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) -> Tail:
@@ -222,9 +250,9 @@ def _judgement(
     return judgement.resume(changes, told, tail.first, known=known)
 
 
-def _settle(session: Session, tail: Tail, before: Sequence[SettledWindow], told: Judgement) -> None:
+def _settle(session: Session, tail: Tail, before: int, told: Judgement) -> None:
     """Store the windows that have become complete."""
-    for number in range(len(before), len(told.settled)):
+    for number in range(before, len(told.settled)):
         row = SettledWindow(
             series_id=tail.series_id,
             number=number,

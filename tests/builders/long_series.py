@@ -23,6 +23,8 @@ from benchmarks.contracts import (
 )
 from service import levels, queue
 from service.database import insert_if_absent
+from service.findings.nodes import compare_nodes, ill_nodes
+from service.judging import Told, conclude, follow_series
 from service.models import (
     EnvironmentRow,
     Job,
@@ -159,6 +161,25 @@ def add_point(
 ) -> None:
     """One more metric of a result that is there already."""
     session.execute(insert(Point), [_point(number, value, worker, series_id, 0)])
+
+
+def judge(session: Session, series_id: str, since: datetime) -> None:
+    """Judge one series, as the service does in two steps."""
+    levels.store(session, levels.weigh(session, series_id, since), START)
+
+
+def look(session: Session) -> list[str]:
+    """Judge whatever waits, without measuring anything again; ids of the findings opened."""
+    due = levels.due(session)
+    for series_id, since in due.since.items():
+        judge(session, series_id, since)
+    ill = ill_nodes(session)
+    told = [
+        Told(follow_series(session, series_id, ill, START).believable)
+        for series_id in sorted(due.since)
+    ]
+    compared = compare_nodes(session)
+    return list(conclude(session, due.notes, told, compared, START, daily=0).opened)
 
 
 def _point(number: int, value: float, worker: str, series_id: str, place: int) -> dict[str, object]:

@@ -14,7 +14,6 @@ from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
 from service.findings import FindingSummary, Kind, lifecycle
-from service.findings.nodes import compare_nodes, ill_nodes
 from service.models import FindingEvent, FindingRow, FindingState
 
 
@@ -38,23 +37,8 @@ def arrive(
     opened: list[str] = []
     for number, value in enumerate(values, start):
         long.add(database_session, {number: value}, series_id=series)
-        opened += look(database_session)
+        opened += long.look(database_session)
     return opened
-
-
-def look(session: Session) -> list[str]:
-    from service.judging import conclude, follow_series
-
-    due = levels.due(session)
-    for series_id, since in due.since.items():
-        levels.judge(session, series_id, since, long.START)
-    ill = ill_nodes(session)
-    told = [
-        follow_series(session, series, since, ill, long.START, daily=0)
-        for series, since in sorted(due.since.items())
-    ]
-    compared = compare_nodes(session)
-    return list(conclude(session, due.notes, told, compared, long.START, daily=0).opened)
 
 
 def only(session: Session) -> FindingSummary:
@@ -117,7 +101,7 @@ def test_two_series_that_fall_together_are_one_finding(session: Session) -> None
     for number, (one, other) in enumerate(zip(*both, strict=True)):
         long.add(session, {number: one})
         long.add_point(session, number, other, long.OTHER)
-        look(session)
+        long.look(session)
     finding = only(session)
     assert finding.series_count == 2
     assert actions_of(session, finding.id).count("announce") == 1
@@ -143,18 +127,18 @@ def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
     finding = only(session)
     for number in range(20, 32):
         levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
-    look(session)
+    long.look(session)
     assert only(session).state is FindingState.WITHDRAWN
     for number in range(20, 32):
         levels.include(session, long.result_of(number), "ada", long.START)
-    look(session)
+    long.look(session)
     assert only(session).state is FindingState.OPEN
     assert actions_of(session, finding.id).count("announce") == 1
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
     long.add(session, dict(enumerate(noisy(STEADY + DROPPED + [95.0] * 100))))
-    assert look(session) == []
+    assert long.look(session) == []
     assert len(levels.standing_of(session, long.SERIES).changes) == 1
 
 
@@ -162,7 +146,7 @@ def test_looking_twice_opens_nothing_twice(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED))
     place = long.placed_at(0)
     levels.note(session, long.START, long.revision_of(0), place, long.result_of(0))
-    assert look(session) == []
+    assert long.look(session) == []
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
 
@@ -225,7 +209,7 @@ def test_many_points_of_one_revision_are_one_finding(session: Session) -> None:
     """A schedule that measures the same revision every night, and its node becomes slower."""
     for night, value in enumerate(noisy([100.0] * 40 + [95.0] * 30)):
         long.add(session, {0: value}, place=night, minutes=night)
-        look(session)
+        long.look(session)
     finding = only(session)
     assert finding.state is FindingState.OPEN
     assert actions_of(session, finding.id) == ["open", "announce"]
@@ -244,11 +228,11 @@ def test_a_note_does_not_keep_a_withdrawn_finding_from_coming_back(session: Sess
     finding = only(session)
     for number in range(20, 32):
         levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
-    look(session)
+    long.look(session)
     findings.plan(session, finding.id, findings.Plan(note="odd"), "ada", long.START)
     for number in range(20, 32):
         levels.include(session, long.result_of(number), "ada", long.START)
-    look(session)
+    long.look(session)
     assert only(session).state is FindingState.OPEN
 
 
@@ -258,7 +242,7 @@ def test_a_change_after_a_closed_finding_is_told(session: Session) -> None:
     findings.act(session, first.id, "resolve", "ada", long.START)
     for number, value in enumerate(noisy([100.0] * 23 + [80.0] * 12, seed=6)):
         long.add(session, {number: value}, series_id=long.OTHER, place=1)
-        look(session)
+        long.look(session)
     other = next(each for each in findings.list_findings(session).items if each.id != first.id)
     assert (other.kind, other.state) == (Kind.REGRESSION, FindingState.OPEN)
 
@@ -270,7 +254,7 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
         long.add(session, {number: value})
         if number < len(zeros):
             long.add(session, {number: zeros[number]}, series_id=long.OTHER, place=1)
-        look(session)
+        long.look(session)
     found = [each for each in findings.list_findings(session).items if each.worst_effect]
     assert any(each.first_bad == long.revision_of(40) for each in found)
 

@@ -31,7 +31,7 @@ def judge_all(session: Session) -> levels.Standing:
     """Judge whatever waits, as the service does, until nothing does."""
     while (due := levels.due(session)).notes:
         for series_id, since in due.since.items():
-            levels.judge(session, series_id, since, long.START)
+            long.judge(session, series_id, since)
         levels.judged(session, due.notes)
     return levels.standing_of(session, long.SERIES)
 
@@ -41,7 +41,7 @@ def judged_whole(session: Session) -> levels.Standing:
     session.execute(delete(SettledWindow))
     session.execute(delete(JudgementRow))
     session.expire_all()
-    levels.judge(session, long.SERIES, long.START - timedelta(days=1), long.START)
+    long.judge(session, long.SERIES, long.START - timedelta(days=1))
     return levels.standing_of(session, long.SERIES)
 
 

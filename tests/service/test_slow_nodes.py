@@ -11,12 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
-from service import findings, levels
+from service import findings
 from service.database import Database
 from service.findings import Kind
-from service.findings.nodes import compare_nodes, ill_nodes
 from service.findings.slowdown import Measured, contrasts, slowdown, well_again
-from service.judging import conclude, follow_series
 from service.models import FindingState
 
 NODES = ("a", "b", "c", "d")
@@ -185,21 +183,7 @@ def night(session: Session, number: int, random: np.random.Generator, slow: floa
         for turn, node in enumerate(random.choice(NODES, 2, replace=False)):
             value = 100 * np.exp(random.normal(0, 0.003) - (slow if node == "b" else 0))
             long.add(session, {number: float(value)}, str(node), series, 2 * case + turn)
-    return judge(session)
-
-
-def judge(session: Session) -> list[str]:
-    """Judge what was added; ids of findings opened."""
-    due = levels.due(session)
-    for series_id, since in due.since.items():
-        levels.judge(session, series_id, since, long.START)
-    ill = ill_nodes(session)
-    told = [
-        follow_series(session, series, since, ill, long.START, daily=0)
-        for series, since in sorted(due.since.items())
-    ]
-    compared = compare_nodes(session)
-    return list(conclude(session, due.notes, told, compared, long.START, daily=0).opened)
+    return long.look(session)
 
 
 def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:
@@ -220,7 +204,7 @@ def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session:
         value = (100.8 if node == "b" else 100.0) * (0.97 if number >= 14 else 1.0)
         for place, series in enumerate(long.CASES):
             long.add(session, {number: value}, node, series, place)
-        judge(session)
+        long.look(session)
     told = findings.list_findings(session).items
     assert [each for each in told if each.kind is Kind.BAD_NODE] == []
 
