@@ -12,12 +12,11 @@ from fastapi import FastAPI
 from benchmarks.version import installed
 from service import errors
 from service.access.door import Door
-from service.access.guard import GUARD
+from service.access.guard import GUARD, guarded
 from service.api.answers import DescribedApi
-from service.api.routes import router
+from service.api.routes import ROUTES
 from service.background import Background
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
-from service.dashboard.attention import COUNTED
 from service.database import Database
 from service.headers import ProtectedAnswers
 from service.intake import Bounds, Gate
@@ -45,7 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would load from a public host
         redoc_url=None,
-        dependencies=[GUARD],
+        dependencies=[GUARD],  # for whatever is added; ours have theirs from their routers
         redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
     app.state.settings = settings
@@ -53,12 +52,11 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.terms = terms_of(settings)
     app.add_middleware(Gate, bounds=bounds_of(settings))
     errors.install(app)
-    app.include_router(router)
-    for shown in (pages, series_pages, finding_pages, comparison_pages):
-        app.include_router(shown.router, dependencies=[COUNTED])
-    app.include_router(sign_in.router)
+    app.router.routes.extend(ROUTES)
+    for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
+        app.router.routes.extend(shown.router.routes)
     pages.mount(app)
-    app.state.door = Door(app.state.database, settings, app.routes)
+    app.state.door = Door(app.state.database, settings, guarded(app.routes))
     return app
 
 

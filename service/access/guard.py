@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from fastapi import Depends, Request
+from fastapi.routing import APIRoute
+from starlette.routing import BaseRoute
 
 from service.access import audit
-from service.access.door import Door
+from service.access.door import Door, Undeclared
 from service.access.permissions import AUDITED, MAY, SAFE, Permission
 from service.access.principal import ANYBODY, Principal
 from service.errors import Forbidden
@@ -37,4 +41,18 @@ def _refusal(principal: Principal, asked: Permission) -> str:
 
 
 GUARD = Depends(guard)
-"""For the whole application."""
+"""For every router."""
+
+
+def guarded(routes: Sequence[BaseRoute]) -> Sequence[BaseRoute]:
+    """Give the routes back, each of which asks first who is there.
+
+    Raises:
+        Undeclared: one does not.
+    """
+    for route in routes:
+        if isinstance(route, APIRoute):
+            asked = (each.call for each in route.dependant.dependencies)
+            if guard not in asked:
+                raise Undeclared(f"{route.path} has no guard")
+    return routes

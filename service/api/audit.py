@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from service.access import audit
 from service.access.audit import AuditView
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
-from service.intake import StrictRoute
+from service.api.noun import noun
 
-router = APIRouter(prefix="/audit", tags=["access"], route_class=StrictRoute)
+router = noun("/audit", "access")
 
 
 @router.get("")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
@@ -12,9 +11,9 @@ from benchmarks import catalog, suites
 from benchmarks.contracts import Case, Protocol
 from service import durations
 from service.api.dependencies import DatabaseSession
-from service.intake import StrictRoute
+from service.api.noun import noun
 
-router = APIRouter(tags=["catalog"], route_class=StrictRoute)
+router = noun("", "catalog")
 
 
 class WorkloadView(BaseModel):

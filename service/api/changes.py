@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Literal
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from benchmarks.contracts import Name, Revision
 from service import markdown, report, revisions
 from service.api.dependencies import DatabaseSession
+from service.api.noun import noun
 from service.changes import Change
-from service.intake import StrictRoute
 
-router = APIRouter(prefix="/changes", tags=["changes"], route_class=StrictRoute)
+router = noun("/changes", "changes")
 
 
 class Changes(BaseModel):

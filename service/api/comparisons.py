@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from benchmarks.contracts import Revision
 from service import comparisons
@@ -17,11 +17,11 @@ from service.api.dependencies import (
     Listing,
     Now,
 )
+from service.api.noun import noun
 from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
-from service.intake import StrictRoute
 from service.models import ComparisonRow, ComparisonState
 
-router = APIRouter(prefix="/comparisons", tags=["comparisons"], route_class=StrictRoute)
+router = noun("/comparisons", "comparisons")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})

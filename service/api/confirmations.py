@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
-
 from service import confirmation
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
+from service.api.noun import noun
 from service.confirmation import ConfirmationView
-from service.intake import StrictRoute
 from service.models import ConfirmationRow, ConfirmationState
 
-router = APIRouter(prefix="/confirmations", tags=["findings"], route_class=StrictRoute)
+router = noun("/confirmations", "findings")
 
 
 @router.get("")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import Depends, Request
 
 from service.access import audit, enrolment
 from service.access.door import Door
@@ -13,9 +13,9 @@ from service.access.enrolment import EnrolmentRequest, NewEnrolment, Redemption
 from service.access.principal import Principal
 from service.access.store import NewToken
 from service.api.dependencies import Caller, DatabaseSession, Now, ServerKey
-from service.intake import StrictRoute
+from service.api.noun import noun
 
-router = APIRouter(prefix="/enrolments", tags=["access"], route_class=StrictRoute)
+router = noun("/enrolments", "access")
 
 
 async def count_failures(request: Request) -> AsyncIterator[None]:

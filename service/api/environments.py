@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
 from pydantic import BaseModel
 
 from service import results
 from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Id
-from service.intake import StrictRoute
+from service.api.noun import noun
 
-router = APIRouter(prefix="/environments", tags=["environments"], route_class=StrictRoute)
+router = noun("/environments", "environments")
 
 
 class EnvironmentView(BaseModel):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import date, datetime, timedelta
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import BaseModel, Field, StringConstraints
 from sqlalchemy import ColumnElement, select
 
@@ -13,11 +13,11 @@ from benchmarks.contracts import Contract
 from service import findings
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
+from service.api.noun import noun
 from service.findings import FindingSummary, FindingView, Kind, Plan
-from service.intake import StrictRoute
 from service.models import FindingRow, FindingSeries, FindingState
 
-router = APIRouter(prefix="/findings", tags=["findings"], route_class=StrictRoute)
+router = noun("/findings", "findings")
 
 Actor = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
 Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]

@@ -5,15 +5,15 @@ from __future__ import annotations
 from typing import Literal
 
 import anyio.to_thread
-from fastapi import APIRouter, Request
+from fastapi import Request
 from pydantic import BaseModel
 
 from benchmarks.version import installed
+from service.api.noun import noun
 from service.condition import check
 from service.database import get_database
-from service.intake import StrictRoute
 
-router = APIRouter(tags=["health"], route_class=StrictRoute)
+router = noun("", "health")
 
 
 class Health(BaseModel):

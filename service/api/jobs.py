@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Response
+from fastapi import Response
 
 from benchmarks.contracts import JobSpec, JobState, Revision
 from service import jobs, queue, submissions
@@ -17,11 +17,11 @@ from service.api.dependencies import (
     Listing,
     Now,
 )
-from service.intake import StrictRoute
+from service.api.noun import noun
 from service.jobs import JobView
 from service.models import Job
 
-router = APIRouter(prefix="/jobs", tags=["jobs"], route_class=StrictRoute)
+router = noun("/jobs", "jobs")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})

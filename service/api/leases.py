@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
@@ -16,13 +16,13 @@ from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewa
 from service import comparisons, queue
 from service.api.answers import problems
 from service.api.dependencies import AttemptHolder, Caller, LeaseTerms
+from service.api.noun import noun
 from service.api.waiting import pauses
 from service.database import get_database, now_of
 from service.errors import Fenced, answer
-from service.intake import StrictRoute
 from service.queue import Completion, Terms
 
-router = APIRouter(tags=["leases"], route_class=StrictRoute)
+router = noun("", "leases")
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _FENCED = problems(409)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query
+from fastapi import Query
 from pydantic import StringConstraints
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
@@ -12,12 +12,12 @@ from service import advice, levels, results
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
 from service.api.findings import Actor
-from service.intake import StrictRoute
+from service.api.noun import noun
 from service.levels import ExclusionView
 from service.models import ResultRow
 from service.results import ResultSummary, StoredResult
 
-router = APIRouter(prefix="/results", tags=["results"], route_class=StrictRoute)
+router = noun("/results", "results")
 
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from benchmarks.contracts import Name
 from service import schedule, submissions
 from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Listing, Now
-from service.intake import StrictRoute
+from service.api.noun import noun
 from service.schedule import ScheduleRequest, ScheduleView
 from service.submissions import Submitted
 
-router = APIRouter(prefix="/schedules", tags=["schedules"], route_class=StrictRoute)
+router = noun("/schedules", "schedules")
 
 ScheduleName = Annotated[Name, Path()]
 

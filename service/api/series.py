@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import Annotated
 
 import orjson
-from fastapi import APIRouter, Query, Response
+from fastapi import Query, Response
 
 from benchmarks.contracts import Name, Workload
 from service import results
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
-from service.intake import StrictRoute
+from service.api.noun import noun
 from service.judgement import SeriesJudgement, judgement_of
 from service.results import Series, SeriesPoint
 
-router = APIRouter(prefix="/series", tags=["series"], route_class=StrictRoute)
+router = noun("/series", "series")
 
 
 @router.get("")

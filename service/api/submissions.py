@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import Literal
 
-from fastapi import APIRouter, Request, Response
+from fastapi import Request, Response
 from fastapi.responses import PlainTextResponse
 from sqlalchemy.orm import Session
 
@@ -23,13 +23,13 @@ from service.api.dependencies import (
     Now,
     Wait,
 )
+from service.api.noun import noun
 from service.api.waiting import pauses
 from service.database import get_database
-from service.intake import StrictRoute
 from service.report import Report
 from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView, Submitted
 
-router = APIRouter(prefix="/submissions", tags=["submissions"], route_class=StrictRoute)
+router = noun("/submissions", "submissions")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter, Request
+from fastapi import Request
 
 from service.access import audit, store
 from service.access.store import NewToken, TokenRequest, TokenView
 from service.api.answers import problems
 from service.api.dependencies import Caller, DatabaseSession, Id, Listing, Now, ServerKey
-from service.intake import StrictRoute
+from service.api.noun import noun
 
-router = APIRouter(prefix="/tokens", tags=["access"], route_class=StrictRoute)
+router = noun("/tokens", "access")
 
 
 @router.post("", status_code=201)

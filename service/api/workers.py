@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import Path
 
 from benchmarks.contracts import Name, Worker
 from service import workers
 from service.api.dependencies import Caller, DatabaseSession, Listing, Now
+from service.api.noun import noun
 from service.errors import Invalid
-from service.intake import StrictRoute
 from service.workers import WorkerView
 
-router = APIRouter(prefix="/workers", tags=["workers"], route_class=StrictRoute)
+router = noun("/workers", "workers")
 
 
 @router.put("/{name}")

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 
 from service import comparisons
-from service.dashboard.pages import Now, Reading
 from service.dashboard.rendering import partial, render
+from service.dashboard.routers import COUNTED, Now, Reading, page_router
 from service.gate.words import GOOD, REGRESSIONS
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = page_router(COUNTED)
 
 PER_PAGE = 50
 

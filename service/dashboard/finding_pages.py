@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
@@ -15,14 +15,14 @@ from service import findings
 from service.dashboard import evidence, figures, inbox, levels
 from service.dashboard import finding_words as told
 from service.dashboard.addresses import InboxAddress
-from service.dashboard.pages import Now, Reading
 from service.dashboard.rendering import partial, render
+from service.dashboard.routers import COUNTED, Now, Reading, page_router
 from service.detection.judgement import LEAST_POINTS
 from service.detection.online import PATIENCE
 from service.findings import AffectedSeries
 from service.results import load_series
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = page_router(COUNTED)
 
 
 @router.get("/findings")

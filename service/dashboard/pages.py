@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, FastAPI, Query, Request
+from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
-from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
@@ -32,17 +31,14 @@ from service.dashboard.addresses import (
     RunAddress,
 )
 from service.dashboard.rendering import partial, render, render_error
-from service.database import get_now, get_session
+from service.dashboard.routers import COUNTED, Now, Reading, page_router
 from service.errors import NotFound
 from service.report import cases_of, changes_between
 from service.results import latest_of_each_series, load_result
 
 __all__ = ["mount", "render_error", "router"]
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
-
-Reading = Annotated[Session, Depends(get_session, scope="function")]
-Now = Annotated[datetime, Depends(get_now, scope="function")]
+router = page_router(COUNTED)
 
 SPARK_POINTS = 30
 JOBS_PER_PAGE = 50

@@ -6,19 +6,19 @@ import math
 from dataclasses import replace
 from typing import Annotated
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from service.dashboard import environments, figures, levels, overview, queries, tables, words
 from service.dashboard import finding_words as told
 from service.dashboard.addresses import HistoryAddress
-from service.dashboard.pages import Now, Reading
 from service.dashboard.rendering import render
+from service.dashboard.routers import COUNTED, Now, Reading, page_router
 from service.findings.rules import watched
 from service.judgement import judgement_of
 from service.results import Series, load_series
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = page_router(COUNTED)
 
 POINTS_PER_PAGE = 50
 

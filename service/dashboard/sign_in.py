@@ -6,7 +6,7 @@ from functools import partial
 from typing import Annotated
 from urllib.parse import parse_qsl
 
-from fastapi import APIRouter, Query, Request
+from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.responses import Response
@@ -17,10 +17,11 @@ from service.access.key import Key
 from service.access.permissions import Permission
 from service.access.principal import Principal
 from service.dashboard.rendering import render
+from service.dashboard.routers import page_router
 from service.database import get_database, now_of
 from service.errors import BadRequest, Unauthorized
 
-router = APIRouter(include_in_schema=False, default_response_class=HTMLResponse)
+router = page_router()
 
 _FIELDS = 5
 

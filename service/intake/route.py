@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from typing import Any
 
 from fastapi.dependencies.models import Dependant
@@ -34,14 +34,19 @@ class StrictRoute(APIRoute):
         known = _parameters(self.dependant)
 
         async def strict(request: Request) -> Response:
-            if request.scope["query_string"] and not known.issuperset(request.query_params):
-                raise Invalid(
-                    "The query has a parameter that this call does not know; "
-                    "/api/v1/openapi.json lists those that it knows."
-                )
+            if request.scope["query_string"]:
+                _check_known(request.query_params.keys(), known)
             return await handle(_Parsed(request.scope, request.receive))
 
         return strict
+
+
+def _check_known(given: Iterable[str], known: set[str]) -> None:
+    if not known.issuperset(given):
+        raise Invalid(
+            "The query has a parameter that this call does not know; "
+            "/api/v1/openapi.json lists those that it knows."
+        )
 
 
 def _parameters(dependant: Dependant) -> set[str]:

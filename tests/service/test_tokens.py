@@ -9,11 +9,12 @@ from typing import Any
 import pytest
 from builders.access import Clock, Doorman, guarded
 from builders.service_hand import Hand, result_of
+from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select, text
 
-from service.access import key, rules, token
+from service.access import guard, key, rules, token
 from service.access.door import Undeclared, _declared
 from service.access.limits import Buckets
 from service.app import create_app
@@ -349,6 +350,14 @@ def test_a_route_without_a_permission_does_not_start(sqlite_url: str) -> None:
     app.add_api_route("/api/v1/backdoor", lambda: None)
     with pytest.raises(Undeclared, match="GET /api/v1/backdoor"):
         _declared(app.routes)
+    app.state.database.close()
+
+
+def test_a_route_without_a_guard_does_not_start(sqlite_url: str) -> None:
+    app = create_app(Settings(database_url=sqlite_url, background=False))
+    app.router.routes.append(APIRoute("/api/v1/backdoor", lambda: None))
+    with pytest.raises(Undeclared, match="/api/v1/backdoor has no guard"):
+        guard.guarded(app.routes)
     app.state.database.close()
 
 

@@ -1,0 +1,37 @@
+"""What all pages have in common: who asks, the session they read in, the number beside Findings."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated
+
+from fastapi import APIRouter, Depends, Request, params
+from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
+
+from service import findings
+from service.access.guard import GUARD
+from service.dashboard.rendering import partial
+from service.database import get_now, get_session
+
+Reading = Annotated[Session, Depends(get_session, scope="function")]
+Now = Annotated[datetime, Depends(get_now, scope="function")]
+
+
+def count(request: Request, session: Reading) -> None:
+    """Note how many findings ask for attention; a part of a page does not show it."""
+    if not partial(request):
+        request.state.attention = findings.count_active(session)
+
+
+COUNTED = Depends(count, scope="function")
+"""For the router of pages that say it."""
+
+
+def page_router(*more: params.Depends) -> APIRouter:
+    """A router for pages, which the API's description does not list."""
+    return APIRouter(
+        include_in_schema=False,
+        default_response_class=HTMLResponse,
+        dependencies=[GUARD, *more],
+    )
