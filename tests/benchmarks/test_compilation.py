@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch._dynamo.utils import counters
+from torch._dynamo.utils import clear_compilation_metrics, counters
 
 from benchmarks.contracts import Compilation
 from benchmarks.measure import compilation
@@ -13,11 +13,16 @@ from benchmarks.measure import compilation
 
 @pytest.fixture(autouse=True)
 def _a_compiler_that_has_done_nothing() -> Iterator[None]:
-    torch._dynamo.reset()
-    counters.clear()
+    forget()
     yield
+    forget()
+
+
+def forget() -> None:
+    """Let the compiler of this process have done nothing, whatever other tests compiled."""
     torch._dynamo.reset()
     counters.clear()
+    clear_compilation_metrics()
 
 
 def test_a_whole_graph_has_no_breaks_and_no_recompiles() -> None:
