@@ -44,7 +44,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would load from a public host
         redoc_url=None,
-        dependencies=[GUARD],  # for whatever is added; ours have theirs from their routers
+        dependencies=[GUARD],  # for what is added here; routers bring their own
         redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
     app.state.settings = settings

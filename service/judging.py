@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 from service import confirmation, levels
 from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
-from service.errors import Conflict
+from service.errors import Conflict, DatabaseUnavailable
 from service.findings import Candidate, Covered, SeriesName
 from service.findings.follow import follow
 from service.findings.nodes import Compared, compare_nodes, ill_nodes, watch_nodes
@@ -118,7 +118,7 @@ def _judge(database: Database, series_id: str, since: datetime) -> None:
             weighed = levels.weigh(session, series_id, since)
         with database.writing() as session:
             levels.store(session, weighed, now_of(session))
-    except DBAPIError:
+    except (DBAPIError, DatabaseUnavailable):
         raise  # the database, not the series
     except Exception:
         log.exception("series %s cannot be judged", series_id)
@@ -138,7 +138,7 @@ def _told(
             alone(session, _FINDINGS)
             followed = follow_series(session, series_id, ill, now_of(session))
         return followed.told(since, ill) if daily else Told(followed.believable)
-    except (DBAPIError, Conflict):
+    except (DBAPIError, DatabaseUnavailable, Conflict):
         raise  # somebody was faster, or the database is away: the next look does it all
     except Exception:
         log.exception("nothing can be concluded from series %s", series_id)

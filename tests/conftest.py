@@ -66,7 +66,7 @@ def lent_databases(postgres: PostgresServer) -> LentDatabases:
 
 @pytest.fixture
 def postgres_url(postgres: PostgresServer, lent_databases: LentDatabases) -> Iterator[str]:
-    """A migrated PostgreSQL database without a row."""
+    """A migrated PostgreSQL database, as if nobody had used it."""
     with lent_databases.lent() as name:
         yield postgres.url(name)
 

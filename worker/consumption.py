@@ -92,8 +92,9 @@ class Consumption:
         if not self._worth_measuring(room):
             return None
         self._measured = room
+        well = fits(self._folder, self._allowance.temporary_b)
         self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
-        return None if fits(self._folder, self._allowance.temporary_b) else Excess.TEMPORARY
+        return None if well else Excess.TEMPORARY
 
     def _worth_measuring(self, room: Room) -> bool:
         grown_b = room.used_b - self._measured.used_b

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.catalog import Refused
-from benchmarks.measure import feed, flags
+from benchmarks.measure import feed, flags, flex
 from benchmarks.measure.failures import is_out_of_memory
 from benchmarks.measure.marks import drain
 from benchmarks.measure.trainer import Trainer
@@ -88,6 +88,7 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
 
     def fits(batch: int) -> bool:
         found = _fits(replace(eager, batch=batch), device, _filled(sample, batch), seed)
+        flex.forget_shapes()
         sys.stderr.write(f"A batch of {batch} {'fits' if found else 'does not fit'}.\n")
         return found
 

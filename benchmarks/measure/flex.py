@@ -28,6 +28,12 @@ def put_in_place(*, wanted: bool) -> None:
     functional.scaled_dot_product_attention = _attend if wanted else _plain
 
 
+def forget_shapes() -> None:
+    """Let the compiler begin anew, if it is in place: it gives up after eight shapes."""
+    if functional.scaled_dot_product_attention is _attend:
+        torch._dynamo.reset()
+
+
 def _attend(  # noqa: PLR0913, PLR0917 - torch's own signature
     query: Tensor,  # [B, heads, T, width]
     key: Tensor,
@@ -85,4 +91,5 @@ def _kernel() -> Callable[..., Any]:
 
 @cache
 def _compiled() -> Callable[..., Any]:
-    return torch.compile(flex_attention, dynamic=False)
+    # Whole or not at all: what the compiler gives up on would run as the formula, in silence.
+    return torch.compile(flex_attention, dynamic=False, fullgraph=True)

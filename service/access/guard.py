@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fastapi import Depends, Request
-from fastapi.routing import APIRoute
+from fastapi.routing import iter_route_contexts
 from starlette.routing import BaseRoute
 
 from service.access import audit
 from service.access.door import Door, Undeclared
-from service.access.permissions import AUDITED, MAY, SAFE, Permission
+from service.access.permissions import AUDITED, MAY, ROUTES, SAFE, Permission
 from service.access.principal import ANYBODY, Principal
 from service.errors import Forbidden
 
@@ -48,11 +48,12 @@ def guarded(routes: Sequence[BaseRoute]) -> Sequence[BaseRoute]:
     """Give the routes back, each of which asks first who is there.
 
     Raises:
-        Undeclared: one does not.
+        Undeclared: one does not, and is not open to all.
     """
-    for route in routes:
-        if isinstance(route, APIRoute):
-            asked = (each.call for each in route.dependant.dependencies)
-            if guard not in asked:
-                raise Undeclared(f"{route.path} has no guard")
+    for route in iter_route_contexts(routes):
+        dependant = getattr(route, "dependant", None)
+        first = dependant.dependencies[0].call if dependant and dependant.dependencies else None
+        asked = {ROUTES.get(f"{method} {route.path}") for method in route.methods or ()}
+        if first is not guard and asked != {Permission.OPEN}:
+            raise Undeclared(f"{route.path} has no guard")
     return routes

@@ -15,7 +15,7 @@ from benchmarks.contracts import workload_of
 from service import revisions
 from service.attribution import Attribution, Cause
 from service.detection.judgement import ChangePoint
-from service.errors import Conflict
+from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, read, rules
 from service.findings.follow import takes_back
 from service.findings.question import explain
@@ -77,7 +77,7 @@ def open_findings(
         try:
             with session.begin_nested():
                 opened += _tell(session, group, measured, now)
-        except (DBAPIError, Conflict):
+        except (DBAPIError, DatabaseUnavailable, Conflict):
             raise  # the next look does it all again
         except Exception:
             log.exception("no finding could be made of a change at %s", group[0].placed.first_bad)

@@ -26,7 +26,7 @@ class _Parsed(Request):
 
 
 class StrictRoute(APIRoute):
-    """A route of the API; give it to each ``APIRouter`` as ``route_class``."""
+    """A route of the API; `service.api.noun` makes routers of them."""
 
     def get_route_handler(self) -> Handler:
         """Wrap FastAPI's handler."""

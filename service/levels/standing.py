@@ -92,8 +92,7 @@ def weigh(session: Session, series_id: str, since: datetime) -> Weighed:
     tail = _load(session, series_id, settled)
     known = None if row is None else _complete(row, settled, tail, since)
     told = _judgement(settled, tail, known)
-    stood = (0, None) if row is None else (row.points, row.judged_at)
-    return Weighed(since, tail, len(settled), told, stood)
+    return Weighed(since, tail, len(settled), told, _stood(row))
 
 
 def store(session: Session, weighed: Weighed, now: datetime) -> None:
@@ -104,9 +103,8 @@ def store(session: Session, weighed: Weighed, now: datetime) -> None:
     waits to be judged anyway.
     """
     series_id = weighed.tail.series_id
-    row = _locked(session, series_id, now)
-    points, at = weighed.stood
-    if row.points != points or at not in {None, row.judged_at}:
+    row, is_new = _locked(session, series_id, now)
+    if _stood(None if is_new else row) != weighed.stood:
         weighed = weigh(session, series_id, weighed.since)
     tail, told = weighed.tail, weighed.told
     _unsettle(session, series_id, weighed.since)
@@ -185,7 +183,13 @@ def _edge(tail: Tail, change: ChangePoint) -> int:
     return at
 
 
-def _locked(session: Session, series_id: str, now: datetime) -> JudgementRow:
+def _stood(row: JudgementRow | None) -> tuple[int, datetime | None]:
+    """How many points were judged, and when: another judgement has another answer."""
+    return (0, None) if row is None else (row.points, row.judged_at)
+
+
+def _locked(session: Session, series_id: str, now: datetime) -> tuple[JudgementRow, bool]:
+    """The judgement of a series, and whether it was made just now."""
     row = {
         "series_id": series_id,
         "points": 0,
@@ -194,8 +198,9 @@ def _locked(session: Session, series_id: str, now: datetime) -> JudgementRow:
         "warnings": [],
         "judged_at": now,
     }
-    insert_if_absent(session, _JUDGEMENTS, row)
-    return session.get_one(JudgementRow, series_id, with_for_update=True, populate_existing=True)
+    is_new = insert_if_absent(session, _JUDGEMENTS, row)
+    locked = session.get_one(JudgementRow, series_id, with_for_update=True, populate_existing=True)
+    return locked, is_new
 
 
 def _unsettle(session: Session, series_id: str, since: datetime) -> None:

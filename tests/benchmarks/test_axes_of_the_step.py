@@ -217,6 +217,28 @@ def test_flex_attention_gives_the_same_loss_and_gradients(
     assert functional.scaled_dot_product_attention is PLAIN_ATTENTION
 
 
+def test_flex_attention_is_never_the_formula_in_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The compiler gives up after eight shapes; a search for the largest batch tries more."""
+    made = torch.compile
+    monkeypatch.setattr(
+        torch, "compile", lambda function, **how: made(function, backend="aot_eager", **how)
+    )
+    flex._compiled.cache_clear()
+    flags.put_in_force(replace(_plain(), attention="flex"))
+
+    def attend(batch: int) -> None:
+        query = torch.randn(batch, 1, 4, 16)
+        functional.scaled_dot_product_attention(query, query, query)
+
+    with pytest.raises(torch._dynamo.exc.FailOnRecompileLimitHit):
+        list(map(attend, range(1, 11)))
+    for batch in range(1, 11):
+        flex.forget_shapes()
+        attend(batch)
+    flex._compiled.cache_clear()
+    torch._dynamo.reset()
+
+
 def test_flex_attention_refuses_what_it_would_compute_otherwise() -> None:
     flags.put_in_force(replace(_plain(), attention="flex"))
     query = torch.randn(1, 1, 4, 4)

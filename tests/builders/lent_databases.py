@@ -18,7 +18,7 @@ _FIRST = "first"
 _LARGE_B = 2**18
 """From this size on a table is truncated: its dead rows would be read by every later test."""
 _OTHERS = """
-    SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+    SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity
     WHERE datname = current_database() AND pid <> pg_backend_pid()
 """
 _TABLES = """
@@ -43,8 +43,14 @@ _SCHEMA = """
         SELECT concat_ws(' ', tgrelid, tgname, tgenabled, tgfoid)
         FROM pg_trigger WHERE tgrelid IN (SELECT oid FROM ours)
         UNION ALL
-        SELECT concat_ws(' ', conrelid, conname, convalidated) FROM pg_constraint
-        WHERE connamespace = 'public'::regnamespace
+        SELECT concat_ws(' ', conrelid, conname, convalidated, pg_get_constraintdef(oid))
+        FROM pg_constraint WHERE connamespace = 'public'::regnamespace
+        UNION ALL
+        SELECT concat_ws(' ', adrelid, adnum, pg_get_expr(adbin, adrelid))
+        FROM pg_attrdef WHERE adrelid IN (SELECT oid FROM ours)
+        UNION ALL
+        SELECT concat_ws(' ', setrole, setconfig) FROM pg_db_role_setting
+        JOIN pg_database ON pg_database.oid = setdatabase AND datname = current_database()
         UNION ALL
         SELECT concat_ws(' ', oid, proname, md5(prosrc)) FROM pg_proc
         WHERE pronamespace = 'public'::regnamespace

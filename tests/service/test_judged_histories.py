@@ -1,6 +1,6 @@
 """Histories are judged point by point, and end as if they had been judged whole."""
 
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import numpy as np
 import pytest
@@ -8,9 +8,10 @@ from builders import long_series as long
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from service import levels
+from service import judging, levels
 from service.database import Database
 from service.detection.judgement import detect
+from service.errors import DatabaseUnavailable
 from service.levels.standing import Tail
 from service.models import JudgementRow, Point, SettledWindow, Unjudged
 
@@ -171,3 +172,80 @@ def test_a_large_step_is_placed_at_its_edge_from_the_start(database: Database) -
                     long.revision_of(40),
                 )
         assert len(judge_all(session).changes) == 1
+
+
+EARLIER, NOW, LATER = (long.START + timedelta(days=days) for days in (-1, 1, 2))
+
+
+def weighed(database: Database) -> levels.Weighed:
+    with database.reading() as session:
+        return levels.weigh(session, long.SERIES, EARLIER)
+
+
+def store(database: Database, told: levels.Weighed, now: datetime) -> int:
+    """Store what was weighed; how many points are judged then."""
+    with database.writing() as session:
+        levels.store(session, told, now)
+    with database.reading() as session:
+        return levels.standing_of(session, long.SERIES).points
+
+
+@pytest.mark.parametrize("judged_before", [False, True])
+def test_who_has_read_fewer_points_judges_again(database: Database, judged_before: bool) -> None:
+    """Two services judge one series; the slower one stores what it read first."""
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+    if judged_before:
+        assert store(database, weighed(database), EARLIER) == 12
+    first = weighed(database)
+    with database.writing() as session:
+        long.add(session, {12: 101.0})
+    assert store(database, weighed(database), NOW) == 13
+    assert store(database, first, LATER) == 13
+
+
+def test_a_point_that_was_taken_out_meanwhile_does_not_come_back(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {0: 100.0})
+    first = weighed(database)
+    with database.writing() as session:
+        session.execute(update(Point).values(excluded=True))
+    assert store(database, weighed(database), NOW) == 0
+    assert store(database, first, LATER) == 0
+
+
+def test_what_nobody_has_stored_in_between_is_not_judged_twice(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+    first = weighed(database)
+    monkeypatch.delattr("service.levels.standing.weigh")
+    assert store(database, first, NOW) == 12
+
+
+def test_a_database_that_is_busy_does_not_unmake_what_was_judged(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+    judging.look(database, rest=lambda _: None, daily=0)
+    with database.writing() as session:
+        long.add(session, {12: 101.0})
+
+    def busy(*_: object) -> None:
+        raise DatabaseUnavailable("somebody else writes")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(levels, "store", busy)
+        with pytest.raises(DatabaseUnavailable):
+            judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.standing_of(session, long.SERIES).points == 12
+    judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.standing_of(session, long.SERIES).points == 13

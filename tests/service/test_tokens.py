@@ -9,14 +9,19 @@ from typing import Any
 import pytest
 from builders.access import Clock, Doorman, guarded
 from builders.service_hand import Hand, result_of
+from fastapi import APIRouter, Depends
 from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import select, text
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
 
-from service.access import guard, key, rules, token
+from service.access import key, rules, token
 from service.access.door import Undeclared, _declared
+from service.access.guard import GUARD
 from service.access.limits import Buckets
+from service.api.routes import ROUTES
 from service.app import create_app
 from service.models import Base, TokenRow
 from service.settings import Access, Settings
@@ -353,12 +358,29 @@ def test_a_route_without_a_permission_does_not_start(sqlite_url: str) -> None:
     app.state.database.close()
 
 
-def test_a_route_without_a_guard_does_not_start(sqlite_url: str) -> None:
-    app = create_app(Settings(database_url=sqlite_url, background=False))
-    app.router.routes.append(APIRoute("/api/v1/backdoor", lambda: None))
+def _included() -> BaseRoute:
+    inner, outer = APIRouter(), APIRouter()
+    inner.add_api_route("/api/v1/backdoor", lambda: None)
+    outer.include_router(inner)
+    return outer.routes[-1]
+
+
+@pytest.mark.parametrize(
+    "backdoor",
+    [
+        APIRoute("/api/v1/backdoor", lambda: None),
+        APIRoute("/api/v1/backdoor", lambda: None, dependencies=[Depends(lambda: None), GUARD]),
+        Route("/api/v1/backdoor", lambda _: Response()),
+        _included(),
+    ],
+    ids=["none", "too late", "none of the API", "in another router"],
+)
+def test_a_route_without_a_guard_does_not_start(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, backdoor: BaseRoute
+) -> None:
+    monkeypatch.setattr("service.app.ROUTES", (*ROUTES, backdoor))
     with pytest.raises(Undeclared, match="/api/v1/backdoor has no guard"):
-        guard.guarded(app.routes)
-    app.state.database.close()
+        create_app(Settings(database_url=sqlite_url, background=False))
 
 
 def test_no_log_line_carries_a_token(doorman: Doorman, caplog: pytest.LogCaptureFixture) -> None:
