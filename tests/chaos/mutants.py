@@ -172,10 +172,10 @@ def amnesty(patch: Patch) -> None:
 
 def idempotency_key(patch: Patch) -> None:
     """A key is not looked at."""
-    from service import submissions
+    from service.submissions import accept
 
-    patch(submissions, "_answered", lambda *_: None)
-    patch(submissions, "insert_if_absent", lambda *_: True)
+    patch(accept, "_answered", lambda *_: None)
+    patch(accept, "insert_if_absent", lambda *_: True)
 
 
 def synchronous(patch: Patch) -> None:

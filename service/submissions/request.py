@@ -1,0 +1,74 @@
+"""What may be asked for: a suite, a case or several cases, at one revision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from benchmarks.contracts import (
+    Case,
+    Contract,
+    JobSpec,
+    Labels,
+    Line,
+    Moment,
+    Name,
+    Protocol,
+    Purpose,
+    Revision,
+)
+from benchmarks.tiers import Tier
+from service.errors import Invalid
+
+Source = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.:-]{0,63}$")]
+
+
+class SubmissionRequest(Contract):
+    """A suite, a case or several cases, to be measured at one revision."""
+
+    suite: Name | None = None
+    only: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    """Of the suite only the cases of these workloads; empty for all."""
+    case: Case | None = None
+    cases: Annotated[tuple[Case, ...], Field(max_length=500)] = ()
+    revision: Revision
+    revision_at: Moment | None = None
+    """When the revision was made; it orders the history. Without it: when it was first seen."""
+    purpose: Purpose = Purpose.HISTORY
+    requires: Labels = Field(default_factory=dict)
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
+    protocol: Protocol | None = None
+    """How to measure; without it the suite's way, or the default."""
+    tier: Tier | None = None
+    """How sure the answer shall be: how many processes, and how long each. ``quick`` makes no
+    history unless ``purpose`` says so."""
+    replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
+    """In how many fresh processes; without it as many as the protocol or the tier says."""
+    timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
+    source: Source = "api"
+    rerun_of: Line | None = None
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if [self.suite is not None, self.case is not None, bool(self.cases)].count(True) != 1:
+            raise ValueError("name exactly one of suite, case and cases")
+        if self.only and self.suite is None:
+            raise ValueError("only picks workloads of a suite, and no suite is named")
+        if self.tier is not None and self.protocol is not None:
+            raise ValueError("a tier is a protocol: give one of the two")
+        return self
+
+    @property
+    def aim(self) -> Purpose:
+        """What the results are for: a quick look is no point in a series, unless that was asked."""
+        quick = self.tier is Tier.QUICK and "purpose" not in self.model_fields_set
+        return Purpose.COMPARISON if quick else self.purpose
+
+
+def request_of(spec: JobSpec) -> SubmissionRequest:
+    """The submission of one job."""
+    if spec.suite is not None:
+        raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")
+    given = spec.model_dump(exclude_unset=True, exclude={"suite", "in_turn"})
+    return SubmissionRequest.model_validate(given)
