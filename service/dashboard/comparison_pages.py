@@ -8,8 +8,10 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 
 from service import comparisons
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
 from service.dashboard.rendering import partial, render
-from service.dashboard.routers import COUNTED, Now, Reading, page_router
+from service.dashboard.routers import COUNTED, page_router
 from service.gate.words import GOOD, REGRESSIONS
 
 router = page_router(COUNTED)

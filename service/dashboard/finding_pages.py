@@ -12,11 +12,13 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from service import findings
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
 from service.dashboard import evidence, figures, inbox, levels
 from service.dashboard import finding_words as told
 from service.dashboard.addresses import InboxAddress
 from service.dashboard.rendering import partial, render
-from service.dashboard.routers import COUNTED, Now, Reading, page_router
+from service.dashboard.routers import COUNTED, page_router
 from service.detection.judgement import LEAST_POINTS
 from service.detection.online import PATIENCE
 from service.findings import AffectedSeries

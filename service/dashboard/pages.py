@@ -12,6 +12,8 @@ from fastapi.responses import HTMLResponse
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
 from service import advice, levels
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
 from service.dashboard import (
     assets,
     environments,
@@ -31,7 +33,7 @@ from service.dashboard.addresses import (
     RunAddress,
 )
 from service.dashboard.rendering import partial, render, render_error
-from service.dashboard.routers import COUNTED, Now, Reading, page_router
+from service.dashboard.routers import COUNTED, page_router
 from service.errors import NotFound
 from service.report import cases_of, changes_between
 from service.results import latest_of_each_series, load_result

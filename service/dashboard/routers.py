@@ -2,20 +2,13 @@
 
 from __future__ import annotations
 
-from datetime import datetime
-from typing import Annotated
-
 from fastapi import APIRouter, Depends, Request, params
 from fastapi.responses import HTMLResponse
-from sqlalchemy.orm import Session
 
 from service import findings
 from service.access.guard import GUARD
+from service.api.dependencies import DatabaseSession as Reading
 from service.dashboard.rendering import partial
-from service.database import get_now, get_session
-
-Reading = Annotated[Session, Depends(get_session, scope="function")]
-Now = Annotated[datetime, Depends(get_now, scope="function")]
 
 
 def count(request: Request, session: Reading) -> None:

@@ -9,11 +9,13 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
+from service.api.dependencies import DatabaseSession as Reading
+from service.api.dependencies import Now
 from service.dashboard import environments, figures, levels, overview, queries, tables, words
 from service.dashboard import finding_words as told
 from service.dashboard.addresses import HistoryAddress
 from service.dashboard.rendering import render
-from service.dashboard.routers import COUNTED, Now, Reading, page_router
+from service.dashboard.routers import COUNTED, page_router
 from service.findings.rules import watched
 from service.judgement import judgement_of
 from service.results import Series, load_series

@@ -177,6 +177,12 @@ def test_a_large_step_is_placed_at_its_edge_from_the_start(database: Database) -
 EARLIER, NOW, LATER = (long.START + timedelta(days=days) for days in (-1, 1, 2))
 
 
+def add_twelve(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+
+
 def weighed(database: Database) -> levels.Weighed:
     with database.reading() as session:
         return levels.weigh(session, long.SERIES, EARLIER)
@@ -193,9 +199,7 @@ def store(database: Database, told: levels.Weighed, now: datetime) -> int:
 @pytest.mark.parametrize("judged_before", [False, True])
 def test_who_has_read_fewer_points_judges_again(database: Database, judged_before: bool) -> None:
     """Two services judge one series; the slower one stores what it read first."""
-    with database.writing() as session:
-        long.prepare(session)
-        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+    add_twelve(database)
     if judged_before:
         assert store(database, weighed(database), EARLIER) == 12
     first = weighed(database)
@@ -219,9 +223,7 @@ def test_a_point_that_was_taken_out_meanwhile_does_not_come_back(database: Datab
 def test_what_nobody_has_stored_in_between_is_not_judged_twice(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with database.writing() as session:
-        long.prepare(session)
-        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+    add_twelve(database)
     first = weighed(database)
     monkeypatch.delattr("service.levels.standing.weigh")
     assert store(database, first, NOW) == 12
@@ -230,9 +232,7 @@ def test_what_nobody_has_stored_in_between_is_not_judged_twice(
 def test_a_database_that_is_busy_does_not_unmake_what_was_judged(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with database.writing() as session:
-        long.prepare(session)
-        long.add(session, {n: 100.0 + n % 3 for n in range(12)})
+    add_twelve(database)
     judging.look(database, rest=lambda _: None, daily=0)
     with database.writing() as session:
         long.add(session, {12: 101.0})
