@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import multiprocessing
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -27,6 +28,11 @@ _ATTENTION_BY_DEFAULT: dict[str, bool] = {
     "cudnn": _SDP.cudnn_sdp_enabled(),
 }
 """As torch came."""
+_TRACED = ("attention", "autocast", "float8", "checkpointing", "tf32_matmul", "memory_format")
+"""The flags that decide what the compiler makes of a model."""
+_COMPILER: Any = torch.compiler.config
+_TAG: str = _COMPILER.cache_key_tag
+"""What the environment asked for."""
 
 
 def put_in_force(recipe: Recipe) -> dict[str, str]:
@@ -43,7 +49,21 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
         alone = recipe.attention in _ATTENTION
         allow(name == recipe.attention if alone else _ATTENTION_BY_DEFAULT[name])
     flex.put_in_place(wanted=recipe.attention == "flex")
-    return {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
+    told = {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
+    _keep_compiled_code_apart(told)
+    return told
+
+
+def _keep_compiled_code_apart(told: Mapping[str, str]) -> None:
+    """Have compiled code be reused only under the flags that it was compiled under.
+
+    The key of torch's cache on disk leaves out which attention kernels are allowed (2.11 to 2.13:
+    https://github.com/pytorch/pytorch/issues/185449) and which type autocast casts to (2.11:
+    https://github.com/pytorch/pytorch/pull/181564). Two cases that differ in no more than that
+    would run what the first of them compiled.
+    """
+    traced = " ".join(f"{name}={told[f'flag.{name}']}" for name in _TRACED)
+    _COMPILER.cache_key_tag = f"{_TAG} {traced}".strip()
 
 
 def _flags(recipe: Recipe) -> dict[str, object]:
