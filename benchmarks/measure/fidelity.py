@@ -14,7 +14,8 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import asdict, dataclass
 
 import torch
@@ -62,11 +63,24 @@ class Fidelity:
         return statistics.median(harness / plain for harness, plain in pairs)
 
 
-def compare(case: Case, context: Context, pairs: int, span_s: float) -> Fidelity:
+def compare(
+    case: Case,
+    context: Context,
+    pairs: int,
+    span_s: float,
+    beside: Callable[[], AbstractContextManager[object]] = nullcontext,
+) -> Fidelity:
     """Time both loops ``pairs`` times in turn, each for about ``span_s``, in this process.
 
     Both step the same model, so that memory addresses and compiled code are the same; the plain
     loop is written out here and shares no code with `benchmarks.measure.loop`.
+
+    Args:
+        case: what is trained.
+        context: where.
+        pairs: how many of each.
+        span_s: seconds that one loop is timed.
+        beside: what goes on elsewhere while the harness runs, as a worker watches the device.
     """
     case = catalog.normalise(case, context.device.type)
     recipe = session.build(case, context)
@@ -84,7 +98,8 @@ def compare(case: Case, context: Context, pairs: int, span_s: float) -> Fidelity
                 if kind == "plain":
                     plain_s.append(_plain(trainer, ring, steps))
                 else:
-                    harness_s.append(_harness(passes, trainer, ring))
+                    with beside():
+                        harness_s.append(_harness(passes, trainer, ring))
     return Fidelity(case.key, _name(context), steps, tuple(plain_s), tuple(harness_s))
 
 

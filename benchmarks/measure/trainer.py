@@ -28,6 +28,8 @@ class Trainer:
             checkpointing.recompute(self.model, recipe.blocks)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)
         self.scaler = torch.amp.GradScaler(device.type) if recipe.scale_gradients else None
+        if self.scaler is not None:
+            _begin_momentum(self.optimizer)
         self._parts = _parts(recipe)
         self._drop_gradients = not recipe.keep_gradients
         self._forward = self._loss
@@ -117,6 +119,29 @@ class Trainer:
                     if isinstance(value, Tensor):
                         value.zero_()
         torch.manual_seed(seed)
+
+
+def _begin_momentum(optimizer: torch.optim.Optimizer) -> None:
+    """Give a fused SGD its momentum before its first step, whose gradient a scaler may discard.
+
+    torch (2.11 to 2.13) allocates it in that step and leaves the memory as it was found when the
+    gradient is not finite: the next update adds whatever lay there, and training ends in NaN. The
+    first momentum is the gradient itself, which is what zeros become where nothing is dampened.
+
+    Raises:
+        Refused: a dampened one, whose first momentum zeros would change.
+    """
+    for group in optimizer.param_groups if isinstance(optimizer, torch.optim.SGD) else ():
+        if not group["fused"] or not group["momentum"]:
+            continue
+        if group["dampening"]:
+            raise Refused(
+                "torch's fused SGD with dampening begins with momentum that was never written when "
+                "a gradient scaler discards its first step: choose another precision= or "
+                "optimizer=foreach."
+            )
+        for weight in group["params"]:
+            optimizer.state[weight]["momentum_buffer"] = torch.zeros_like(weight)
 
 
 def _parts(recipe: Recipe) -> int:
