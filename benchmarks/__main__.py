@@ -18,6 +18,7 @@ from pydantic import ValidationError
 
 from benchmarks import catalog
 from benchmarks.catalog import Refused, UnknownName
+from benchmarks.climb import Bar
 from benchmarks.contracts import Case, Protocol
 
 
@@ -68,6 +69,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--trace", type=_trace, help="profile, and keep the Chrome trace in this file (.json, .gz)"
     )
+    parser.add_argument(
+        "--beat",
+        type=_bar,
+        metavar="FULL,SYNTH",
+        help="rates: a case that beats neither is timed, and neither profiled nor checked",
+    )
     parser.add_argument("--events-fd", type=int, help="write progress events to this descriptor")
     return parser
 
@@ -89,6 +96,14 @@ def _device(name: str) -> str:
     if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
         raise argparse.ArgumentTypeError(f"{name!r} is not cpu, cuda or cuda:N")
     return name
+
+
+def _bar(text: str) -> Bar:
+    try:
+        full, synth = (float(rate) for rate in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} is not two rates, as 950.5,1000") from None
+    return Bar(full, synth)
 
 
 def _trace(name: str) -> Path:
@@ -124,7 +139,7 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
         data_root=options.data_root,
         seed=options.seed,
     )
-    request = Request(case, protocol, context, import_s, options.trace)
+    request = Request(case, protocol, context, import_s, options.trace, options.beat)
     with Reporter(options.events_fd, case.key) as reporter:
         return measure(request, reporter).model_dump_json()
 

@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from statistics import median
+from typing import NamedTuple
 
 from benchmarks.contracts import (
     Bottleneck,
@@ -47,6 +48,17 @@ class Ending(StrEnum):
     HELD = "held"
     """What an earlier case left behind does not leave the device."""
     INTERRUPTED = "interrupted"
+
+
+class Bar(NamedTuple):
+    """Rates in items per second, of which a case must beat one to be looked at more closely."""
+
+    full: float
+    synth: float
+
+    def beaten(self, full: float, synth: float) -> bool:
+        """Whether a case with these rates is faster in one of the two."""
+        return full > self.full or synth > self.synth
 
 
 @dataclass(frozen=True)
@@ -134,6 +146,14 @@ def helped(rung: Rung, base: Rung) -> bool:
         return True
     faster_step = synth > 1.0 + _beyond(LEAST, rung.noise_synth, base.noise_synth)
     return faster_step and full >= 1.0 - _beyond(WORTH, rung.noise, base.noise)
+
+
+def bar(best: Rung) -> Bar:
+    """What a case must beat to be kept, however sure its rates: one that does not is left at that.
+
+    What limits it, and whether it computes the same, would take longer to find out than its rates.
+    """
+    return Bar(best.full * (1.0 + LEAST), best.synth * (1.0 + LEAST))
 
 
 def _beyond(least: float, *noise: float) -> float:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from benchmarks.contracts import Bottleneck, Profile, Replicate, Synchronization
+from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
 from benchmarks.demands import Ceilings, roofline
 
 BUSY = 0.85
@@ -35,6 +36,15 @@ class Finding:
     bottleneck: Bottleneck
     confidence: Literal["high", "low"]
     sentence: str
+
+
+_ATTENTION = (
+    ("cudnn", re.compile(r"cudnn")),  # whose kernels have "flash" in their names as well
+    ("flex", re.compile(r"flex")),
+    ("efficient", re.compile(r"efficient|fmha_cutlass")),
+    ("flash", re.compile(r"flash")),
+)
+"""Values of the axis ``attention`` by the names of their operators and kernels."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +79,7 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
     total = sum(profile.seconds.values())
     if total > 0:
         evidence |= {f"time_{kind}": s / total for kind, s in profile.seconds.items()}
+    evidence |= dict(_attention_by(profile.operations))
     bounds = {"without_launch_gaps": 1.0 / busy}
     roof = roofline(profile.demands, ceilings) if ceilings else None
     if roof is not None:
@@ -77,6 +88,21 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
         evidence["roofline"] = min(1.0, roof.fused_s / step_s)
         bounds["at_roofline"] = max(1.0, step_s / roof.fused_s)
     return Seen(evidence, bounds, profile.launches, profile.synchronizations)
+
+
+def _attention_by(operations: Sequence[Operation]) -> Iterator[tuple[str, float]]:
+    """Which kernels attention was computed with, as shares of its time."""
+    attention = [operation for operation in operations if operation.kind == "attention"]
+    total = sum(operation.self_s for operation in attention)
+    if total > 0:
+        for kernel in dict.fromkeys(_kernel(operation.name) for operation in attention):
+            own_s = sum(one.self_s for one in attention if _kernel(one.name) == kernel)
+            yield f"attention_{kernel}", own_s / total
+
+
+def _kernel(operation: str) -> str:
+    named = (kernel for kernel, pattern in _ATTENTION if pattern.search(operation))
+    return next(named, "math")
 
 
 def overhead(evidence: Evidence, found: Seen | None, *, waits: bool) -> Finding | None:

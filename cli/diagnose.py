@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from benchmarks import climb
-from benchmarks.climb import Ending, Rung
+from benchmarks.climb import Bar, Ending, Rung
 from benchmarks.conclusion import place_of
 from benchmarks.contracts import Case, Protocol, Result, Status
 from benchmarks.parity import FEED
@@ -37,8 +37,8 @@ BRIEF = Protocol(
 LEAST_S = 60.0
 """Seconds that even the first case gets, whatever the budget."""
 
-Measure = Callable[[Case, float], Result]
-"""Measures a case within so many seconds."""
+Measure = Callable[[Case, float, Bar | None], Result]
+"""Measures a case within so many seconds; one that beats no bar only as far as its rates."""
 
 
 def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
@@ -55,7 +55,7 @@ def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
     """
     end_s = time.monotonic() + budget_s
     found = Climb(budget_s)
-    result, took_s = _timed(measure, first, max(LEAST_S, budget_s))
+    result, took_s = _timed(measure, first, max(LEAST_S, budget_s), None)
     found.rungs.append(climb.rung_of(result, None, took_s))
     found.unit = f"{result.item}/s"
     found.hardware = formats.hardware(result.environment.comparability())
@@ -85,7 +85,7 @@ def _try(measure: Measure, move: Move, found: Climb, end_s: float, told: Console
     left_s = max(1.0, end_s - time.monotonic())
     from_s = time.monotonic()
     try:
-        result, took_s = _timed(measure, case, left_s)
+        result, took_s = _timed(measure, case, left_s, climb.bar(best))
         rung = climb.rung_of(result, move, took_s)
     except bench.TookTooLong as late:
         rung = _failed(case, move, Status.TIMEOUT, late.sentence, time.monotonic() - from_s)
@@ -102,9 +102,9 @@ def _failed(case: Case, move: Move, status: Status, reason: str, took_s: float) 
     return Rung(case, status, reason, move=move, took_s=took_s)
 
 
-def _timed(measure: Measure, case: Case, limit_s: float) -> tuple[Result, float]:
+def _timed(measure: Measure, case: Case, limit_s: float, bar: Bar | None) -> tuple[Result, float]:
     from_s = time.monotonic()
-    return measure(case, limit_s), time.monotonic() - from_s
+    return measure(case, limit_s, bar), time.monotonic() - from_s
 
 
 def _outcome(rung: Rung, base: Rung) -> str:
@@ -143,10 +143,11 @@ def measurer(rig: Rig, options: Sequence[str], protocol: Protocol, first: Case) 
     """
     unchecked = protocol.model_copy(update={"parity": False})
 
-    def measure(case: Case, limit_s: float) -> Result:
+    def measure(case: Case, limit_s: float, bar: Bar | None) -> Result:
         settings = [f"{axis}={value}" for axis, value in case.axes.items()]
         preset = [f"--preset={case.preset}"] if case.preset != "auto" else []
-        words = [case.workload, *settings, *preset, *options]
+        beat = [f"--beat={bar.full!r},{bar.synth!r}"] if bar else []
+        words = [case.workload, *settings, *preset, *options, *beat]
         timing = unchecked if _step(case) == _step(first) else protocol
         return bench.measure(rig, words, protocol=timing, limit_s=limit_s)
 

@@ -72,7 +72,11 @@ class Protocol(Contract):
         Args:
             number: from 1.
         """
-        return self if number == 1 else self.model_copy(update=dict.fromkeys(BESIDE, False))
+        return self if number == 1 else self.timing_only()
+
+    def timing_only(self) -> Protocol:
+        """Without the passes beside timing."""
+        return self.model_copy(update=dict.fromkeys(BESIDE, False))
 
     def for_child(self) -> str:
         """As JSON, without what is switched off: a revision of long ago may not know the switch."""

@@ -49,9 +49,11 @@ class Passes:
         reporter: Reporter,
         unit: str,
         trace: Path | None = None,
+        asked_beside: Callable[[Pass, Pass], Protocol] | None = None,
     ) -> None:
         self._trainer = trainer
         self._trace = trace
+        self._asked_beside = asked_beside or (lambda *_: protocol)
         self.protocol = protocol
         self._reporter = reporter
         self._unit = unit
@@ -76,7 +78,8 @@ class Passes:
         synth = self._synth(itertools.cycle(ring), seed)
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
         timed = beside.Timed(full, synth)
-        also = beside.run(self._trainer, ring, timed, self.protocol, self._reporter, self._trace)
+        asked = self._asked_beside(full, synth)
+        also = beside.run(self._trainer, ring, timed, asked, self._reporter, self._trace)
         return Replicate(
             seed=seed,
             import_s=import_s,

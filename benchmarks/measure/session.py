@@ -14,8 +14,18 @@ import torch
 
 from benchmarks import catalog, parity, workload_module
 from benchmarks.catalog import Refused
+from benchmarks.climb import Bar
 from benchmarks.conclusion import concluded
-from benchmarks.contracts import Case, Efficiency, Environment, Protocol, Result, Status
+from benchmarks.contracts import (
+    Case,
+    Efficiency,
+    Environment,
+    Pass,
+    Protocol,
+    Replicate,
+    Result,
+    Status,
+)
 from benchmarks.environment import capture
 from benchmarks.measure import batch_search, device, flags, graphs, work
 from benchmarks.measure.failures import classify
@@ -37,6 +47,13 @@ class Request:
     import_s: float = 0.0
     trace: Path | None = None
     """Where the profiler's trace is kept, if anywhere."""
+    bar: Bar | None = None
+    """A case that does not beat it is timed and no more, whatever the protocol asks beside."""
+
+    def beside(self, full: Pass, synth: Pass) -> Protocol:
+        """What is left of the protocol once the timed passes gave this."""
+        worth = self.bar is None or self.bar.beaten(full.rate, synth.rate)
+        return self.protocol if worth else self.protocol.timing_only()
 
 
 def measure(request: Request, reporter: Reporter) -> Result:
@@ -83,7 +100,7 @@ class _Session:
             return result
         if check is not None:
             result = parity.with_parity(result, check.verdict())
-        if not self._request.protocol.efficiency:
+        if not self._beside(result.replicates[0]).efficiency:
             return result
         return result.model_copy(update={"efficiency": self._efficiency()})
 
@@ -93,7 +110,9 @@ class _Session:
         trainer = self._trainer()
         asked = self._request
         item = workload_module.load(self._case.workload).entry.item
-        passes = Passes(trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace)
+        passes = Passes(
+            trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace, asked.beside
+        )
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(asked.context.seed, asked.import_s, build_s)
         result = Result(
@@ -113,11 +132,14 @@ class _Session:
         result = concluded(result)
         if broken := parity.not_finite(replicate.flags):
             return parity.without_speed(result, broken), None
-        if not self._request.protocol.parity:
+        if not self._beside(replicate).parity:
             return result, None
         check = self._check()
         check.follow(trainer)
         return result, check
+
+    def _beside(self, replicate: Replicate) -> Protocol:
+        return self._request.beside(replicate.full, replicate.synth)
 
     def _efficiency(self) -> Efficiency:
         facts = self._environment.facts

@@ -47,6 +47,18 @@ def summit(machine: Machine) -> Rung:
     return best
 
 
+@given(
+    rates=st.tuples(*[st.floats(0.5, 2.0)] * 4),
+    noise=st.tuples(*[st.floats(0.0, 0.2)] * 4),
+)
+def test_what_beats_no_bar_would_not_be_kept(
+    rates: tuple[float, ...], noise: tuple[float, ...]
+) -> None:
+    best = Rung(RESNET, Status.OK, "", rates[0], rates[1], noise[0], noise[1])
+    tried = Rung(RESNET, Status.OK, "", rates[2], rates[3], noise[2], noise[3])
+    assert climb.bar(best).beaten(tried.full, tried.synth) or not climb.helped(tried, best)
+
+
 def test_it_reaches_the_top_of_a_machine_that_waits_for_its_loader_and_computes_slowly() -> None:
     best = summit(Machine(read_s=0.5, copy_s=0.02, step_s=0.2, factors=TUNED))
     assert best.case.axes == {

@@ -4,7 +4,7 @@ import pytest
 from builders.measured import a_pass, a_replicate
 from builders.profiled import COMPUTE, H200, MEMORY, MIXED, a_demand, a_profile, profiled
 
-from benchmarks.contracts import Bottleneck, Profile, Replicate, Synchronization
+from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
 from benchmarks.demands import Ceilings, roofline
 from benchmarks.verdict import HOST_SYNC, judge
 
@@ -61,6 +61,26 @@ def test_a_wait_inside_the_step_is_named_with_its_line() -> None:
     wait = Synchronization(what=".item()", source="mypkg/model.py:7", calls=2)
     told = judge((busy_host(a_profile(0.040, MATRIX, waits=[wait])),), H200)
     assert "waits for the device at mypkg/model.py:7: .item()" in told.sentence
+
+
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [
+        ("aten::_cudnn_attention_backward", "cudnn"),
+        ("cudnn_generated_fort_native_sdpa_sm90_flash_bprop_wgmma_f16", "cudnn"),
+        ("aten::_flash_attention_forward", "flash"),
+        ("aten::_efficient_attention_backward", "efficient"),
+        ("fmha_cutlassF_bf16_aligned_64x64_rf_sm80", "efficient"),
+        ("triton_tem_fused_flex_attention_0", "flex"),
+        ("aten::_scaled_dot_product_attention_math", "math"),
+    ],
+)
+def test_the_evidence_tells_which_kernel_computes_attention(name: str, kernel: str) -> None:
+    seen = Operation(name=name, kind="attention", self_s=0.03, calls=12.0)
+    other = Operation(name="odd", kind="attention", self_s=0.01, calls=1.0)
+    profile = a_profile(0.098, MATRIX, COMPUTE, operations=[seen, other])
+    told = judge((profiled(profile),), H200).evidence
+    assert told[f"attention_{kernel}"] == pytest.approx(1.0 if kernel == "math" else 0.75)
 
 
 def test_a_busy_device_is_not_overhead_however_often_it_ran_dry_at_a_steps_start() -> None:

@@ -50,10 +50,11 @@ def run(
     *words: str,
     pass_fds: tuple[int, ...] = (),
     limit: Callable[[], None] | None = None,
+    protocol: str = BRIEF,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *words, "--protocol", BRIEF, "--device", "cpu"],
+        [sys.executable, "-m", "benchmarks", *words, "--protocol", protocol, "--device", "cpu"],
         env={**os.environ, "THROUGHLINE_CACHE_DIR": str(cache), **ONE_THREAD, **variables},
         capture_output=True,
         text=True,
@@ -143,6 +144,29 @@ def test_events_tell_the_supervisor_that_the_process_lives(cache: Path) -> None:
     assert phases == ["build", "first_step", "warmup", "full", "synth"]
     fractions = [event.progress.fraction for event in events]
     assert fractions == sorted(fractions)
+
+
+@pytest.mark.parametrize(
+    ("bar", "looked_at"), [("1e-9,1e12", True), ("1e12,1e-9", True), ("1e12,1e12", False)]
+)
+def test_a_case_that_beats_no_bar_is_timed_and_left_at_that(
+    cache: Path, bar: str, looked_at: bool
+) -> None:
+    wanted = dict.fromkeys(("phases", "profile", "parity", "efficiency"), True)
+    protocol = json.dumps({**json.loads(BRIEF), **wanted})
+    result = result_of(run(cache, "nanogpt", "--beat", bar, protocol=protocol))
+    (replicate,) = result.replicates
+    assert result.status is Status.OK
+    assert replicate.full.rate > 0
+    found = (replicate.phases, replicate.profile, result.parity, result.efficiency)
+    assert [one is not None for one in found] == [looked_at] * 4
+
+
+@pytest.mark.parametrize("bar", ["1", "1,2,3", "fast,2"])
+def test_a_bar_is_two_rates(cache: Path, bar: str) -> None:
+    finished = run(cache, "nanogpt", "--beat", bar)
+    assert finished.returncode == 2
+    assert f"argument --beat: {bar!r} is not two rates, as 950.5,1000" in finished.stderr
 
 
 @pytest.mark.parametrize(

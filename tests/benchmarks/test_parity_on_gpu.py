@@ -21,6 +21,7 @@ pytestmark = [
 
 
 @pytest.mark.filterwarnings("ignore:The CUDA Graph is empty")
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor:UserWarning")
 @pytest.mark.parametrize(
     "axes",
     [

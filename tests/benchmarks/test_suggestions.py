@@ -95,7 +95,9 @@ def test_what_cannot_run_is_not_suggested() -> None:
     assert "precision=tf32" not in names(CASE, COMPUTE, Place("cpu", 2))
 
 
-A_TRANSFORMER = Case(workload="nanogpt", preset="full", axes={"precision": "bf16"})
+A_TRANSFORMER = Case(
+    workload="nanogpt", preset="full", axes={"compile": "default", "precision": "bf16"}
+)
 ATTENTION = COMPUTE.model_copy(
     update={"evidence": {"input_stall": 0.0, "time_gemm": 0.6, "time_attention": 0.3}}
 )
@@ -122,6 +124,34 @@ def test_what_the_gpu_is_too_old_for_is_not_suggested(
         return {f"{move.axis}={move.value}" for move in found}
 
     assert told(GPU) - told(Place("cuda", 16, capability)) == left_out
+
+
+def tried(case: Case, verdict: Verdict) -> set[str]:
+    found = [*moves(case, verdict, GPU), *other_moves(case, verdict, GPU)]
+    return {f"{move.axis}={move.value}" for move in found}
+
+
+def test_8_bits_are_tried_where_a_compiler_fuses_their_scaling() -> None:
+    eager = A_TRANSFORMER.model_copy(update={"axes": {"precision": "bf16"}})
+    assert "precision=fp8" in tried(A_TRANSFORMER, ATTENTION)
+    assert "precision=fp8" not in tried(eager, ATTENTION)
+
+
+def test_the_attention_kernel_that_torch_chose_is_not_tried_by_its_name() -> None:
+    evidence = {**ATTENTION.evidence, "attention_cudnn": 0.97, "attention_flash": 0.03}
+    told = tried(A_TRANSFORMER, ATTENTION.model_copy(update={"evidence": evidence}))
+    assert "attention=cudnn" not in told
+    assert "attention=flash" in told
+
+
+@pytest.mark.parametrize(
+    ("axes", "there"), [({"precision": "bf16"}, False), ({"attention": "flash"}, False), ({}, True)]
+)
+def test_the_efficient_kernel_is_tried_where_flash_cannot_run(
+    axes: dict[str, str], there: bool
+) -> None:
+    case = A_TRANSFORMER.model_copy(update={"axes": axes})
+    assert ("attention=efficient" in tried(case, ATTENTION)) is there
 
 
 def test_an_old_gpu_is_known_by_its_result() -> None:

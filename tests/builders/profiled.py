@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from builders.measured import a_pass, a_replicate
 
-from benchmarks.contracts import Demand, Pass, Profile, Replicate, Synchronization
+from benchmarks.contracts import Demand, Operation, Pass, Profile, Replicate, Synchronization
 from benchmarks.demands import Ceilings
 
 H200 = Ceilings(4.28e12, {"bf16": 802e12, "tf32": 381e12, "fp32": 51e12})
@@ -33,6 +33,7 @@ def a_profile(
     *,
     exposed_s: float = 0.0,
     waits: Sequence[Synchronization] = (),
+    operations: Sequence[Operation] = (),
 ) -> Profile:
     """A profile of five steps."""
     return Profile(
@@ -45,6 +46,7 @@ def a_profile(
         exposed_communication_s=exposed_s,
         demands=tuple(demands),
         synchronizations=tuple(waits),
+        operations=tuple(operations),
     )
 
 

@@ -42,6 +42,20 @@ def test_it_climbs_to_the_top_and_tells_each_step(diagnose: Run) -> None:
     assert all(rung["because"] for rung in told["rungs"][1:])
 
 
+def test_each_try_is_told_what_it_must_beat(diagnose: Run, tmp_path: Path) -> None:
+    """Half a percent more than the best so far, whether or not the last try was it."""
+    heard = tmp_path / "heard"
+    rungs = json.loads(diagnose("resnet50", "--json", HEARD=str(heard)).stdout)["rungs"]
+    first, *bars = heard.read_text().splitlines()
+    assert first == ""
+    best = rungs[0]
+    for bar, rung in zip(bars, rungs[1:], strict=True):
+        full, synth = map(float, bar.split(","))
+        assert full == pytest.approx(1.005 * best["throughput"])
+        assert synth == pytest.approx(1.005 * best["throughput_synth"])
+        best = rung if rung["kept"] else best
+
+
 def test_the_first_verdict_is_said_at_once_and_the_ladder_at_the_end(diagnose: Run) -> None:
     done = diagnose("resnet50")
     first, second = done.stderr.splitlines()[:2]
