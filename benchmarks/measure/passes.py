@@ -15,6 +15,7 @@ from pathlib import Path
 
 from torch import Tensor
 
+from benchmarks import parity
 from benchmarks.contracts import Pass, Protocol, Replicate, Warmup
 from benchmarks.measure import compilation, conditions, feed, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
@@ -127,6 +128,7 @@ class Passes:
         protocol = self.protocol.model_copy(update={"window_min_steps": least})
         # Blocks of whole rounds: loader processes that started together deliver together.
         rule = StopRule(protocol, block_length(step_s, protocol, self._workers))
+        scale = self._trainer.scale
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # After every pause, because a pause fills the queue, which the pass would then live on.
@@ -136,9 +138,10 @@ class Passes:
             round_ = max(REFILL_STEPS, self._workers)
             loop.run(self._trainer, batches, lambda times: len(times.step) >= round_)
             timed = loop.run(self._trainer, batches, self.watched("full", rule))
-        return self._summary("full", timed, rule)
+        return self._summary("full", timed, rule, scale)
 
     def _synth(self, ring: Iterator[Batch], seed: int) -> Pass:
+        scale = self._trainer.scale
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # FULL may have been much slower, so these steps tell how long a block has to be.
@@ -146,10 +149,13 @@ class Passes:
             step_s = statistics.fmean(refill.times.step)
             rule = StopRule(self.protocol, block_length(step_s, self.protocol))
             timed = loop.run(self._trainer, ring, self.watched("synth", rule))
-        return self._summary("synth", timed, rule)
+        return self._summary("synth", timed, rule, scale)
 
-    def _summary(self, name: str, timed: loop.Timed, rule: StopRule) -> Pass:
-        self._flags += [f"{name}.{flag}" for flag in _doubts(timed)]
+    def _summary(self, name: str, timed: loop.Timed, rule: StopRule, scale: float) -> Pass:
+        doubts = _doubts(timed)
+        if parity.lost(scale, self._trainer.scale, len(timed.times.step)):
+            doubts.append(parity.DISCARDED)
+        self._flags += [f"{name}.{flag}" for flag in doubts]
         return summarise(timed, self.items_per_step, rule, queued=self._device.type == "cuda")
 
     def watched(self, phase: str, rule: Callable[[StepTimes], bool]) -> Callable[[StepTimes], bool]:
@@ -176,5 +182,5 @@ def _doubts(timed: loop.Timed) -> list[str]:
     if total_s / len(steps) > (1 + TAIL) * statistics.median(steps):
         found.append("tail")
     if not math.isfinite(timed.loss):
-        found.append("loss_not_finite")
+        found.append(parity.NOT_FINITE)
     return found

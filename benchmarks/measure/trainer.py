@@ -48,6 +48,11 @@ class Trainer:
         return self.scaler is not None and not self.recipe.optimizer_options.get("fused")
 
     @property
+    def scale(self) -> float:
+        """What the gradient scaler multiplies the loss by; 1 without one. Waits for the device."""
+        return float(self.scaler.get_scale()) if self.scaler is not None else 1.0
+
+    @property
     def parameters(self) -> int:
         """How many parameters are trained; tied ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())

@@ -63,9 +63,9 @@ def follow(
     from_s = time.perf_counter()
     with _norms(trainer) as seen:
         for step in range(1, steps + 1):
-            scale = _scale(trainer)
+            scale = trainer.scale
             losses.append(float(trainer.step(trainer.place(batches[(step - 1) % len(batches)]))))
-            skipped = _scale(trainer) < scale  # its gradient was not finite, and no wonder
+            skipped = trainer.scale < scale  # its gradient was not finite, and no wonder
             skips += skipped
             if seen and not skipped:
                 norms[step] = seen[-1]
@@ -89,14 +89,10 @@ def _in_time(need_s: float, step: int, steps: int, limit_s: float) -> None:
 def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
     """Compile, capture, and let a gradient scaler find its scale, as warm-up does."""
     for number in range(SETTLING):
-        scale = _scale(trainer)
+        scale = trainer.scale
         trainer.step(trainer.place(batches[number % len(batches)]))
-        if number + 1 >= PRELUDE and _scale(trainer) >= scale:
+        if number + 1 >= PRELUDE and trainer.scale >= scale:
             return
-
-
-def _scale(trainer: Trainer) -> float:
-    return float(trainer.scaler.get_scale()) if trainer.scaler is not None else 1.0
 
 
 @contextmanager

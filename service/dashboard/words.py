@@ -105,6 +105,8 @@ FLAGS = {
     "tail": "Some steps are far slower than the median, so mean and median differ by over 2 %.",
     "loss_not_finite": "The loss became infinite or not a number; the speed of such a run "
     "says little.",
+    "updates_discarded": "Gradients were not finite in so many steps that the gradient scaler "
+    "discarded the updates; the speed of such a run says little.",
     "small_ring": "Fewer than four batches fitted on the device beside the model.",
     "host_sync_per_step": "The gradient scaler makes the host wait for the device in every step.",
     "other_processes": "Another process computed on the device during the measurement.",

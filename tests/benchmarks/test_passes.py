@@ -67,6 +67,24 @@ def passes_of(made: Recipe) -> tuple[Pass, Pass]:
     return replicate.full, replicate.synth
 
 
+def overflowing_loss(model: nn.Module, batch: Batch) -> Tensor:
+    """A finite loss whose gradient is not: the square root of zero."""
+    (x,) = batch
+    loss: Tensor = (model(x) * 0.0).abs().sum().sqrt()
+    return loss
+
+
+@pytest.mark.parametrize("scaled", [True, False])
+def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) -> None:
+    made = replace(recipe(0.0, 0), loss=overflowing_loss, scale_gradients=scaled)
+    trainer = Trainer(made, torch.device("cpu"))
+    with Reporter(None, "test") as reporter:
+        found = Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
+    told = {"full.updates_discarded", "synth.updates_discarded"}
+    assert told & set(found.flags) == (told if scaled else set())
+    assert ("full.loss_not_finite" in found.flags) is not scaled
+
+
 def test_a_loader_that_keeps_up_costs_nothing() -> None:
     full, synth = passes_of(recipe(read_s=0.002, workers=2))
     assert full.rate == pytest.approx(synth.rate, rel=0.4)
