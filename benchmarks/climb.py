@@ -189,6 +189,7 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     best = best_of(rungs)
     if best is None or best.verdict is None:
         return Ending.FAILED
+    place = replace(place, refused=frozenset(_refused(rungs)))
     move = next(_untried(rungs, best, best.verdict, place), None)
     if move is None:
         return Ending.SUMMIT
@@ -197,6 +198,13 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     if is_slow(move):
         need_s = max(need_s, SLOW_S)
     return move if left_s >= need_s else Ending.BUDGET
+
+
+def _refused(rungs: Sequence[Rung]) -> Iterator[tuple[str, str]]:
+    """What was tried and cannot run here, though nothing said so beforehand."""
+    for rung in rungs:
+        if rung.move is not None and rung.status is Status.UNSUPPORTED:
+            yield rung.move.axis, rung.move.value
 
 
 def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) -> Iterator[Move]:

@@ -84,6 +84,10 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
         )
     eager = replace(recipe, compile_options=None, graphs=False, cudnn_benchmark=False)
     flags.put_in_force(eager)
+    # cuDNN's plans are kept by shape and by this flag, and not by whether they were benchmarked:
+    # without it the timed passes would run what a trial had chosen without a look. The next
+    # `put_in_force` takes it back.
+    torch.backends.cudnn.deterministic = True
     sample = feed.first(recipe, SAMPLES)
 
     def fits(batch: int) -> bool:
@@ -125,6 +129,10 @@ def _filled(sample: Sequence[Tensor], batch: int) -> Batch:
 def _fits(recipe: Recipe, device: torch.device, batch: Batch, seed: int) -> bool:
     """Whether a few steps of ``recipe`` run; model and memory are left as they were found."""
     trainer = Trainer(recipe, device)
+    if trainer.scaler is not None:
+        # At its usual first scale these few steps may all overflow, and a step that is discarded
+        # makes none of the state that the optimizer will hold.
+        trainer.scaler = torch.amp.GradScaler(device.type, init_scale=1.0)
     try:
         held = [trainer.place(batch) for _ in range(STEPS)]
         for placed in held:

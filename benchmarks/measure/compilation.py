@@ -20,6 +20,12 @@ def graphs() -> int:
     return int(compiler.counters["stats"]["unique_graphs"]) if compiler else 0
 
 
+def graphs_skipped() -> int:
+    """Compiled graphs that were to become CUDA graphs and did not; the compiler only logs it."""
+    compiler = _compiler()
+    return int(compiler.counters["inductor"]["cudagraph_skips"]) if compiler else 0
+
+
 def read() -> Compilation | None:
     """What was compiled so far; None while nothing was."""
     compiler, made = _compiler(), graphs()

@@ -49,6 +49,17 @@ class GraphedTrainer(Trainer):
         self._graph.replay()
         return self._loss_of_replay
 
+    def changed(self) -> None:
+        """Capture anew at the next step."""
+        self._inputs = ()
+
+    def _rewind_optimizer(self) -> None:
+        """To zeros, in place: the graph reads where the state lies. Where most optimizers begin."""
+        for state in self.optimizer.state.values():
+            for value in state.values():
+                if isinstance(value, Tensor):
+                    value.zero_()
+
     def _capture(self, batch: Batch) -> None:
         self._graph = self._loss_of_replay = None  # an older graph gives its memory back
         self._inputs = tuple(tensor.clone() for tensor in batch)

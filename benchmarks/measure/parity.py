@@ -96,6 +96,7 @@ class Check:
         self._inputs = inputs(replace(reference, batch=trainer.recipe.batch), seed)
         del reference
         without_dropout(trainer.model)
+        trainer.changed()
         self._own = follow(trainer, self._inputs, seed, limit_s=LIMIT_S, tell=self.tell)
 
     def _judge(self) -> None:

@@ -77,6 +77,8 @@ class Passes:
             self._flags.append("synth.small_ring")
         del batches  # ends the loader's processes: SYNTH shares the machine with nobody
         synth = self._synth(itertools.cycle(ring), seed)
+        if compilation.graphs_skipped():
+            self._flags.append("cudagraphs_skipped")
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
         timed = beside.Timed(full, synth)
         asked = self._asked_beside(full, synth)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -27,6 +29,7 @@ class Trainer:
         if recipe.checkpointing:
             checkpointing.recompute(self.model, recipe.blocks)
         self.optimizer = recipe.optimizer(recipe.parameters(self.model), **recipe.optimizer_options)
+        self._optimizer_start = _on_the_host(self.optimizer.state_dict())
         self.scaler = torch.amp.GradScaler(device.type) if recipe.scale_gradients else None
         if self.scaler is not None:
             _begin_momentum(self.optimizer)
@@ -110,20 +113,33 @@ class Trainer:
             return contextlib.nullcontext()
         return torch.autocast(self.device.type, dtype=self.recipe.autocast)
 
+    def changed(self) -> None:
+        """Be told that the model computes something else from here: nothing is kept of it."""
+
     def rewind(self, seed: int) -> None:
         """Go back to the initial weights, so that every pass times the same mathematics.
 
-        Everything is written in place: compiled code and captured graphs keep their addresses.
+        Weights are written in place: compiled code and captured graphs keep their addresses.
         The gradient scale is kept, because its search for a fitting one is part of warm-up.
         """
         with torch.no_grad():
             for name, value in self.model.state_dict().items():
                 value.copy_(self._start[name])
-            for state in self.optimizer.state.values():
-                for value in state.values():
-                    if isinstance(value, Tensor):
-                        value.zero_()
+            self._rewind_optimizer()
         torch.manual_seed(seed)
+
+    def _rewind_optimizer(self) -> None:
+        """Its state as it was made, which is none for most: the next step makes it anew."""
+        self.optimizer.load_state_dict(self._optimizer_start)
+        if self.scaler is not None:
+            _begin_momentum(self.optimizer)
+
+
+def _on_the_host(state: Any) -> Any:
+    """A copy of an optimizer's state that takes none of the device's memory."""
+    if isinstance(state, dict):
+        return {name: _on_the_host(value) for name, value in state.items()}
+    return state.detach().cpu().clone() if isinstance(state, Tensor) else copy.deepcopy(state)
 
 
 def _begin_momentum(optimizer: torch.optim.Optimizer) -> None:

@@ -107,6 +107,8 @@ FLAGS = {
     "says little.",
     "updates_discarded": "Gradients were not finite in so many steps that the gradient scaler "
     "discarded the updates; the speed of such a run says little.",
+    "cudagraphs_skipped": "The compiler was to make CUDA graphs and did not for all of the step; "
+    "its warning is in the worker's log.",
     "small_ring": "Fewer than four batches fitted on the device beside the model.",
     "host_sync_per_step": "The gradient scaler makes the host wait for the device in every step.",
     "other_processes": "Another process computed on the device during the measurement.",

@@ -11,7 +11,7 @@ from torch.utils.data import TensorDataset
 
 from benchmarks import catalog
 from benchmarks.contracts import Case
-from benchmarks.measure import batch_search
+from benchmarks.measure import batch_search, flags
 from benchmarks.workload import Batch, Recipe
 
 CPU = torch.device("cpu")
@@ -91,6 +91,38 @@ def test_the_largest_batch_that_fits_is_taken_and_the_weights_stay() -> None:
     for name, value in found.model.state_dict().items():
         assert torch.equal(value, before[name])
     assert all(weight.grad is None for weight in found.model.parameters())
+
+
+def test_trials_leave_no_plan_of_cudnns_to_the_timed_passes() -> None:
+    seen = set()
+
+    def loss(model: nn.Module, batch: Batch) -> Tensor:
+        seen.add(torch.backends.cudnn.deterministic)
+        return _loss(model, batch)
+
+    found = batch_search.settled(replace(recipe(50), loss=loss), CPU, 0)
+    assert seen == {True}
+    flags.put_in_force(found)
+    assert torch.backends.cudnn.deterministic is False
+
+
+def test_an_optimizer_makes_its_state_in_a_trial_whatever_the_scale(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At the usual first scale the gradients of these losses are infinite in fp16."""
+    updated = []
+
+    class Noted(torch.optim.SGD):
+        def step(self, closure: object = None) -> None:  # type: ignore[override]
+            updated.append(closure)
+            super().step()
+
+    def loss(model: nn.Module, batch: Batch) -> Tensor:
+        return _loss(model, batch).half() * 4.0
+
+    made = replace(recipe(50), loss=loss, optimizer=Noted, scale_gradients=True)
+    batch_search.settled(made, CPU, 0)
+    assert updated
 
 
 def test_micro_batches_are_what_has_to_fit() -> None:

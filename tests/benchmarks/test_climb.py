@@ -59,6 +59,17 @@ def test_what_beats_no_bar_would_not_be_kept(
     assert climb.bar(best).beaten(tried.full, tried.synth) or not climb.helped(tried, best)
 
 
+def test_the_efficient_kernel_is_tried_where_flash_turned_out_not_to_run() -> None:
+    def tried(status: Status) -> set[str]:
+        machine = Machine(factors={"precision=bf16": 0.5}, fails={"attention=flash": status})
+        rungs, _ = climbed(machine, Case(workload="nanogpt", preset="full"))
+        half = [rung for rung in rungs if rung.case.axes.get("precision") == "bf16"]
+        return {rung.case.axes.get("attention", "") for rung in half}
+
+    assert "efficient" in tried(Status.UNSUPPORTED)
+    assert "efficient" not in tried(Status.OOM)
+
+
 def test_it_reaches_the_top_of_a_machine_that_waits_for_its_loader_and_computes_slowly() -> None:
     best = summit(Machine(read_s=0.5, copy_s=0.02, step_s=0.2, factors=TUNED))
     assert best.case.axes == {

@@ -65,7 +65,9 @@ def test_another_attention_kernel_is_compiled_anew(recipe: Recipe) -> None:
 def test_another_half_precision_is_compiled_anew(recipe: Recipe) -> None:
     """torch 2.11 would compute in the first case's type."""
     assert compiled_anew(replace(recipe, autocast=torch.bfloat16))
+    before = torch.compiler.config.cache_key_tag
     assert compiled_anew(replace(recipe, autocast=torch.float16))
+    assert torch.compiler.config.cache_key_tag != before  # what torch 2.13 has in its key as well
 
 
 def test_what_the_environment_asks_for_is_kept(

@@ -2,6 +2,7 @@
 
 import multiprocessing
 from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 import torch
@@ -11,6 +12,7 @@ from torch.utils.data import TensorDataset
 from benchmarks import catalog
 from benchmarks.contracts import Case
 from benchmarks.measure import graphs
+from benchmarks.measure.parity import without_dropout
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -90,6 +92,42 @@ def test_a_replayed_step_is_the_step(gpu: torch.device, changed: dict[str, objec
         losses.append([trainer.step(batch).item() for batch in batches])
     assert losses[0] == pytest.approx(losses[1], rel=1e-4)
     assert len(set(losses[0])) > 1
+
+
+@pytest.mark.gpu
+def test_dropout_that_is_taken_out_is_out_of_the_graph_too(gpu: torch.device) -> None:
+    made = replace(recipe("cuda"), graphs=True)
+    made.model.append(nn.Dropout(0.5))
+    trainer = graphs.trainer(made, gpu)
+    batch = (torch.ones(8, 8, device=gpu),)
+    trainer.step(batch)
+    without_dropout(trainer.model)
+    trainer.changed()
+    losses = []
+    for _ in range(2):
+        trainer.step(batch)  # captures, the first time
+        trainer.rewind(0)
+        losses.append(trainer.step(batch).item())
+    assert losses[0] == losses[1]
+
+
+def test_a_model_that_was_changed_is_captured_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a CPU, where a stand-in captures."""
+    captured = 0
+
+    def capture(self: graphs.GraphedTrainer, batch: Batch) -> None:
+        nonlocal captured
+        captured += 1
+        self._inputs, self._graph, self._loss_of_replay = batch, Mock(), batch[0].sum()
+
+    monkeypatch.setattr(graphs.GraphedTrainer, "_capture", capture)
+    trainer = graphs.GraphedTrainer(recipe(), torch.device("cpu"))
+    for _ in range(2):
+        trainer.step((torch.ones(8, 8),))
+    assert captured == 1
+    trainer.changed()
+    trainer.step((torch.ones(8, 8),))
+    assert captured == 2
 
 
 @pytest.mark.gpu

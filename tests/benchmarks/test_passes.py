@@ -6,6 +6,7 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
+from torch._dynamo.utils import counters
 from torch.utils.data import Dataset
 
 from benchmarks.contracts import Pass, Protocol
@@ -97,6 +98,44 @@ def test_a_loader_that_does_not_keep_up_is_reported_at_its_own_rate() -> None:
     assert full.rate <= 1.15 * workers / read_s
     assert synth.rate > 1.5 * full.rate
     assert full.stall_s > STEP_S
+
+
+def square(model: nn.Module, batch: Batch) -> Tensor:
+    (x,) = batch
+    loss: Tensor = model(x).pow(2).mean()
+    return loss
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "options"),
+    [
+        (torch.optim.AdamW, {}),
+        (torch.optim.SGD, {"momentum": 0.9, "dampening": 0.5}),
+        (torch.optim.SGD, {"momentum": 0.9, "fused": True}),
+        (torch.optim.NAdam, {}),  # its state does not begin at zero; nor do those that follow
+        (torch.optim.Rprop, {}),
+        (torch.optim.ASGD, {}),
+        (torch.optim.Adagrad, {"initial_accumulator_value": 0.1}),
+    ],
+)
+def test_both_passes_start_with_the_optimizer_as_it_was_made(
+    optimizer: type[torch.optim.Optimizer], options: dict[str, float]
+) -> None:
+    made = replace(
+        recipe(0.0, 0), loss=square, optimizer=optimizer, optimizer_options={"lr": 0.01, **options}
+    )
+    trainer = Trainer(made, torch.device("cpu"))
+    first = [float(trainer.step((torch.ones(8, 4),))) for _ in range(6)]
+    trainer.rewind(0)
+    assert [float(trainer.step((torch.ones(8, 4),))) for _ in range(6)] == first
+
+
+def test_a_compiler_that_made_no_cuda_graphs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(counters["inductor"], "cudagraph_skips", 1)
+    with Reporter(None, "test") as reporter:
+        trainer = Trainer(recipe(0.0, 0), torch.device("cpu"))
+        found = Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
+    assert "cudagraphs_skipped" in found.flags
 
 
 def test_both_passes_start_from_the_weights_that_were_built() -> None:

@@ -195,6 +195,9 @@ def test_the_union_of_spans_is_what_counting_each_instant_gives(
             "attention",
         ),
         ("cudnn_generated_fort_native_sdpa_sm90_flash_fprop_wgmma_f16", [], "attention"),
+        ("void cudnn::fusion::convert_dq_to_16bits<true>", [], "attention"),  # out of a graph
+        ("void cudnn::fusion::compute_dot_do_o<true, 64>", [], "attention"),
+        ("void convert_to_channels_last<float>", [], "other"),
         ("vectorized_layer_norm_kernel", ["aten::native_layer_norm"], "norm"),
         ("vectorized_elementwise_kernel", ["aten::relu"], "pointwise"),
         ("distribution_elementwise_normal_kernel", ["aten::normal_"], "pointwise"),

@@ -20,8 +20,8 @@ _OPERATORS = (
 )
 """In the order in which they are asked: attention is made of products, convolution of gemm."""
 _KERNELS = (
-    ("attention", re.compile(r"flash|fmha|attention|sdpa", re.IGNORECASE)),
-    ("conv", re.compile(r"conv|fprop|dgrad|wgrad|winograd", re.IGNORECASE)),
+    ("attention", re.compile(r"flash|fmha|attention|sdpa|dot_do_o|convert_dq", re.IGNORECASE)),
+    ("conv", re.compile(r"conv(?!ert)|fprop|dgrad|wgrad|winograd", re.IGNORECASE)),
     ("norm", re.compile(r"norm(?!al)|bn_[fb]w|_bn_", re.IGNORECASE)),
     ("gemm", re.compile(r"gemm|gemv|nvjet|xmma|cutlass|_mm_|cublas", re.IGNORECASE)),
     ("memcpy", re.compile(r"copy_kernel|CatArray|direct_copy", re.IGNORECASE)),
