@@ -44,21 +44,25 @@ def memory_as_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch, "empty_like", empty_like)
 
 
-def trained(recipe: Recipe) -> list[Tensor]:
+def trained(recipe: Recipe, *, rewound: bool = False) -> list[Tensor]:
     trainer = Trainer(recipe, CPU)
+    if rewound:
+        trainer.step((FINE,))
+        trainer.rewind(0)
     for batch in (TOO_LARGE, FINE, FINE):
         trainer.step((batch,))
     return [weight.detach() for weight in trainer.model.parameters()]
 
 
 @pytest.mark.usefixtures("memory_as_found")
+@pytest.mark.parametrize("rewound", [False, True])
 @pytest.mark.parametrize("fused", [True, False], ids=["fused", "foreach"])
-def test_a_discarded_first_step_leaves_no_trace(*, fused: bool) -> None:
+def test_a_discarded_first_step_leaves_no_trace(*, fused: bool, rewound: bool) -> None:
     plain = replace(recipe(), scale_gradients=False)
     expected = Trainer(plain, CPU)
     for _ in range(2):
         expected.step((FINE,))
-    found = trained(recipe(fused=True) if fused else recipe(foreach=True))
+    found = trained(recipe(fused=True) if fused else recipe(foreach=True), rewound=rewound)
     torch.testing.assert_close(found, [weight.detach() for weight in expected.model.parameters()])
 
 
