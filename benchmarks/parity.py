@@ -19,14 +19,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from benchmarks import updates
 from benchmarks.contracts import Agreement, Parity, ParityStatus, Result, Status, Trace
 
 STEPS = 20
 """Optimizer steps of a comparison."""
 LOSS_AT = (1, 5, 20)
 GRADIENT_AT = (1, 5)
-FIRST_SIZES = frozenset({"gradient_norm_1", "update_size"})
+DIRECTION_OF = {
+    "gradient_norm_1": updates.DIRECTION,
+    updates.SIZE: updates.DIRECTION,
+    updates.FIRM_SIZE: updates.FIRM_DIRECTION,
+}
 """Lengths of vectors whose direction is known as well."""
+DIRECTIONS = frozenset(DIRECTION_OF.values())
+TURNS_ANYWHERE = 1.0
+"""A first update may differ so much from one that is not there. Where all of it may, and no part is
+firm, nothing can be told."""
 REPEATED = 3.0
 """Times the distance of two runs of a reference that does not repeat itself is allowed on top."""
 SHAKEN = 10.0
@@ -77,6 +86,8 @@ class Trajectory:
     update: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
     """The first change of the parameters: entries spread over every tensor, weighted so that
     products of two such samples estimate those of the whole."""
+    parts: tuple[int, ...] = ()
+    """How many of these entries each tensor has, in turn."""
     skips: int = 0
 
     @property
@@ -105,13 +116,13 @@ class Reference:
     shaken: Trajectory
     """From weights that differ from the first run's in their last bit."""
 
-    def drift(self) -> dict[str, float]:
+    def drift(self, firm: Sequence[int] = ()) -> dict[str, float]:
         """What to allow for rounding alone and for a lack of determinism, by quantity."""
-        again, shaken = errors(self.again, self.first), errors(self.shaken, self.first)
-        # The norms of two vectors may agree by luck; how far their ends are apart does not.
-        apart = TURNED * math.sqrt(2.0 * shaken.get("update_direction", 0.0))
+        again, shaken = (errors(run, self.first, firm) for run in (self.again, self.shaken))
         allowed = {name: SHAKEN * distance for name, distance in shaken.items()}
-        for name in FIRST_SIZES & allowed.keys():
+        for name in DIRECTION_OF.keys() & allowed.keys():
+            # The norms of two vectors may agree by luck; how far their ends are apart does not.
+            apart = TURNED * math.sqrt(2.0 * shaken.get(DIRECTION_OF[name], 0.0))
             allowed[name] = max(allowed[name], apart)
         return {name: far + REPEATED * again.get(name, 0.0) for name, far in allowed.items()}
 
@@ -182,16 +193,40 @@ def judge(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) ->
         return Parity(status=ParityStatus.FAIL, reason=sentence, **told)
     if sentence := _unusable(base, reference):
         return Parity(status=ParityStatus.SKIPPED, reason=sentence, **told)
-    drift = reference.drift()
-    repeats = reference.again.repeats(reference.first)
-    found = _agreements(errors(case, reference.first), errors(base, reference.first), drift, by)
+    firm = _firm(base, reference)
+    own, of_base = (errors(run, reference.first, firm) for run in (case, base))
+    found = tuple(_agreements(own, of_base, reference.drift(firm), by))
     wrong = [each for each in found if not each.holds]
-    sound = ParityStatus.PASS if repeats else ParityStatus.NONDETERMINISTIC
-    return Parity(
-        status=ParityStatus.FAIL if wrong or case.skips > MOST_SKIPS else sound,
-        reason=_sentence(wrong, case.skips, repeats=repeats),
-        agreements=tuple(found),
-        **told,
+    if wrong or case.skips > MOST_SKIPS:
+        reason = _wrong(wrong, case.skips)
+        return Parity(status=ParityStatus.FAIL, reason=reason, agreements=found, **told)
+    if reason := _undecided(found):
+        return Parity(status=ParityStatus.SKIPPED, reason=reason, agreements=found, **told)
+    if reference.again.repeats(reference.first):
+        return Parity(status=ParityStatus.PASS, agreements=found, **told)
+    reason = "Two runs of the fp32 reference differ, so three times their distance was allowed."
+    return Parity(status=ParityStatus.NONDETERMINISTIC, reason=reason, agreements=found, **told)
+
+
+def _firm(base: Trajectory, reference: Reference) -> tuple[int, ...]:
+    """Tensors whose first update neither rounding nor the precision turns much."""
+    wanted, parts = reference.first.update, reference.first.parts
+    others = [run.update for run in (base, reference.again, reference.shaken)]
+    if not parts or any(other.size != wanted.size for other in others):
+        return ()
+    return updates.firm(wanted, others, parts)
+
+
+def _undecided(found: Iterable[Agreement]) -> str:
+    """Why agreement within these limits says nothing; empty if it does."""
+    limits = {each.quantity: each.allowed for each in found}
+    if limits.get(updates.DIRECTION, 0.0) < TURNS_ANYWHERE:
+        return ""
+    if limits.get(updates.FIRM_DIRECTION, math.inf) < TURNS_ANYWHERE:
+        return ""
+    return (
+        "Rounding in this precision turns the first update of this model so far that one that "
+        "trains nothing would be near enough: nothing can be told."
     )
 
 
@@ -218,7 +253,7 @@ def _unusable(base: Trajectory, reference: Reference) -> str:
     return ""
 
 
-def _sentence(wrong: Sequence[Agreement], skips: int, *, repeats: bool) -> str:
+def _wrong(wrong: Sequence[Agreement], skips: int) -> str:
     if wrong:
         worst = max(wrong, key=lambda each: each.error / max(each.allowed, 1e-30))
         return (
@@ -226,11 +261,7 @@ def _sentence(wrong: Sequence[Agreement], skips: int, *, repeats: bool) -> str:
             f"{worst.error:.2g}, where {worst.allowed:.2g} is allowed and eager in this precision "
             f"is off by {worst.base_error:.2g}."
         )
-    if skips > MOST_SKIPS:
-        return f"The gradient scaler left out {skips} steps, and {MOST_SKIPS} are usual at most."
-    if not repeats:
-        return "Two runs of the fp32 reference differ, so three times their distance was allowed."
-    return ""
+    return f"The gradient scaler left out {skips} steps, and {MOST_SKIPS} are usual at most."
 
 
 def _plain(quantity: str) -> str:
@@ -238,7 +269,8 @@ def _plain(quantity: str) -> str:
     words = {"loss": "the loss", "gradient_norm": "the gradient's norm"}
     if name in words:
         return f"{words[name]} up to step {step}" if name == "loss" else f"{words[name]} at {step}"
-    return f"the {step} of the first update"
+    where = ", where rounding leaves it be," if name == "firm" else ""
+    return f"the {step} of the first update{where}"
 
 
 def _agreements(
@@ -260,18 +292,18 @@ def _allowed(name: str, base: Mapping[str, float], by: Rule) -> float:
     own = base[name]
     if name == "loss_1":  # one number may be right by luck; five steps in a row are not
         own = max(own, base.get("loss_5", 0.0))
-    if name in FIRST_SIZES:
-        own = max(own, base.get("update_direction", 0.0))
+    if name in DIRECTION_OF:
+        own = max(own, base.get(DIRECTION_OF[name], 0.0))
     allowed = by.factor * own + by.tolerance / 10
     # An optimizer that takes signs (Adam's first step) turns much at gradients next to zero.
-    return max(allowed, 1.0 - by.cosine) if name == "update_direction" else allowed
+    return max(allowed, 1.0 - by.cosine) if name in DIRECTIONS else allowed
 
 
-def errors(one: Trajectory, reference: Trajectory) -> dict[str, float]:
+def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> dict[str, float]:
     """How far ``one`` is from ``reference`` in each quantity that both have; both are finite.
 
     The error of a loss is the largest up to its step: two losses may cross, and then be equal for
-    no merit.
+    no merit. Of the tensors ``firm`` the first update is also told by itself.
     """
     found: dict[str, float] = {}
     so_far = list(_running(one.losses, reference.losses))
@@ -283,7 +315,9 @@ def errors(one: Trajectory, reference: Trajectory) -> dict[str, float]:
             norm = reference.gradient_norms[step]
             found[f"gradient_norm_{step}"] = _relative(one.gradient_norms[step], norm)
     if one.update.size and one.update.size == reference.update.size:
-        found |= _of_update(one.update, reference.update)
+        found |= updates.whole(one.update, reference.update)
+        if firm:
+            found |= updates.where_firm(one.update, reference.update, reference.parts, firm)
     return found
 
 
@@ -296,16 +330,3 @@ def _running(losses: Iterable[float], expected: Iterable[float]) -> Iterable[flo
 
 def _relative(value: float, wanted: float) -> float:
     return min(abs(value - wanted) / max(abs(wanted), 1e-12), 1e30)
-
-
-def _of_update(one: NDArray[np.float32], reference: NDArray[np.float32]) -> dict[str, float]:
-    ours, wanted = one.astype(np.float64), reference.astype(np.float64)
-    size, wanted_size = float(np.linalg.norm(ours)), float(np.linalg.norm(wanted))
-    if wanted_size == 0.0 or size == 0.0:
-        apart = 0.0 if size == wanted_size else 1.0
-        return {"update_direction": apart, "update_size": apart}
-    cosine = float(ours @ wanted) / (size * wanted_size)
-    return {
-        "update_direction": max(0.0, 1.0 - cosine),
-        "update_size": _relative(size, wanted_size),
-    }

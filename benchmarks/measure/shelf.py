@@ -32,6 +32,7 @@ class Shelf:
                     tuple(float(loss) for loss in kept["losses"]),
                     dict(zip(steps, norms, strict=True)),
                     kept["update"],
+                    tuple(int(part) for part in kept["parts"]),
                     int(kept["skips"]),
                 )
         except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile):
@@ -50,6 +51,7 @@ class Shelf:
                         gradient_steps=np.array(list(trajectory.gradient_norms)),
                         gradient_norms=np.array(list(trajectory.gradient_norms.values())),
                         update=trajectory.update,
+                        parts=np.array(trajectory.parts, dtype=np.int64),
                         skips=np.array(trajectory.skips),
                     )
                 half.replace(self._path(key))

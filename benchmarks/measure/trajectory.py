@@ -77,7 +77,7 @@ def follow(
             else:
                 _in_time((time.perf_counter() - from_s) / (step - 1) * steps, step, steps, limit_s)
             tell(step)
-    return Trajectory(tuple(losses), norms, update, skips)
+    return Trajectory(tuple(losses), norms, update, _parts(trainer), skips)
 
 
 def _in_time(need_s: float, step: int, steps: int, limit_s: float) -> None:
@@ -122,8 +122,16 @@ def _norms(trainer: Trainer) -> Iterator[list[float]]:
 
 def _entries(trainer: Trainer) -> NDArray[np.float32]:
     """Entries of every parameter, evenly spread and weighted by how many each stands for."""
-    parts = [_some(weight.detach()) for weight in trainer.model.parameters() if weight.numel()]
-    return torch.cat(parts).cpu().numpy()
+    return torch.cat(_samples(trainer)).cpu().numpy()
+
+
+def _parts(trainer: Trainer) -> tuple[int, ...]:
+    """How many of these each parameter has."""
+    return tuple(len(sample) for sample in _samples(trainer))
+
+
+def _samples(trainer: Trainer) -> list[Tensor]:
+    return [_some(weight.detach()) for weight in trainer.model.parameters() if weight.numel()]
 
 
 def _some(weight: Tensor) -> Tensor:

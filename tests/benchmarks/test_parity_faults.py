@@ -92,7 +92,7 @@ def test_the_case_itself_passes(bench: Bench, case: Case) -> None:
     found = bench.verdict(case)
     assert found.status is ParityStatus.PASS, found.reason
     assert found.steps == 20
-    assert len(found.agreements) == 7
+    assert len(found.agreements) == 9
     assert not found.reference_cached
     assert found.losses["case"].values()[-1] < found.losses["case"].values()[0]
 

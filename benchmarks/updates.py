@@ -1,0 +1,70 @@
+"""How far one first update of a model's parameters is from another. Pure.
+
+As a whole, and over the tensors in which an update is *firm*: which rounding hardly turns. Batch
+norm in a deep network that has not been trained amplifies rounding from layer to layer: ResNet-50's
+first gradient in bf16 eager has a cosine of 0.3 with fp32's (32 images of 224 by 224, on a CPU),
+while that of its last layer agrees to 0.999. What may be turned so far, an update that is not there
+would satisfy; the firm tensors still tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+FIRM = 0.1
+"""Largest 1 - cosine at which a tensor's update counts as firm."""
+DIRECTION, SIZE = "update_direction", "update_size"
+FIRM_DIRECTION, FIRM_SIZE = "firm_direction", "firm_size"
+
+Update = NDArray[np.float32]
+"""Entries of every tensor, one tensor after another."""
+Parts = Sequence[int]
+"""How many of them each tensor has."""
+
+
+def whole(one: Update, wanted: Update) -> dict[str, float]:
+    """Direction and size of all entries together, relative to ``wanted``."""
+    direction, size = _apart(one, wanted)
+    return {DIRECTION: direction, SIZE: size}
+
+
+def firm(wanted: Update, others: Sequence[Update], parts: Parts) -> tuple[int, ...]:
+    """Tensors in which none of ``others`` is turned by more than `FIRM`, by their number.
+
+    A tensor that is not updated at all has no direction, and is none of them.
+    """
+    pieces = _cut(wanted, parts)
+    still = {number for number, piece in enumerate(pieces) if piece.any()}
+    for other in others:
+        for number, piece in enumerate(_cut(other, parts)):
+            if number in still and _apart(piece, pieces[number])[0] > FIRM:
+                still.discard(number)
+    return tuple(sorted(still))
+
+
+def where_firm(
+    one: Update, wanted: Update, parts: Parts, tensors: Sequence[int]
+) -> dict[str, float]:
+    """Direction and size over these tensors: means, so that no large one speaks for all."""
+    ours, theirs = _cut(one, parts), _cut(wanted, parts)
+    apart = [_apart(ours[number], theirs[number]) for number in tensors]
+    direction, size = np.mean(apart, axis=0)
+    return {FIRM_DIRECTION: float(direction), FIRM_SIZE: float(size)}
+
+
+def _cut(update: Update, parts: Parts) -> list[Update]:
+    return np.split(update, np.cumsum(parts)[:-1])
+
+
+def _apart(one: Update, wanted: Update) -> tuple[float, float]:
+    """1 - cosine, and the relative difference in size."""
+    ours, theirs = one.astype(np.float64), wanted.astype(np.float64)
+    size, wanted_size = float(np.linalg.norm(ours)), float(np.linalg.norm(theirs))
+    if wanted_size == 0.0 or size == 0.0:
+        apart = 0.0 if size == wanted_size else 1.0
+        return apart, apart
+    cosine = float(ours @ theirs) / (size * wanted_size)
+    return max(0.0, 1.0 - cosine), min(abs(size - wanted_size) / wanted_size, 1e30)
