@@ -8,6 +8,7 @@ import importlib.metadata
 import itertools
 import os
 import platform
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -129,10 +130,14 @@ def _software() -> Iterator[tuple[str, str]]:
 
 
 def _packages_digest() -> str:
-    """One digest over every installed distribution and its version."""
-    frozen = sorted(
-        {f"{d.metadata['Name']}=={d.version}" for d in importlib.metadata.distributions()}
-    )
+    """One digest over every installed distribution and its version.
+
+    Importing setuptools, as the compiler does, adds its inner packages to the path: without them,
+    or the digest would tell whether something was compiled before.
+    """
+    path = [place for place in sys.path if Path(place).parts[-2:] != ("setuptools", "_vendor")]
+    found = importlib.metadata.distributions(path=path)
+    frozen = sorted({f"{d.metadata['Name']}=={d.version}" for d in found})
     return hashlib.sha256("\n".join(frozen).encode()).hexdigest()[:16]
 
 

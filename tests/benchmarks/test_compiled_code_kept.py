@@ -45,29 +45,36 @@ def compiled_anew(recipe: Recipe) -> bool:
     torch._dynamo.reset()
     before = counters["aot_autograd"]["autograd_cache_hit"]
     compiled: Callable[[Tensor], Tensor] = torch.compile(attend)
-    with torch.autocast("cpu", dtype=recipe.autocast, enabled=recipe.autocast is not None):
-        loss = compiled(HEADS.clone().requires_grad_())
+    loss = compiled(HEADS.clone().requires_grad_())
     loss.backward()  # type: ignore[no-untyped-call]
     return counters["aot_autograd"]["autograd_cache_hit"] == before
 
 
-def test_a_second_process_of_a_case_runs_what_the_first_compiled(recipe: Recipe) -> None:
-    assert compiled_anew(recipe)
-    assert not compiled_anew(recipe)
-
-
-def test_another_attention_kernel_is_compiled_anew(recipe: Recipe) -> None:
-    """torch 2.11 to 2.13 would run the first case's kernel."""
+def test_code_is_run_again_under_its_own_flags_and_no_others(recipe: Recipe) -> None:
+    """torch 2.11 to 2.13 would run the kernel that was compiled first."""
     assert compiled_anew(replace(recipe, attention="flash"))
+    assert not compiled_anew(replace(recipe, attention="flash"))
     assert compiled_anew(replace(recipe, attention="math"))
 
 
-def test_another_half_precision_is_compiled_anew(recipe: Recipe) -> None:
-    """torch 2.11 would compute in the first case's type."""
-    assert compiled_anew(replace(recipe, autocast=torch.bfloat16))
-    before = torch.compiler.config.cache_key_tag
-    assert compiled_anew(replace(recipe, autocast=torch.float16))
-    assert torch.compiler.config.cache_key_tag != before  # what torch 2.13 has in its key as well
+def test_every_flag_that_is_traced_has_code_of_its_own(recipe: Recipe) -> None:
+    """torch 2.11 would compute in the type of autocast that was compiled first."""
+    cases = (
+        recipe,
+        replace(recipe, autocast=torch.bfloat16),
+        replace(recipe, autocast=torch.float16),
+        replace(recipe, autocast=torch.bfloat16, float8=True),
+        replace(recipe, attention="math"),
+        replace(recipe, attention="flash"),
+        replace(recipe, checkpointing=True),
+        replace(recipe, tf32=True),
+        replace(recipe, memory_format=torch.channels_last),
+    )
+    tags = set()
+    for case in cases:
+        flags.put_in_force(case)
+        tags.add(torch.compiler.config.cache_key_tag)
+    assert len(tags) == len(cases)
 
 
 def test_what_the_environment_asks_for_is_kept(

@@ -1,5 +1,7 @@
 """The fingerprint: stable from run to run, and silent about what must not leave the machine."""
 
+from pathlib import Path
+
 import pytest
 import torch
 
@@ -45,3 +47,17 @@ def test_processors_and_image_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_what_cannot_be_printed_is_made_printable() -> None:
     assert capture(CPU, {"flag.odd": "a\x00b\n"}, "x").facts["flag.odd"] == "a b "
+
+
+def test_the_packages_are_the_same_once_something_was_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Compiling imports setuptools, which puts packages of its own on the path."""
+    before = capture(CPU, {}, "builtin").facts["sw.packages"]
+    for folder, same in (("setuptools/_vendor", True), ("elsewhere", False)):
+        inner = tmp_path / folder
+        (inner / "odd-1.0.dist-info").mkdir(parents=True)
+        (inner / "odd-1.0.dist-info" / "METADATA").write_text("Name: odd\nVersion: 1.0\n")
+        monkeypatch.syspath_prepend(str(inner))
+        after = capture(CPU, {}, "builtin").facts["sw.packages"]
+        assert (after == before) is same

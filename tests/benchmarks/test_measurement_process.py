@@ -9,9 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
+from builders.measured import BATCH, a_pass
 
 from benchmarks.__main__ import main as benchmarks_command
-from benchmarks.contracts import Event, Result, Status
+from benchmarks.climb import Bar
+from benchmarks.contracts import Case, Event, Protocol, Result, Status
+from benchmarks.measure.session import Request
+from benchmarks.workload import Context
 
 BRIEF = json.dumps(
     {
@@ -146,20 +151,36 @@ def test_events_tell_the_supervisor_that_the_process_lives(cache: Path) -> None:
     assert fractions == sorted(fractions)
 
 
-@pytest.mark.parametrize(
-    ("bar", "looked_at"), [("1e-9,1e12", True), ("1e12,1e-9", True), ("1e12,1e12", False)]
-)
-def test_a_case_that_beats_no_bar_is_timed_and_left_at_that(
-    cache: Path, bar: str, looked_at: bool
-) -> None:
-    wanted = dict.fromkeys(("phases", "profile", "parity", "efficiency"), True)
-    protocol = json.dumps({**json.loads(BRIEF), **wanted})
-    result = result_of(run(cache, "nanogpt", "--beat", bar, protocol=protocol))
+BESIDE = dict.fromkeys(("phases", "profile", "parity", "efficiency"), True)
+
+
+def test_a_case_that_beats_no_bar_is_timed_and_left_at_that(cache: Path) -> None:
+    protocol = json.dumps({**json.loads(BRIEF), **BESIDE})
+    result = result_of(run(cache, "nanogpt", "--beat", "1e12,1e12", protocol=protocol))
     (replicate,) = result.replicates
     assert result.status is Status.OK
     assert replicate.full.rate > 0
     found = (replicate.phases, replicate.profile, result.parity, result.efficiency)
-    assert [one is not None for one in found] == [looked_at] * 4
+    assert found == (None,) * 4
+
+
+@pytest.mark.parametrize(
+    ("bar", "looked_at"),
+    [(None, True), (Bar(9.9, 99.0), True), (Bar(99.0, 19.9), True), (Bar(10.0, 20.0), False)],
+)
+def test_a_case_that_beats_a_bar_in_one_rate_is_looked_at(
+    tmp_path: Path, bar: Bar | None, looked_at: bool
+) -> None:
+    asked = Request(
+        Case(workload="nanogpt"),
+        Protocol.model_validate(BESIDE),
+        Context(torch.device("cpu"), tmp_path),
+        bar=bar,
+    )
+    full, synth = (a_pass(BATCH / rate) for rate in (10.0, 20.0))
+    assert (full.rate, synth.rate) == pytest.approx((10.0, 20.0))
+    left = asked.beside(full, synth)
+    assert [left.phases, left.profile, left.parity, left.efficiency] == [looked_at] * 4
 
 
 @pytest.mark.parametrize("bar", ["1", "1,2,3", "fast,2"])

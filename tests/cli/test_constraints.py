@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+import sysconfig
 from importlib.metadata import distributions
 from pathlib import Path
 
@@ -26,7 +27,11 @@ def pins() -> dict[str, str]:
 
 
 def installed() -> dict[str, str]:
-    found = {normal(d.metadata["Name"]): d.version.partition("+")[0] for d in distributions()}
+    # By folder: importing setuptools, as compiling does, adds its inner packages to the path.
+    folders = sorted({sysconfig.get_path("purelib"), sysconfig.get_path("platlib")})
+    found = {
+        normal(d.metadata["Name"]): d.version.partition("+")[0] for d in distributions(path=folders)
+    }
     return {
         name: version
         for name, version in found.items()
