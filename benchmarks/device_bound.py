@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -79,7 +79,7 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
     total = sum(profile.seconds.values())
     if total > 0:
         evidence |= {f"time_{kind}": s / total for kind, s in profile.seconds.items()}
-    evidence |= dict(_attention_by(profile.operations))
+    evidence |= _attention_by(profile.operations)
     bounds = {"without_launch_gaps": 1.0 / busy}
     roof = roofline(profile.demands, ceilings) if ceilings else None
     if roof is not None:
@@ -90,14 +90,15 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
     return Seen(evidence, bounds, profile.launches, profile.synchronizations)
 
 
-def _attention_by(operations: Sequence[Operation]) -> Iterator[tuple[str, float]]:
+def _attention_by(operations: Sequence[Operation]) -> dict[str, float]:
     """Which kernels attention was computed with, as shares of its time."""
-    attention = [operation for operation in operations if operation.kind == "attention"]
-    total = sum(operation.self_s for operation in attention)
-    if total > 0:
-        for kernel in dict.fromkeys(_kernel(operation.name) for operation in attention):
-            own_s = sum(one.self_s for one in attention if _kernel(one.name) == kernel)
-            yield f"attention_{kernel}", own_s / total
+    seconds: dict[str, float] = {}
+    for operation in operations:
+        if operation.kind == "attention":
+            name = f"attention_{_kernel(operation.name)}"
+            seconds[name] = seconds.get(name, 0.0) + operation.self_s
+    total = sum(seconds.values())
+    return {name: s / total for name, s in seconds.items()} if total > 0 else {}
 
 
 def _kernel(operation: str) -> str:

@@ -48,14 +48,6 @@ FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"}
 the same numbers (two decoders do not) and more cases share a reference."""
 MOST_SKIPS = 2
 """Steps that a gradient scaler may leave out before it is taken to have lost its way."""
-NOT_FINITE = "loss_not_finite"
-"""What a timed pass is flagged with (after its name) when its last loss was NaN or infinite."""
-DISCARDED = "updates_discarded"
-"""The same when its gradient scaler had lost its way, so that hardly a step trained."""
-LOST_SHARE = 0.1
-"""Share of a pass's steps whose update the scaler discards, from which it has lost its way ..."""
-LEAST_SCALE = 2.0**-24
-"""... as it has at a scale that turns a gradient of one into zero in fp16."""
 
 
 @dataclass(frozen=True)
@@ -125,41 +117,6 @@ class Reference:
             apart = TURNED * math.sqrt(2.0 * shaken.get(DIRECTION_OF[name], 0.0))
             allowed[name] = max(allowed[name], apart)
         return {name: far + REPEATED * again.get(name, 0.0) for name, far in allowed.items()}
-
-
-_BROKEN = {
-    NOT_FINITE: "The loss was NaN or infinite at the end",
-    DISCARDED: "Gradients were not finite and updates discarded in too many steps",
-}
-
-
-def not_finite(flags: Iterable[str]) -> str:
-    """Why a measurement has no speed to tell, from its flags; empty if it has."""
-    told = [flag.partition(".") for flag in flags]
-    for name, words in _BROKEN.items():
-        if where := [phase.upper() for phase, _, flag in told if flag == name]:
-            return (
-                f"{words} of {' and '.join(where)}: how fast a model makes that says nothing. "
-                "Choose a precision with more range, or a smaller learning rate."
-            )
-    return ""
-
-
-def lost(before: float, after: float, steps: int) -> bool:
-    """Whether a gradient scaler discarded so many updates that a pass hardly trained.
-
-    Args:
-        before: its scale when the pass began; each update that it discards halves it.
-        after: its scale at the end.
-        steps: of the pass.
-    """
-    return after < LEAST_SCALE or math.log2(before / after) > max(MOST_SKIPS, LOST_SHARE * steps)
-
-
-def without_speed(result: Result, reason: str) -> Result:
-    """``result`` of a model that made NaN: its raw passes are kept, and no number is told."""
-    told = {"status": Status.PARITY_FAIL, "reason": reason, "samples": (), "verdict": None}
-    return result.model_copy(update=told)
 
 
 def with_parity(result: Result, found: Parity) -> Result:
@@ -313,7 +270,7 @@ def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> 
     for step in GRADIENT_AT:
         if step in one.gradient_norms and step in reference.gradient_norms:
             norm = reference.gradient_norms[step]
-            found[f"gradient_norm_{step}"] = _relative(one.gradient_norms[step], norm)
+            found[f"gradient_norm_{step}"] = updates.relative(one.gradient_norms[step], norm)
     if one.update.size and one.update.size == reference.update.size:
         found |= updates.whole(one.update, reference.update)
         if firm:
@@ -324,9 +281,5 @@ def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> 
 def _running(losses: Iterable[float], expected: Iterable[float]) -> Iterable[float]:
     largest = 0.0
     for loss, wanted in zip(losses, expected, strict=False):
-        largest = max(largest, _relative(loss, wanted))
+        largest = max(largest, updates.relative(loss, wanted))
         yield largest
-
-
-def _relative(value: float, wanted: float) -> float:
-    return min(abs(value - wanted) / max(abs(wanted), 1e-12), 1e30)

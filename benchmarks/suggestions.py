@@ -203,13 +203,12 @@ def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
     found = []
     for axis, value, reasons in _MOVES:
         told = [reason for why in reasons if (reason := why(verdict.evidence))]
-        if axis in order and told and not _in_force(axis, value, verdict.evidence):
+        if axis in order and told:
             share = sum(part for part, _ in told)
             weight = -share if axis in _INPUT else order.index(axis)
             found += [
                 (weight, Move(axis, concrete, max(told)[1]))
-                for concrete in _values(case, axis, value, place)
-                if _possible(case, axis, concrete, place)
+                for concrete in _choices(case, axis, value, verdict.evidence, place)
             ]
     # Sorting is stable: what weighs the same keeps the table's order.
     return [move for _, move in sorted(found, key=lambda pair: (is_slow(pair[1]), pair[0]))]
@@ -221,16 +220,8 @@ def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
     for axis, value, _ in sorted(_MOVES, key=lambda told: told[:2] in SLOW):
         if value == _FEWER or (axis in _INPUT and not unknown):
             continue
-        if _in_force(axis, value, verdict.evidence):
-            continue
-        for concrete in _values(case, axis, value, place):
-            if _possible(case, axis, concrete, place):
-                yield Move(axis, concrete, "nothing against the limit itself is left to try")
-
-
-def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
-    """Whether torch chose this very kernel by itself."""
-    return axis == "attention" and evidence.get(f"attention_{value}", 0.0) >= _IN_FORCE
+        for concrete in _choices(case, axis, value, verdict.evidence, place):
+            yield Move(axis, concrete, "nothing against the limit itself is left to try")
 
 
 def is_slow(move: Move) -> bool:
@@ -281,6 +272,30 @@ def distance(one: Case, other: Case) -> int:
     return len(set(one.axes.items()) ^ set(other.axes.items()))
 
 
+def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place) -> Iterator[str]:
+    """The values that ``value`` stands for which can run there, and may give something."""
+    for concrete in _values(case, axis, value, place):
+        if _possible(case, axis, concrete, place) and not (
+            _in_force(axis, concrete, evidence) or _premature(case, axis, concrete, place)
+        ):
+            yield concrete
+
+
+def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
+    """Whether torch chose this very kernel by itself."""
+    return axis == "attention" and evidence.get(f"attention_{value}", 0.0) >= _IN_FORCE
+
+
+def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
+    """Whether something else comes first: the compiler, or a value that is better where it runs."""
+    if (axis, value) in _ONLY_COMPILED:
+        return case.axes.get("compile", "off") == "off"
+    better = _SECOND.get((axis, value))
+    return better is not None and (
+        case.axes.get(axis) == better or _possible(case, axis, better, place)
+    )
+
+
 def _values(case: Case, axis: str, value: str, place: Place) -> Iterator[str]:
     entry = catalog.axes().get(axis)
     if entry is None:
@@ -302,11 +317,6 @@ def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
     if not entry.accepts(value) or case.axes.get(axis, entry.default) == value:
         return False
     if (axis, value) in place.refused:
-        return False
-    if (axis, value) in _ONLY_COMPILED and case.axes.get("compile", "off") == "off":
-        return False
-    better = _SECOND.get((axis, value))
-    if better and (case.axes.get(axis) == better or _possible(case, axis, better, place)):
         return False
     try:
         moved = case.model_copy(update={"axes": {**case.axes, axis: value}})

@@ -36,13 +36,12 @@ def firm(wanted: Update, others: Sequence[Update], parts: Parts) -> tuple[int, .
 
     A tensor that is not updated at all has no direction, and is none of them.
     """
-    pieces = _cut(wanted, parts)
-    still = {number for number, piece in enumerate(pieces) if piece.any()}
-    for other in others:
-        for number, piece in enumerate(_cut(other, parts)):
-            if number in still and _apart(piece, pieces[number])[0] > FIRM:
-                still.discard(number)
-    return tuple(sorted(still))
+    tensors = zip(_cut(wanted, parts), *(_cut(other, parts) for other in others), strict=True)
+    return tuple(
+        number
+        for number, (piece, *turned) in enumerate(tensors)
+        if piece.any() and all(_apart(one, piece)[0] <= FIRM for one in turned)
+    )
 
 
 def where_firm(
@@ -67,4 +66,9 @@ def _apart(one: Update, wanted: Update) -> tuple[float, float]:
         apart = 0.0 if size == wanted_size else 1.0
         return apart, apart
     cosine = float(ours @ theirs) / (size * wanted_size)
-    return max(0.0, 1.0 - cosine), min(abs(size - wanted_size) / wanted_size, 1e30)
+    return max(0.0, 1.0 - cosine), relative(size, wanted_size)
+
+
+def relative(value: float, wanted: float) -> float:
+    """How far ``value`` is from ``wanted``, as a share of that; finite whatever they are."""
+    return min(abs(value - wanted) / max(abs(wanted), 1e-12), 1e30)

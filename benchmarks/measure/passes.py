@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from benchmarks import parity
+from benchmarks import soundness
 from benchmarks.contracts import Pass, Protocol, Replicate, Warmup
 from benchmarks.measure import compilation, conditions, feed, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
@@ -155,8 +155,8 @@ class Passes:
 
     def _summary(self, name: str, timed: loop.Timed, rule: StopRule, scale: float) -> Pass:
         doubts = _doubts(timed)
-        if parity.lost(scale, self._trainer.scale, len(timed.times.step)):
-            doubts.append(parity.DISCARDED)
+        if soundness.lost(scale, self._trainer.scale, len(timed.times.step)):
+            doubts.append(soundness.DISCARDED)
         self._flags += [f"{name}.{flag}" for flag in doubts]
         return summarise(timed, self.items_per_step, rule, queued=self._device.type == "cuda")
 
@@ -184,5 +184,5 @@ def _doubts(timed: loop.Timed) -> list[str]:
     if total_s / len(steps) > (1 + TAIL) * statistics.median(steps):
         found.append("tail")
     if not math.isfinite(timed.loss):
-        found.append(parity.NOT_FINITE)
+        found.append(soundness.NOT_FINITE)
     return found

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import catalog, parity, workload_module
+from benchmarks import catalog, parity, soundness, workload_module
 from benchmarks.catalog import Refused
 from benchmarks.climb import Bar
 from benchmarks.conclusion import concluded
@@ -130,8 +130,8 @@ class _Session:
             repro=_repro(self._case, self._request),
         )
         result = concluded(result)
-        if broken := parity.not_finite(replicate.flags):
-            return parity.without_speed(result, broken), None
+        if broken := soundness.not_finite(replicate.flags):
+            return soundness.without_speed(result, broken), None
         if not self._beside(replicate).parity:
             return result, None
         check = self._check()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch._dynamo.utils import counters
 from torch.utils.data import Dataset
 
-from benchmarks.contracts import Pass, Protocol
+from benchmarks.contracts import Pass, Protocol, Replicate
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
@@ -61,10 +61,14 @@ def recipe(read_s: float, workers: int) -> Recipe:
     )
 
 
-def passes_of(made: Recipe) -> tuple[Pass, Pass]:
+def replicate_of(made: Recipe) -> Replicate:
     trainer = Trainer(made, torch.device("cpu"))
     with Reporter(None, "test") as reporter:
-        replicate = Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
+        return Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
+
+
+def passes_of(made: Recipe) -> tuple[Pass, Pass]:
+    replicate = replicate_of(made)
     return replicate.full, replicate.synth
 
 
@@ -78,9 +82,7 @@ def overflowing_loss(model: nn.Module, batch: Batch) -> Tensor:
 @pytest.mark.parametrize("scaled", [True, False])
 def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) -> None:
     made = replace(recipe(0.0, 0), loss=overflowing_loss, scale_gradients=scaled)
-    trainer = Trainer(made, torch.device("cpu"))
-    with Reporter(None, "test") as reporter:
-        found = Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
+    found = replicate_of(made)
     told = {"full.updates_discarded", "synth.updates_discarded"}
     assert told & set(found.flags) == (told if scaled else set())
     assert ("full.loss_not_finite" in found.flags) is not scaled
@@ -132,10 +134,7 @@ def test_both_passes_start_with_the_optimizer_as_it_was_made(
 
 def test_a_compiler_that_made_no_cuda_graphs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(counters["inductor"], "cudagraph_skips", 1)
-    with Reporter(None, "test") as reporter:
-        trainer = Trainer(recipe(0.0, 0), torch.device("cpu"))
-        found = Passes(trainer, BRIEF, reporter, "sample/s").replicate(0, 0.0, 0.0)
-    assert "cudagraphs_skipped" in found.flags
+    assert "cudagraphs_skipped" in replicate_of(recipe(0.0, 0)).flags
 
 
 def test_both_passes_start_from_the_weights_that_were_built() -> None:
