@@ -193,11 +193,16 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     move = next(_untried(rungs, best, best.verdict, place), None)
     if move is None:
         return Ending.SUMMIT
-    # What the budget leaves is of no other use: a move is begun if most would have had the time.
-    need_s = median(rung.took_s for rung in rungs)
-    if is_slow(move):
-        need_s = max(need_s, SLOW_S)
-    return move if left_s >= need_s else Ending.BUDGET
+    return move if left_s >= _need_s(rungs, best, move) else Ending.BUDGET
+
+
+def _need_s(rungs: Sequence[Rung], best: Rung, move: Move) -> float:
+    """Seconds from which a move is begun: what the budget leaves is of no other use, so as soon as
+    most cases, of those that are compiled or of those that are not, would have had the time."""
+    compiled = _compiled(with_move(best.case, move))
+    alike = [rung.took_s for rung in rungs if _compiled(rung.case) == compiled]
+    need_s = median(alike or [rung.took_s for rung in rungs])
+    return max(need_s, SLOW_S) if is_slow(move) else need_s
 
 
 def _refused(rungs: Sequence[Rung]) -> Iterator[tuple[str, str]]:
@@ -208,16 +213,22 @@ def _refused(rungs: Sequence[Rung]) -> Iterator[tuple[str, str]]:
 
 
 def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) -> Iterator[Move]:
-    """Moves from the best rung, those against its limit first."""
+    """Moves from the best rung, those against its limit first, and of them the compiler last."""
     known = {rung.case.key for rung in rungs}
     spent = _spent(rungs)
     seen: set[tuple[str, str]] = set()
-    for move in (*moves(best.case, verdict, place), *_others(best.case, verdict, place)):
+    against = sorted(moves(best.case, verdict, place), key=_pays_on)
+    for move in (*against, *_others(best.case, verdict, place)):
         pair = move.axis, move.value
         new = pair not in seen and pair not in spent
         seen.add(pair)
         if new and with_move(best.case, move).key not in known:
             yield move
+
+
+def _pays_on(move: Move) -> bool:
+    """Whether every later case of the climb takes longer once it is made, as all are compiled."""
+    return move.axis == "compile"
 
 
 def _others(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
@@ -253,6 +264,9 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
 
 def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None, bool]:
     """What decides whether a move helps: the limit, the arithmetic, and whether it is compiled."""
-    axes = rung.case.axes
     limit = rung.verdict.bottleneck if rung.verdict else None
-    return limit, axes.get("precision"), axes.get("compile", "off") != "off"
+    return limit, rung.case.axes.get("precision"), _compiled(rung.case)
+
+
+def _compiled(case: Case) -> bool:
+    return case.axes.get("compile", "off") != "off"

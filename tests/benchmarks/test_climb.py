@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from benchmarks import catalog, climb
 from benchmarks.climb import Ending, Rung
 from benchmarks.contracts import Bottleneck, Case, Parity, ParityStatus, Status
-from benchmarks.suggestions import Place, is_slow, with_move
+from benchmarks.suggestions import Move, Place, is_slow, with_move
 
 TUNED = {
     "precision=bf16": 0.4,
@@ -155,6 +155,29 @@ def test_no_case_is_begun_that_the_budget_may_not_hold() -> None:
     rungs, ending = climbed(Machine(factors=TUNED), budget_s=130.0, took_s=30.0)
     assert ending is Ending.BUDGET
     assert len(rungs) == 4  # 10 s would be left for the fifth, and the last took 30
+
+
+def test_of_what_is_against_the_limit_the_compiler_comes_last() -> None:
+    """Whatever is tried after it compiles again."""
+    rungs, _ = climbed(Machine(step_s=0.1, factors=TUNED))
+    tried = [rung.move.axis for rung in rungs if rung.move]
+    assert tried.index("optimizer") < tried.index("compile")
+    assert tried.index("layout") < tried.index("compile")
+
+
+@pytest.mark.parametrize(("left_s", "begun"), [(90.0, True), (80.0, False)])
+def test_what_is_compiled_is_begun_with_as_long_left_as_the_like_of_it_took(
+    left_s: float, begun: bool
+) -> None:
+    machine = Machine(step_s=0.1, factors=TUNED)
+    eager = Case(workload="resnet50", preset="full")
+    compiled = eager.model_copy(update={"axes": {"compile": "default", "precision": "bf16"}})
+    rungs = [
+        *[climb.rung_of(machine.measure(eager), None, 20.0)] * 3,
+        climb.rung_of(machine.measure(compiled), Move("compile", "default", "it may"), 85.0),
+    ]
+    move = climb.next_move(rungs, Place("cuda", machine.cpus), left_s)
+    assert isinstance(move, Move) is begun
 
 
 def test_what_takes_minutes_is_not_begun_with_fewer_left() -> None:
