@@ -25,6 +25,16 @@ OWN_PRESETS: Mapping[str, Mapping[str, int]] = {"full": {}, "tiny": {}}
 """Of a module without ``PRESETS``: `build` gets no sizes and decides by itself."""
 
 
+class Sizes(dict[str, int]):
+    """A preset's sizes; one that is asked for and not there is told by its name."""
+
+    def __missing__(self, name: str) -> int:
+        raise Refused(
+            f"The code asks for the size {name!r}, and the preset has "
+            f"{', '.join(self) or 'no sizes'}: name it in PRESETS."
+        )
+
+
 @dataclass(frozen=True)
 class WorkloadModule:
     """What a workload's file offers."""

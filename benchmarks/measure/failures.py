@@ -50,7 +50,14 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
         )
     if isinstance(error, UnusableData):
         return Status.RUNTIME_ERROR, _last_line(text)
-    return Status.RUNTIME_ERROR, f"{type(error).__name__}: {_first_line(text)}"
+    return Status.RUNTIME_ERROR, _plainly(error)
+
+
+def _plainly(error: BaseException) -> str:
+    told = _first_line(str(error))
+    if isinstance(error, SystemExit):
+        return f"The workload's code ended the process, with sys.exit({told})."
+    return f"{type(error).__name__}: {told}"
 
 
 def _chain(error: BaseException) -> list[BaseException]:

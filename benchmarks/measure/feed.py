@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Sampler
 
 from benchmarks.data import UnusableData
+from benchmarks.measure import admission
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -43,7 +44,7 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
     size = len(cast(Sized, recipe.dataset))
     if size == 0:
         raise UnusableData(
-            "The data set is empty: give a --data-root with at least one sample in it."
+            "The data set is empty: it, or the --data-root that it reads, needs a sample at least."
         )
     options = dict(recipe.loader_options)
     if options.get("num_workers", 0) > 0:
@@ -59,14 +60,28 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
     )
 
 
+def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
+    """What `loader` gives, batch by batch without end.
+
+    Raises:
+        Refused: a batch is no tuple of tensors, or not of the recipe's size.
+        UnusableData: the data set is empty.
+    """
+    for made in loader(recipe, seed):
+        yield admission.batch(made, recipe.batch)
+
+
 def first(recipe: Recipe, count: int) -> Batch:
     """The first ``count`` samples, or all of fewer, as the loader collates them, read in this
     process.
+
+    Raises:
+        Refused: they are no tuple of tensors.
     """
     few: DataLoader[Batch] = DataLoader(
         recipe.dataset, batch_size=count, collate_fn=_collate(recipe)
     )
-    return tuple(next(iter(few)))
+    return admission.tensors(next(iter(few)))
 
 
 def _collate(recipe: Recipe) -> Callable[[Any], Any] | None:

@@ -86,7 +86,7 @@ def compare(
     recipe = session.build(case, context)
     flags.put_in_force(recipe)
     trainer = Trainer(recipe, context.device)
-    ring = itertools.cycle(feed.ring(trainer, iter(feed.loader(recipe, context.seed))))
+    ring = itertools.cycle(feed.ring(trainer, feed.batches(recipe, context.seed)))
     _plain(trainer, ring, 5)
     steps = max(10, round(span_s / _plain(trainer, ring, 10)))
     _plain(trainer, ring, steps)

@@ -15,7 +15,7 @@ import json
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -164,11 +164,9 @@ def _with_batch(case: Case, axes: Mapping[str, str]) -> Case:
 
 def inputs(recipe: Recipe, seed: int) -> list[Batch]:
     """Batches on the host, with whatever the loss would draw by itself drawn beforehand."""
-    batches: Sequence[Batch] = [
-        tuple(batch) for batch in itertools.islice(iter(feed.loader(recipe, seed)), feed.RING)
-    ]
+    batches = list(itertools.islice(feed.batches(recipe, seed), feed.RING))
     if recipe.draw is None:
-        return list(batches)
+        return batches
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         return [recipe.draw(batch) for batch in batches]

@@ -67,7 +67,7 @@ class Passes:
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> Replicate:
         """Run every pass."""
-        batches: Iterator[Sequence[Tensor]] = iter(feed.loader(self._trainer.recipe, seed))
+        batches: Iterator[Sequence[Tensor]] = feed.batches(self._trainer.recipe, seed)
         warmup, step_s = self._warm_up(batches)
         conditions.reset_peak(self._device)
         full = self._full(batches, step_s, seed)

@@ -13,7 +13,6 @@ from pathlib import Path
 import torch
 
 from benchmarks import catalog, parity, soundness, workload_module
-from benchmarks.catalog import Refused
 from benchmarks.climb import Bar
 from benchmarks.conclusion import concluded
 from benchmarks.contracts import (
@@ -27,7 +26,7 @@ from benchmarks.contracts import (
     Status,
 )
 from benchmarks.environment import capture
-from benchmarks.measure import batch_search, device, flags, graphs, work
+from benchmarks.measure import admission, batch_search, device, flags, graphs, work
 from benchmarks.measure.failures import classify
 from benchmarks.measure.parity import PHASE, Check
 from benchmarks.measure.passes import Passes
@@ -35,6 +34,7 @@ from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
 from benchmarks.merge import samples
 from benchmarks.workload import Context, Recipe
+from benchmarks.workload_module import Sizes
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def measure(request: Request, reporter: Reporter) -> Result:
     session = _Session(request, reporter)
     try:
         return session.measured()
-    except Exception as error:  # every failure is information, stored with its reason
+    except (Exception, SystemExit) as error:  # every failure is information, with its reason
         status, reason = classify(error, session.batch)
         refused = status is Status.UNSUPPORTED  # says it all in one sentence
         tail = "" if refused else traceback.format_exc()[-16_000:].replace("\x00", "")
@@ -199,12 +199,8 @@ def build(case: Case, context: Context) -> Recipe:
 def _proposed(case: Case, context: Context) -> Recipe:
     """What the workload builds; a user's own model may have forgotten device and mode."""
     module = workload_module.load(case.workload)
-    recipe = module.build(module.entry.presets[case.preset], context)
-    if not isinstance(recipe, Recipe):
-        raise Refused(
-            f"{case.workload} returned {type(recipe).__name__}, and a Recipe of "
-            "benchmarks.workload is needed."
-        )
+    made = module.build(Sizes(module.entry.presets[case.preset]), context)
+    recipe = admission.recipe(made, case.workload)
     if catalog.is_own(case.workload):
         recipe.model.to(context.device).train()
     return recipe

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.catalog import Refused
-from benchmarks.measure import checkpointing, float8
+from benchmarks.measure import admission, checkpointing, float8
 from benchmarks.measure.placement import placement
 from benchmarks.workload import Batch, Recipe
 
@@ -38,8 +38,11 @@ class Trainer:
         self._forward = self._loss
         if recipe.compile_options is not None:
             self._forward = torch.compile(self._loss, **recipe.compile_options)
+        # A module may keep what is no tensor in its state; it stays as it is.
         self._start = {
-            name: value.detach().cpu().clone() for name, value in self.model.state_dict().items()
+            name: value.detach().cpu().clone()
+            for name, value in self.model.state_dict().items()
+            if isinstance(value, Tensor)
         }
 
     def _loss(self, batch: Batch) -> Tensor:
@@ -84,8 +87,7 @@ class Trainer:
 
     def _gradients(self, batch: Batch) -> Tensor:
         """Forward and backward; returns the loss."""
-        with self._autocast():
-            loss = self._forward(batch)
+        loss = self._ahead(batch)
         self._backward(loss)
         return loss
 
@@ -98,11 +100,16 @@ class Trainer:
         share = 1 / self._parts
         losses = []
         for part in zip(*(tensor.chunk(self._parts) for tensor in batch), strict=True):
-            with self._autocast():
-                loss = self._forward(part) * share
+            loss = self._ahead(part, share)
             self._backward(loss)
             losses.append(loss.detach())
         return torch.stack(losses).sum()
+
+    def _ahead(self, batch: Batch, share: float = 1.0) -> Tensor:
+        """The loss of ``batch``, times ``share``."""
+        with self._autocast():
+            loss = admission.loss(self._forward(batch))
+            return loss if share == 1.0 else loss * share
 
     def _backward(self, loss: Tensor) -> None:
         scaled = loss if self.scaler is None else self.scaler.scale(loss)
@@ -123,8 +130,9 @@ class Trainer:
         The gradient scale is kept, because its search for a fitting one is part of warm-up.
         """
         with torch.no_grad():
-            for name, value in self.model.state_dict().items():
-                value.copy_(self._start[name])
+            now = self.model.state_dict()
+            for name, value in self._start.items():
+                now[name].copy_(value)
             self._rewind_optimizer()
         torch.manual_seed(seed)
 
