@@ -155,11 +155,19 @@ def named(told: str) -> tuple[str, str]:
 
     A name of the catalog stands for itself; whatever else has a colon is a user's own. The preset
     is empty if none is named.
+
+    Raises:
+        UnknownName: it is neither.
     """
     first, _, rest = told.partition(":")
-    if first in workloads() or not rest:
+    if first in workloads() or not (rest or set("./") & set(first)):
         return first, rest
     function, _, preset = rest.partition(":")
+    if not all(part.isidentifier() for part in (*first.split("."), function)):
+        raise UnknownName(
+            f"{told!r} names no workload: a model of your own is package.module:function, as it "
+            "is imported, such as mypkg.bench:build."
+        )
     return f"{first}:{function}", preset
 
 

@@ -29,13 +29,20 @@ def read(name: str, settings: Sequence[str], preset: str | None) -> Wanted:
         if settings or preset:
             raise Stop(f"{name} is a suite: it takes no axis=value and no --preset.")
         return Wanted(suite=name)
-    workload, named = catalog.named(name)
+    workload, named = _named(name)
     if workload in catalog.workloads() or catalog.is_own(workload):
         return Wanted(case=case(workload, settings, preset or named or None))
     raise Stop(
         f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, the workloads "
         f"{', '.join(catalog.workloads())}; a model of your own is package.module:build."
     )
+
+
+def _named(name: str) -> tuple[str, str]:
+    try:
+        return catalog.named(name)
+    except catalog.UnknownName as error:
+        raise Stop(str(error)) from error
 
 
 def case(workload: str, settings: Sequence[str], preset: str | None) -> Case:

@@ -167,6 +167,64 @@ def test_a_model_that_makes_nan_has_no_speed(tmp_path: Path) -> None:
     assert len(result.replicates) == 1
 
 
+NOISY = """
+import atexit, os, sys, threading, time
+threading.Thread(target=lambda: time.sleep(300)).start()
+atexit.register(lambda: print("run finished, see https://example.com"))
+os.system("printf 'a tool says this'")
+sys.stdout.write("loading the model ...")
+"""
+
+
+def test_what_a_model_prints_or_leaves_running_neither_spoils_nor_holds_the_result(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "noisy.py").write_text(NOISY + BARE)
+    words = ("benchmarks", "noisy:build", "--protocol", json.dumps(BRIEF))
+    finished = run(tmp_path / "cache", *words, at=tmp_path)
+    assert result_of(finished).status is Status.OK
+    assert len(finished.stdout.splitlines()) == 1
+    assert "a tool says this" in finished.stderr
+    assert "loading the model ..." in finished.stderr
+
+
+def test_code_that_ends_the_process_is_named(tmp_path: Path) -> None:
+    (tmp_path / "leaver.py").write_text(BARE + "raise SystemExit('no weights found')\n")
+    result = result_of(run(tmp_path / "cache", "benchmarks", "leaver:build", at=tmp_path))
+    assert result.status is Status.RUNTIME_ERROR
+    assert result.reason.endswith("ended the process, with sys.exit(no weights found).")
+
+
+def test_a_size_that_no_preset_has_is_named(project: Path) -> None:
+    a_build(project, BARE.replace("batch=4", "batch=size['batch']"), "bare_five")
+    case = Case(workload="bare_five:build", preset="tiny")
+    with pytest.raises(Refused, match="the size 'batch', and the preset has no sizes"):
+        build(case, Context(torch.device("cpu"), project))
+
+
+@pytest.mark.parametrize("told", ["mypkg/bench.py:build", "mypkg.bench", "mypkg.bench:", "a.b:2c"])
+def test_what_is_no_name_of_a_function_is_told_how_to_write_one(told: str) -> None:
+    with pytest.raises(UnknownName, match=r"package\.module:function.*such as mypkg\.bench:build"):
+        catalog.named(told)
+
+
+@pytest.mark.parametrize("optimizer", ["torch.optim.Muon", "Mine"])
+def test_an_optimizer_without_a_choice_is_left_as_it_is(project: Path, optimizer: str) -> None:
+    own = """
+class Mine(torch.optim.SGD):
+    def __init__(self, parameters, lr):
+        super().__init__(parameters, lr=lr)
+"""
+    name = f"bare_{optimizer.rpartition('.')[2].lower()}"
+    a_build(project, BARE.replace("torch.optim.SGD", optimizer) + own, name)
+    here = Context(torch.device("cpu"), project)
+    recipe = build(Case(workload=f"{name}:build", preset="tiny"), here)
+    assert recipe.optimizer_options == {"lr": 0.1}
+    fused = Case(workload=f"{name}:build", preset="tiny", axes={"optimizer": "fused"})
+    with pytest.raises(Refused, match=f"takes fused=, and {optimizer.rpartition('.')[2]} does not"):
+        build(fused, here)
+
+
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
