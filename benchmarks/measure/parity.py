@@ -25,7 +25,7 @@ from torch import nn
 from benchmarks import catalog
 from benchmarks.contracts import Case, Parity, ParityStatus, Status
 from benchmarks.measure import feed, flags
-from benchmarks.measure.failures import classify
+from benchmarks.measure.failures import classify, is_out_of_memory
 from benchmarks.measure.shelf import Shelf
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import TooSlow, follow
@@ -114,13 +114,25 @@ class Check:
         if (known := shelf.load(key)) is not None:
             self._cached = self._cached or role == FIRST
             return known
-        trajectory = self._computed(role, case)
+        trajectory = self._fitted(role, case)
         shelf.keep(key, trajectory)
         free(self.context.device)
         return trajectory
 
-    def _computed(self, role: str, case: Case) -> Trajectory:
+    def _fitted(self, role: str, case: Case) -> Trajectory:
+        """In fp32 a batch may not fit that fits the case: its blocks are then computed twice."""
         recipe = self._recipe(case)
+        try:
+            return self._computed(role, recipe)
+        except Exception as error:
+            if not (recipe.blocks and is_out_of_memory(error)):
+                raise
+        # Only here does nothing hold the tensors of the step that failed any more.
+        del recipe
+        free(self.context.device)
+        return self._computed(role, replace(self._recipe(case), checkpointing=True))
+
+    def _computed(self, role: str, recipe: Recipe) -> Trajectory:
         flags.put_in_force(recipe)
         without_dropout(recipe.model)
         if role == SHAKEN:

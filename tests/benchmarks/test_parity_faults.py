@@ -117,6 +117,40 @@ def test_a_trainer_that_was_timed_before_is_judged_from_its_start(bench: Bench) 
     assert bench.verdict(trainer=used).status is ParityStatus.PASS
 
 
+class Blocked(nn.Sequential):
+    """A reader of two blocks, which can be computed twice."""
+
+    def __init__(self) -> None:
+        super().__init__(nn.Sequential(nn.Linear(4, 32), nn.Tanh()), nn.Linear(32, 1))
+
+
+def test_a_reference_that_does_not_fit_keeps_less_and_computes_the_same(tmp_path: Path) -> None:
+    """As fp32 eager at the largest batch that fits a narrower case."""
+    twice: list[bool] = []
+
+    def blocked(case: Case, context: Context) -> Recipe:
+        return replace(recipe(case, context), model=Blocked(), blocks=(nn.Sequential,))
+
+    def tight(case: Case, context: Context) -> Recipe:
+        made = blocked(case, context)
+
+        def short(model: nn.Module, batch: Batch) -> Tensor:
+            recomputed = any("forward" in vars(block) for block in model.children())
+            if made.autocast is None and not recomputed:
+                raise torch.OutOfMemoryError("CUDA out of memory.")
+            twice.append(recomputed)
+            return loss(model, batch)
+
+        return replace(made, loss=short)
+
+    tried = Bench(tmp_path / "tight", tight).verdict()
+    assert tried.status is ParityStatus.PASS, tried.reason
+    assert any(twice)
+    easy = Bench(tmp_path / "easy", blocked).verdict()
+    assert tried.losses["reference"] == easy.losses["reference"]
+    assert tried.agreements == easy.agreements
+
+
 def test_dropout_is_off_in_every_run(bench: Bench) -> None:
     def dropping(case: Case, context: Context) -> Recipe:
         old = recipe(case, context)
