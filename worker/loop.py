@@ -10,7 +10,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
-from worker import containment, nvml, processes, workspace
+from worker import bytecode, containment, nvml, processes, workspace
 from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
@@ -54,6 +54,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
+            if advice := bytecode.lost():
+                log.warning("%s", advice)
             station = Station(settings, contained, gauge, Journal(folder).started)
             runner = Runner(settings, station)
             me = introduce(settings, gpu, contained)
