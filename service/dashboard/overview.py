@@ -60,9 +60,12 @@ class Group:
 
 
 def by_revision(series: Series) -> Series:
-    """Keep one measurement of each revision: the one that a comparison takes as well."""
+    """Keep one measurement of each revision: the one that a comparison takes as well.
+
+    What is excluded is left out.
+    """
     measured: dict[str, list[SeriesPoint]] = {}
-    for point in series.points:
+    for point in _counted(series):
         measured.setdefault(point.revision, []).append(point)
     kept = [_soundest(series, points) for points in measured.values()]
     return replace(series, points=tuple(kept))
@@ -76,13 +79,20 @@ def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
 
 
 def change(series: Series) -> Change | None:
-    """Compare the newest revision with the one before it; None if there is only one."""
-    names = list(dict.fromkeys(point.revision for point in series.points))
+    """Compare the newest revision that counts with the one before; None if there is only one."""
+    names = list(dict.fromkeys(point.revision for point in _counted(series)))
     return compare(series, names[-2], names[-1]) if len(names) > 1 else None
 
 
+def _counted(series: Series) -> list[SeriesPoint]:
+    return [point for point in series.points if not point.excluded]
+
+
 def speedup(series: Series, baseline: Series | None) -> Speedup | None:
-    """Hold a case against its baseline at the latest revision that has both; None without one."""
+    """Hold a case against its baseline at the latest revision that has both; None without one.
+
+    Both have one point a revision, none of them excluded.
+    """
     if baseline is None or baseline is series:
         return None
     bases = {point.revision: point for point in baseline.points}
@@ -102,7 +112,8 @@ def speedup(series: Series, baseline: Series | None) -> Speedup | None:
 def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Group]:
     """Sort series into groups, simple cases first, and hold each against its baseline.
 
-    ``series`` have one point a revision, as `by_revision` leaves them.
+    ``series`` have one point a revision and none that is excluded, as `latest_of_each_series` gives
+    them.
     """
     members: dict[tuple[str, str, str], list[Series]] = {}
     for one in series:

@@ -42,7 +42,7 @@ __all__ = ["mount", "render_error", "router"]
 
 router = page_router(COUNTED)
 
-SPARK_POINTS = 30
+SPARK_REVISIONS = 30
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
 
@@ -61,8 +61,7 @@ def show_overview(
     request: Request, session: Reading, now: Now, at: Annotated[OverviewAddress, Query()]
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
-    stored = latest_of_each_series(session, at.metric, last=SPARK_POINTS)
-    series = [overview.by_revision(one) for one in stored]
+    series = latest_of_each_series(session, at.metric, last=SPARK_REVISIONS)
     found = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, found)
     chosen = [

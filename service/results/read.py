@@ -4,8 +4,22 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from datetime import datetime
+from typing import Any
 
-from sqlalchemy import ColumnElement, Select, Tuple, literal, select, true, tuple_
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Label,
+    Select,
+    Tuple,
+    and_,
+    case,
+    func,
+    literal,
+    select,
+    tuple_,
+)
 from sqlalchemy.orm import Session, undefer
 
 from benchmarks.contracts import Case, Direction, Result
@@ -30,7 +44,6 @@ _POINT = (
     Point.excluded,
 )
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
-_NEWEST = tuple(column.desc() for column in _ORDER)
 
 
 def load_series(session: Session, series_id: str) -> Series:
@@ -86,14 +99,17 @@ def page_of_points(
 
 
 def latest_of_each_series(session: Session, metric: str, last: int = 30) -> list[Series]:
-    """Every series of ``metric`` with its ``last`` newest points, oldest of them first."""
+    """Every series of ``metric`` with its ``last`` newest revisions, oldest of them first.
+
+    Each has one point, that of the measurement which a comparison takes as well. What is excluded
+    is in none.
+    """
     order = (SeriesRow.case_key, SeriesRow.id)
     rows = session.scalars(_some_series(metric, None).order_by(*order)).all()
-    if session.get_bind().dialect.name == "sqlite":
-        points = _newest_one_by_one(session, rows, last)
-    else:
-        points = _newest_by_lateral(session, metric, last)
-    return [_series(row, reversed(points.get(row.id, []))) for row in rows]
+    points: dict[str, list[SeriesPoint]] = {}
+    for series_id, *point in session.execute(_soundest_of(_newest_revisions(metric, last))):
+        points.setdefault(series_id, []).append(SeriesPoint(*point))
+    return [_series(row, points.get(row.id, ())) for row in rows]
 
 
 def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
@@ -182,38 +198,51 @@ def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
     return wanted
 
 
-def _newest_by_lateral(session: Session, metric: str, last: int) -> dict[str, list[SeriesPoint]]:
-    newest = (
-        select(*_POINT)
-        .where(Point.series_id == SeriesRow.id)
-        .order_by(*_NEWEST)
-        .limit(last)
-        .correlate(SeriesRow)
-        .lateral()
+def _newest_revisions(metric: str, last: int) -> CTE:
+    """Places in the history of each series: one look into the index each, however long it is."""
+    series_id, number = SeriesRow.id.label("series_id"), literal(1).label("number")
+    first = select(series_id, *_newest_place(Point.series_id == SeriesRow.id), number)
+    newest = first.where(SeriesRow.metric == metric).cte("newest", recursive=True)
+    before = tuple_(Point.revision_at, Point.revision) < tuple_(
+        newest.c.revision_at, newest.c.revision
     )
-    wanted = select(SeriesRow.id, newest).join(newest, true()).where(SeriesRow.metric == metric)
-    found: dict[str, list[SeriesPoint]] = {}
-    for series_id, *point in session.execute(wanted):
-        found.setdefault(series_id, []).append(SeriesPoint(*point))
-    return {
-        series_id: sorted(points, key=_order_of, reverse=True)
-        for series_id, points in found.items()
-    }
+    further = select(
+        newest.c.series_id,
+        *_newest_place(Point.series_id == newest.c.series_id, before),
+        newest.c.number + 1,
+    )
+    return newest.union_all(
+        further.where(newest.c.number < last, newest.c.revision.is_not(None))  # None: no older one
+    )
 
 
-def _newest_one_by_one(
-    session: Session, rows: Iterable[SeriesRow], last: int
-) -> dict[str, list[SeriesPoint]]:
-    """SQLite knows no LATERAL, and in the same process a query costs no round trip."""
-    found = {}
-    for row in rows:
-        wanted = select(*_POINT).where(Point.series_id == row.id).order_by(*_NEWEST).limit(last)
-        found[row.id] = [SeriesPoint(*each) for each in session.execute(wanted)]
-    return found
+def _newest_place(*wanted: ColumnElement[bool]) -> tuple[Label[datetime], Label[str]]:
+    newest = (Point.revision_at.desc(), Point.revision.desc())
+    revision_at, revision = (
+        select(column).where(*wanted, ~Point.excluded).order_by(*newest).limit(1).scalar_subquery()
+        for column in (Point.revision_at, Point.revision)
+    )
+    return revision_at.label("revision_at"), revision.label("revision")
 
 
-def _order_of(point: SeriesPoint) -> tuple[object, ...]:
-    return point.revision_at, point.revision, point.measured_at, point.result_id
+def _soundest_of(places: CTE) -> Select[Any]:
+    """One point at each place, in their order: the choice of `service.changes.compare`."""
+    sound = case((Point.interval == "replicates", Point.replicates), else_=0)
+    rank = func.row_number().over(
+        partition_by=(Point.series_id, Point.revision),
+        order_by=(sound.desc(), Point.measured_at.desc(), Point.result_id.desc()),
+    )
+    here = and_(
+        Point.series_id == places.c.series_id,
+        Point.revision_at == places.c.revision_at,
+        Point.revision == places.c.revision,
+    )
+    ranked = select(Point.series_id, *_POINT, rank.label("rank")).join(places, here)
+    found = ranked.where(~Point.excluded).subquery()
+    wanted = select(*(column for column in found.c if column.name != "rank"))
+    return wanted.where(found.c.rank == 1).order_by(
+        found.c.series_id, found.c.revision_at, found.c.revision
+    )
 
 
 def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:

@@ -1,0 +1,118 @@
+"""The overview's numbers rest on what counts, however often a revision was measured."""
+
+from __future__ import annotations
+
+import random
+import re
+from dataclasses import replace
+
+from builders import long_series as long
+from builders.service_hand import Hand
+from fastapi.testclient import TestClient
+from sqlalchemy import select
+
+from service import results
+from service.dashboard import overview
+from service.database import Database
+from service.models import Point
+
+
+def submit(client: TestClient, day: int, **axes: str) -> None:
+    body = {
+        "case": {"workload": "resnet50", "preset": "tiny", "axes": axes},
+        "revision": f"rev{day:02}",
+        "revision_at": f"2026-11-{day:02}T00:00:00Z",
+        "replicates": 3,
+    }
+    assert client.post("/api/v1/submissions", json=body).status_code == 201
+
+
+def measure(hand: Hand, day: int, value: float, **axes: str) -> str:
+    submit(hand.client, day, **axes)
+    return hand.measure((value, value * 1.001, value * 0.999))
+
+
+def exclude(client: TestClient, result: str) -> None:
+    body = {"reason": "another job ran", "actor": "ann"}
+    assert client.put(f"/api/v1/results/{result}/exclusion", json=body).status_code == 200
+
+
+def rows(client: TestClient, path: str = "/") -> list[str]:
+    """The rows of the overview as a reader sees them."""
+    found = re.findall(r'<tr id="row-.*?</tr>', client.get(path).text, re.DOTALL)
+    return [plain(row) for row in found]
+
+
+def plain(html: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", html)).strip()
+
+
+def figures(client: TestClient) -> str:
+    """What stands at the head of the first series' page."""
+    (series,) = client.get("/api/v1/series?metric=throughput").json()["items"]
+    text = client.get(f"/series/{series['id']}").text
+    return plain(text[text.index('<dl class="figures">') : text.index("</dl>")])
+
+
+def test_an_excluded_result_is_not_the_latest(client: TestClient, hand: Hand) -> None:
+    measure(hand, 1, 100.0)
+    exclude(client, measure(hand, 2, 1.0))
+    (row,) = rows(client)
+    assert "100 img/s" in row
+    assert "rev01" in row
+    told = figures(client)
+    assert "Latest 100 img/s" in told
+    assert "Revision rev01" in told
+    assert "nothing to compare with" in told
+
+
+def test_no_speed_up_rests_on_an_excluded_result(client: TestClient, hand: Hand) -> None:
+    measure(hand, 1, 100.0)
+    measure(hand, 1, 200.0, precision="bf16")
+    measure(hand, 2, 100.0)
+    fast = measure(hand, 2, 900.0, precision="bf16")
+    assert "9.00\u00d7" in rows(client)[1]
+    exclude(client, fast)
+    assert "2.00\u00d7" in rows(client)[1]
+
+
+def test_a_regression_is_told_across_an_excluded_night(client: TestClient, hand: Hand) -> None:
+    measure(hand, 1, 100.0)
+    exclude(client, measure(hand, 2, 100.0))
+    measure(hand, 3, 50.0)
+    (row,) = rows(client)
+    assert re.search(r"▼ \S*50\.0\s% worse", row), row
+    assert "worse from 100 img/s" in figures(client)
+
+
+def test_a_revision_measured_every_night_still_stands_beside_the_one_before(
+    client: TestClient, hand: Hand
+) -> None:
+    measure(hand, 1, 200.0)
+    for _ in range(31):
+        measure(hand, 2, 100.0)
+    (row,) = rows(client)
+    assert re.search(r"▼ \S*50\.0\s% worse", row), row
+
+
+def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: Database) -> None:
+    """The database's choice against the plain one, over histories of every kind."""
+    chance = random.Random(5)
+    with database.writing() as session:
+        long.prepare(session)
+        for place in range(4):
+            values = {
+                number: chance.uniform(50, 150) for number in range(60) if chance.random() < 0.6
+            }
+            long.add(session, values, place=place, minutes=chance.choice((0, 10)))
+        for point in session.scalars(select(Point)):
+            point.excluded = chance.random() < 0.4
+            point.replicates = chance.choice((1, 3, 5))
+            point.interval = chance.choice(("replicates", "within_run", "none"))
+        session.flush()
+        for last in (1, 2, 30, 100):
+            found, empty = results.latest_of_each_series(session, "throughput", last=last)
+            whole = overview.by_revision(results.load_series(session, long.SERIES))
+            assert len(whole.points) > 30
+            assert found == replace(whole, points=whole.points[-last:])
+            assert empty.points == ()
