@@ -8,10 +8,11 @@ from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
-from service import advice, levels
+from service import advice, levels, revisions
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.dashboard import (
@@ -34,7 +35,7 @@ from service.dashboard.addresses import (
 )
 from service.dashboard.rendering import partial, render, render_error
 from service.dashboard.routers import COUNTED, page_router
-from service.errors import NotFound
+from service.errors import NotFound, UnknownChoice
 from service.report import cases_of, changes_between
 from service.results import latest_of_each_series, load_result
 
@@ -171,24 +172,39 @@ def show_comparison(
     request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
 ) -> HTMLResponse:
     """Show two revisions side by side, case by case."""
-    known = queries.revisions(session)
-    names = [revision.name for revision in known]
+    chosen, faults = _understood(session, at)
     changes = []
-    if at.baseline and at.contender and at.baseline != at.contender:
-        wanted = cases_of(at.suite) if at.suite in suites() else None
-        changes = changes_between(session, at.baseline, at.contender, at.metric, wanted)
+    if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:
+        wanted = cases_of(chosen.suite) if chosen.suite else None
+        changes = changes_between(session, chosen.baseline, chosen.contender, at.metric, wanted)
     return render(
         request,
         "compare.html",
         now=now,
-        at=at,
+        at=chosen,
+        faults=faults,
         rows=tables.worst_first(changes),
         tally=Counter(change.verdict.value for change in changes),
-        revisions=known,
-        unknown=[name for name in (at.baseline, at.contender) if name and name not in names],
+        revisions=queries.revisions(session),
         metrics=words.in_order(queries.metrics(session)),
         suites=list(suites()),
     )
+
+
+def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, list[str]]:
+    """The choices with revisions named in full, and a sentence for each that means nothing here."""
+    full, faults = {"baseline": at.baseline, "contender": at.contender}, []
+    for side, name in full.items():
+        try:
+            full[side] = revisions.find(session, name) if name else ""
+        except UnknownChoice as error:
+            faults.append(error.detail)
+    try:
+        if at.suite:
+            cases_of(at.suite)
+    except UnknownChoice as error:
+        faults.append(error.detail)
+    return at.model_copy(update=full), list(dict.fromkeys(faults))
 
 
 @router.get("/workers")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import gzip
+import html
 import re
 
 import pytest
@@ -381,9 +382,32 @@ def test_revisions_are_suggested_with_their_age(pages: TestClient) -> None:
     assert re.search(rf'value="{older}">{older[:10]}, 2 d ago<', text)
 
 
-def test_a_comparison_with_an_unknown_revision_says_so(pages: TestClient) -> None:
-    text = pages.get("/compare?baseline=nope&contender=gone").text
-    assert "nope and gone are not among the newest revisions" in text
+def test_revisions_are_compared_by_the_short_names_that_pages_show(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    before, newest = (formats.revision(history.revision_name(number)) for number in (38, 39))
+    assert newest != history.revision_name(39)
+    text = pages.get("/compare", params={"baseline": before, "contender": newest}).text
+    assert text == pages.get(addresses["comparison"]).text
+    assert "slower" in text
+
+
+@pytest.mark.parametrize(
+    "path", ["/compare?baseline=nope&contender=gone", "/compare?baseline=&contender=gone"]
+)
+def test_a_comparison_with_an_unknown_revision_says_so(pages: TestClient, path: str) -> None:
+    text = html.unescape(pages.get(path).text)
+    assert "Nothing was ever submitted at a revision 'gone'" in text
+    assert ("at a revision 'nope'" in text) is ("nope" in path)
+    assert "throughline submit" not in text
+
+
+def test_a_comparison_of_an_unknown_suite_says_so(
+    pages: TestClient, addresses: dict[str, str]
+) -> None:
+    text = html.unescape(pages.get(addresses["comparison"] + "&suite=bogus").text)
+    assert "There is no suite 'bogus'" in text
+    assert "<table" not in text
 
 
 @pytest.mark.parametrize(
@@ -414,8 +438,8 @@ def test_an_error_inside_the_api_stays_a_problem_document(pages: TestClient) -> 
 
 
 def test_assets_are_compressed_and_kept_for_good(pages: TestClient) -> None:
-    html = pages.get("/").text
-    style = re.search(r'href="(/assets/[0-9a-f]{16}/app\.css)"', html)
+    page = pages.get("/").text
+    style = re.search(r'href="(/assets/[0-9a-f]{16}/app\.css)"', page)
     assert style
     answer = pages.get(style[1])
     assert "immutable" in answer.headers["cache-control"]
@@ -433,8 +457,8 @@ def test_an_asset_of_an_older_version_leads_to_the_present_one(pages: TestClient
 
 
 def test_plotly_comes_from_the_installed_package(pages: TestClient, series_id: str) -> None:
-    html = pages.get(f"/series/{series_id}").text
-    script = re.search(r'src="(/assets/[0-9a-f]{16}/plotly\.min\.js)"', html)
+    page = pages.get(f"/series/{series_id}").text
+    script = re.search(r'src="(/assets/[0-9a-f]{16}/plotly\.min\.js)"', page)
     assert script
     body = pages.get(script[1]).content
     assert b"plotly.js v" in body[:200]
