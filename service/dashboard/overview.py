@@ -141,10 +141,12 @@ def _shared(series: Sequence[Series]) -> dict[str, str]:
 
 
 def _rows(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> tuple[Row, ...]:
-    by_case = {one.case.key: one for one in series}
+    # A case has a series of its own for each unit that it was ever told in.
+    known = {(one.case.key, one.unit): one for one in series}
     ordered = sorted(series, key=lambda one: words.rank(one.case))
     return tuple(
-        _row(one, by_case.get(catalog.baseline(one.case).key), verdicts) for one in ordered
+        _row(one, known.get((catalog.baseline(one.case).key, one.unit)), verdicts)
+        for one in ordered
     )
 
 

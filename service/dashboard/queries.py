@@ -71,6 +71,15 @@ class MetricValue:
 
 
 @dataclass(frozen=True, slots=True)
+class Sibling:
+    """A series beside another one: of the same case on the same hardware."""
+
+    id: str
+    metric: str
+    unit: str
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerLine:
     """A worker and what it does now."""
 
@@ -241,16 +250,18 @@ def metrics(session: Session) -> set[str]:
     return set(session.scalars(select(SeriesRow.metric).distinct()))
 
 
-def siblings(session: Session, series: Series) -> dict[str, str]:
-    """Give the series of the same case on the same hardware, as metric to id, itself included."""
-    query = select(SeriesRow.metric, SeriesRow.id, SeriesRow.comparability).where(
-        SeriesRow.case_key == series.case.key
+def siblings(session: Session, series: Series) -> list[Sibling]:
+    """Read the series of the same case on the same hardware, itself included."""
+    query = (
+        select(SeriesRow.id, SeriesRow.metric, SeriesRow.unit, SeriesRow.comparability)
+        .where(SeriesRow.case_key == series.case.key)
+        .order_by(SeriesRow.created_at, SeriesRow.id)
     )
-    return {
-        metric: series_id
-        for metric, series_id, comparability in session.execute(query)
+    return [
+        Sibling(series_id, metric, unit)
+        for series_id, metric, unit, comparability in session.execute(query)
         if comparability == series.comparability
-    }
+    ]
 
 
 def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
@@ -14,6 +16,7 @@ from service.api.dependencies import Now
 from service.dashboard import environments, figures, levels, overview, queries, tables, words
 from service.dashboard import finding_words as told
 from service.dashboard.addresses import HistoryAddress
+from service.dashboard.queries import Sibling
 from service.dashboard.rendering import render
 from service.dashboard.routers import COUNTED, page_router
 from service.findings.rules import watched
@@ -38,7 +41,7 @@ def show_series(
     series = _newest(whole, at.last)
     known = queries.facts(session, {point.environment for point in series.points})
     newest_first = series.points[::-1]
-    siblings = queries.siblings(session, whole)
+    siblings = _in_order(queries.siblings(session, whole))
     found = levels.changes_of(session, whole)
     judged = levels.judged(session, whole, found)
     return render(
@@ -59,7 +62,8 @@ def show_series(
         change=overview.change(whole),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
         pages=max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1),
-        siblings=[(name, siblings[name]) for name in words.in_order(siblings)],
+        siblings=siblings,
+        several=Counter(one.metric for one in siblings),
     )
 
 
@@ -70,6 +74,11 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return PlainTextResponse(tables.csv_of(series), media_type="text/csv", headers=headers)
+
+
+def _in_order(siblings: Sequence[Sibling]) -> list[Sibling]:
+    names = words.in_order({one.metric for one in siblings})
+    return sorted(siblings, key=lambda one: names.index(one.metric))
 
 
 def _newest(series: Series, last: str) -> Series:

@@ -51,6 +51,20 @@ def test_a_speed_up_is_over_the_same_input_with_defaults_elsewhere() -> None:
     assert not rows["c"].is_baseline
 
 
+def test_a_speed_up_is_over_the_baseline_in_the_same_unit() -> None:
+    fast = case(precision="bf16")
+    found = [
+        series(point(1, 100.0), id="a" * 32),
+        series(point(3, 10.0), id="b" * 32, unit="sample/s"),
+        series(point(1, 200.0), id="c" * 32, case=fast),
+        series(point(3, 30.0), id="d" * 32, case=fast, unit="sample/s"),
+    ]
+    (group,) = overview.groups(found, {})
+    told = {row.series.id[0]: row.speedup.value for row in group.rows if row.speedup}
+    assert told == {"c": pytest.approx(2.0), "d": pytest.approx(3.0)}
+    assert [row.series.id[0] for row in group.rows if row.is_baseline] == ["a", "b"]
+
+
 def test_a_speed_up_in_time_is_the_shorter_time() -> None:
     slow = series(point(1, 4.0), direction=Direction.LOWER)
     fast = series(point(1, 2.0), direction=Direction.LOWER, case=case(precision="bf16"))

@@ -1,4 +1,4 @@
-"""The overview's numbers rest on what counts, however often a revision was measured."""
+"""The overview and the pages of series: what they rest on, over histories of every kind."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
+from benchmarks.contracts import Direction, Sample
 from service import results
 from service.dashboard import overview
 from service.database import Database
@@ -93,6 +94,19 @@ def test_a_revision_measured_every_night_still_stands_beside_the_one_before(
         measure(hand, 2, 100.0)
     (row,) = rows(client)
     assert re.search(r"▼ \S*50\.0\s% worse", row), row
+
+
+def test_a_metric_told_in_two_units_has_a_tab_for_each(client: TestClient, hand: Hand) -> None:
+    for day, unit in ((1, "img/s"), (2, "sample/s")):
+        submit(client, day)
+        told = Sample(metric="throughput", unit=unit, direction=Direction.HIGHER, values=(1.0, 2.0))
+        hand.measure(samples=(told,))
+    for series in client.get("/api/v1/series").json()["items"]:
+        text = client.get(f"/series/{series['id']}").text
+        tabs = re.findall(r'<a href="([^"]*)" data-keep="revisions"([^>]*)>(Through[^<]*)<', text)
+        assert [name for _, _, name in tabs] == ["Throughput in img/s", "Throughput in sample/s"]
+        (own,) = [(path, name) for path, current, name in tabs if "aria-current" in current]
+        assert own == (f"/series/{series['id']}", f"Throughput in {series['unit']}")
 
 
 def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: Database) -> None:
