@@ -119,6 +119,21 @@ def test_a_lost_connection_is_said_and_the_numbers_stay(new_page: NewPage) -> No
     expect(page.get_by_text("the service does not answer")).to_be_hidden(timeout=15_000)
 
 
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(429, "too many requests at once"), (503, "the service has an error (503)")],
+)
+def test_an_answer_that_is_an_error_is_not_called_silence(
+    new_page: NewPage, status: int, said: str
+) -> None:
+    page = new_page(may_fail=True)
+    page.goto("/workers")
+    page.route("**/workers", lambda route: route.fulfill(status=status, body="not now"))
+    expect(page.get_by_text(said)).to_be_visible(timeout=15_000)
+    page.unroute("**/workers")
+    expect(page.get_by_text("Not updating")).to_be_hidden(timeout=15_000)
+
+
 def test_the_history_is_drawn_and_hovering_tells_the_point(page: Page) -> None:
     open_history(page)
     expect(page.locator(".plot .point")).to_have_count(40)

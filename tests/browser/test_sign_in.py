@@ -79,3 +79,24 @@ def test_who_may_only_read_is_offered_nothing_else(new_page: NewPage, served: Se
     sign_in(page, token(served, Kind.READ))
     expect(page.get_by_role("heading", name="Attempts of its job")).to_be_visible()
     expect(page.get_by_role("button", name="Exclude from its histories")).to_have_count(0)
+
+
+def test_a_page_whose_session_ended_asks_to_sign_in_again(
+    new_page: NewPage, served: Served
+) -> None:
+    page = new_page(may_fail=True)
+    page.goto("/jobs?state=succeeded")
+    with served.app.state.database.writing() as session:
+        wanted = TokenRequest(kind=Kind.READ, name="wall")
+        created = store.create(session, served.app.state.door.key, wanted, now_of(session), None)
+    sign_in(page, created.token)
+    expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
+    with served.app.state.database.writing() as session:
+        store.revoke(session, created.id, now_of(session))
+    expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=15_000)
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.wait_for_timeout(6_000)
+    assert asked == []
+    sign_in(page, token(served, Kind.READ))
+    expect(page).to_have_url(f"http://127.0.0.1:{served.port}/jobs?state=succeeded")

@@ -139,20 +139,38 @@
 
   // -- live refresh ------------------------------------------------------------------------
 
+  const NO_ANSWER = "the service does not answer";
+
+  /** Why the numbers are not new, by the status of an answer; empty if they are. */
+  function trouble(status) {
+    if (status < 400) return "";
+    if (status === 429) return "too many requests at once; this page tries again";
+    if (status >= 500) return `the service has an error (${status}); this page tries again`;
+    return `the service refuses this page (${status})`;
+  }
+
   function watchConnection() {
     const offline = document.querySelector("[data-offline]");
-    const say = (lost) => {
-      if (offline) offline.hidden = !lost;
+    let signedOut = false;
+    const say = (reason) => {
+      if (!offline) return;
+      offline.textContent = `● Not updating: ${reason}`;
+      offline.hidden = !reason;
     };
     document.addEventListener("htmx:before:request", (event) => {
       const polls = event.target.hasAttribute?.("data-live");
-      if (polls && document.hidden) event.preventDefault(); // nobody looks: do not ask
+      if (signedOut || (polls && document.hidden)) event.preventDefault(); // nobody looks: do not ask
     });
     document.addEventListener("htmx:after:request", (event) => {
       const status = event.detail?.ctx?.response?.raw?.status ?? 200;
-      say(status >= 400);
+      if (status === 401) {
+        signedOut = true;
+        location.reload(); // shows the form to sign in, which leads back here
+        return;
+      }
+      say(trouble(status));
     });
-    document.addEventListener("htmx:error", () => say(true));
+    document.addEventListener("htmx:error", () => say(NO_ANSWER));
     document.addEventListener("htmx:after:swap", () => {
       const shown = document.querySelector("[data-live]")?.getAttribute("hx-get");
       if (shown) history.replaceState(null, "", shown + location.hash); // the filter in force
