@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
@@ -14,7 +14,8 @@ from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.suites import suites
 from service import advice, levels, revisions
 from service.api.dependencies import DatabaseSession as Reading
-from service.api.dependencies import Now
+from service.api.dependencies import LeaseTerms, Now
+from service.comparisons.pin import LATELY
 from service.dashboard import (
     assets,
     environments,
@@ -36,6 +37,7 @@ from service.dashboard.addresses import (
 from service.dashboard.rendering import partial, render, render_error
 from service.dashboard.routers import COUNTED, page_router
 from service.errors import NotFound, UnknownChoice
+from service.queue import Terms
 from service.report import cases_of, changes_between
 from service.results import latest_of_each_series, load_result
 
@@ -46,6 +48,8 @@ router = page_router(COUNTED)
 SPARK_REVISIONS = 30
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
+LEASES_UNSEEN = 3
+"""After so many leases without a sign a worker is gone: its job went to another after the first."""
 
 
 def mount(app: FastAPI) -> None:
@@ -59,12 +63,17 @@ def mount(app: FastAPI) -> None:
 
 @router.get("/")
 def show_overview(
-    request: Request, session: Reading, now: Now, at: Annotated[OverviewAddress, Query()]
+    request: Request,
+    session: Reading,
+    now: Now,
+    terms: LeaseTerms,
+    at: Annotated[OverviewAddress, Query()],
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
     series = latest_of_each_series(session, at.metric, last=SPARK_REVISIONS)
     found = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, found)
+    counts = queries.jobs_by_state(session)
     chosen = [
         group
         for group in groups
@@ -82,9 +91,10 @@ def show_overview(
         workloads=sorted({group.workload for group in groups}),
         hardwares=sorted({group.hardware for group in groups}),
         active=queries.active_jobs(session),
-        counts=queries.jobs_by_state(session),
+        counts=counts,
+        held=queries.held(counts),
         failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
-        workers=queries.workers(session),
+        workers=queries.workers(session, _gone_before(now, terms)),
     )
 
 
@@ -208,10 +218,15 @@ def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, l
 
 
 @router.get("/workers")
-def list_workers(request: Request, session: Reading, now: Now) -> HTMLResponse:
+def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> HTMLResponse:
     """Show every worker that has ever introduced itself."""
     template = "_workers.html" if partial(request) else "workers.html"
-    return render(request, template, now=now, workers=queries.workers(session))
+    workers = queries.workers(session, _gone_before(now, terms))
+    return render(request, template, now=now, workers=workers)
+
+
+def _gone_before(now: datetime, terms: Terms) -> datetime:
+    return now - max(LATELY, LEASES_UNSEEN * terms.lease)
 
 
 @router.get("/schedules")

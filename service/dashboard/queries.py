@@ -88,6 +88,8 @@ class WorkerLine:
     version: str
     first_seen_at: datetime
     last_seen_at: datetime
+    present: bool
+    """Whether it was seen of late; one that is there is seen every few seconds."""
     job_id: str | None
 
 
@@ -130,7 +132,7 @@ def _progress(stored: object) -> Progress | None:
 
 
 def active_jobs(session: Session, limit: int = 20) -> list[JobLine]:
-    """Read the jobs that a worker holds now, oldest first."""
+    """Read the oldest of the jobs that a worker holds now; `held` counts all of them."""
     query = _JOB_LINE.where(Job.state.in_(ACTIVE)).order_by(Job.id).limit(limit)
     return [_job_line(row) for row in session.execute(query)]
 
@@ -174,6 +176,11 @@ def jobs_by_state(session: Session) -> dict[str, int]:
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
 
 
+def held(counts: Mapping[str, int]) -> int:
+    """Of jobs by state: how many a worker holds now."""
+    return sum(counts.get(state, 0) for state in ACTIVE)
+
+
 def jobs_failed_since(session: Session, since: datetime) -> int:
     """Count the jobs that have failed from this moment on."""
     failed = (Job.state == JobState.FAILED, Job.finished_at >= since)
@@ -202,14 +209,14 @@ def _labels(session: Session) -> dict[str, Mapping[str, str]]:
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
 
 
-def workers(session: Session) -> list[WorkerLine]:
+def workers(session: Session, gone_before: datetime) -> list[WorkerLine]:
     """Read every worker, the most recently seen first, with the job that it holds."""
     holding = (
         select(Attempt.worker, Job.id)
         .join(Job, (Job.id == Attempt.job_id) & (Job.attempt == Attempt.number))
         .where(Job.state.in_(ACTIVE))
     )
-    held = {name: job_id for name, job_id in session.execute(holding)}  # noqa: C416 - as above
+    doing = {name: job_id for name, job_id in session.execute(holding)}  # noqa: C416 - as above
     rows = session.scalars(select(WorkerRow).order_by(WorkerRow.last_seen_at.desc()))
     return [
         WorkerLine(
@@ -218,7 +225,8 @@ def workers(session: Session) -> list[WorkerLine]:
             row.version,
             row.first_seen_at,
             row.last_seen_at,
-            held.get(row.name),
+            row.last_seen_at >= gone_before,
+            doing.get(row.name),
         )
         for row in rows
     ]

@@ -6,18 +6,21 @@ import csv
 import gzip
 import html
 import re
+from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 from builders import history
 from builders.html_page import faults, links
 from builders.seeded import Seeded
+from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case
 from service import formats
-from service.database import Database
-from service.models import Job, SeriesRow
+from service.database import Database, now_of
+from service.models import Job, SeriesRow, WorkerRow
 
 
 @pytest.fixture(scope="session")
@@ -127,6 +130,33 @@ def test_the_overview_counts_what_failed_of_late(pages: TestClient) -> None:
     failed = re.search(r'href="/jobs\?state=failed"><b>(\d+)</b> failed</a> in the last 24 h', text)
     assert failed
     assert int(failed[1]) == pages.get("/jobs?state=failed").text.count('<tr id="job-') > 0
+
+
+def test_all_that_runs_is_counted_and_a_part_listed(empty_pages: TestClient) -> None:
+    for number in range(23):
+        hand = Hand(empty_pages, name=f"w{number}")
+        hand.introduce()
+        body = {"case": {"workload": "unet"}, "revision": f"r{number}"}
+        assert empty_pages.post("/api/v1/submissions", json=body).status_code == 201
+        hand.start(hand.must_claim())
+    text = empty_pages.get("/").text
+    assert "<b>23</b> running" in text
+    assert text.count("<progress") == 20
+    assert '<a href="/jobs?state=running">and 3 more</a>' in text
+
+
+def test_a_worker_that_is_gone_is_not_called_idle(empty_pages: TestClient) -> None:
+    for name in ("here", "gone"):
+        Hand(empty_pages, name=name).introduce()
+    assert "<b>2</b> workers" in empty_pages.get("/").text
+    database = cast("Any", empty_pages.app).state.database
+    with database.writing() as session:
+        row = session.get_one(WorkerRow, "gone")
+        row.last_seen_at = now_of(session) - timedelta(minutes=4)
+    assert "<b>1</b> of 2 workers" in empty_pages.get("/").text
+    text = empty_pages.get("/workers").text
+    doing = re.findall(r'id="worker-(\w+)".*?data-label="Doing"><[^>]*>([^<]*)<', text, re.DOTALL)
+    assert doing == [("here", "idle"), ("gone", "not seen")]
 
 
 def test_the_overview_is_filtered_by_its_address(pages: TestClient) -> None:
