@@ -25,6 +25,9 @@ METRICS = {
     "cycles": "Cycles per step",
 }
 
+SPEEDS = ("throughput", "step_time", "first_step_time")
+"""How metrics begin that say how fast something is; the others get better, but not faster."""
+
 STATUSES = {
     Status.OK: "Measured.",
     Status.UNSUPPORTED: "This case cannot run on this device or software; nothing was measured.",
@@ -176,6 +179,11 @@ def plain(name: str) -> str:
 def metric(name: str) -> str:
     """Name a metric for a heading."""
     return METRICS.get(name) or plain(name).capitalize()
+
+
+def against_baseline(metric: str) -> str:
+    """Name what a metric of a case is told as beside its baseline."""
+    return "Speed-up" if metric.startswith(SPEEDS) else "Times better"
 
 
 def in_order(metrics: Iterable[str]) -> list[str]:
