@@ -11,6 +11,10 @@ from service.results import SeriesPoint
 GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
 
 
+SHOWN = 20
+"""How many of the newest changes of a history are told in full."""
+
+
 @dataclass(frozen=True, slots=True)
 class Difference:
     """One fact that is not the same before and after."""
@@ -53,10 +57,19 @@ def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Di
     )
 
 
+def told(points: Sequence[SeriesPoint]) -> set[str]:
+    """Digests of the environments around the newest changes."""
+    newest = environment_changes(points)[-SHOWN:]
+    return {points[near].environment for index in newest for near in (index - 1, index)}
+
+
 def changes(
     points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
 ) -> tuple[Change, ...]:
-    """List each change of environment along a history; ``facts`` is by environment digest."""
+    """List each change of environment along a history; ``facts`` is by environment digest.
+
+    Of those before the newest `SHOWN` the differences need not be known.
+    """
     return tuple(
         Change(
             number,

@@ -70,13 +70,14 @@ def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> 
 
 def reasons(session: Session, points: Iterable[SeriesPoint]) -> dict[str, str]:
     """Why the excluded ones among ``points`` are out, by result."""
-    wanted = [point.result_id for point in points if point.excluded][:500]
-    rows = session.execute(
-        select(Exclusion.result_id, Exclusion.reason).where(
-            Exclusion.result_id.in_(wanted), Exclusion.undone_at.is_(None)
-        )
-    )
-    return {result: reason for result, reason in rows}  # noqa: C416 - dict() cannot type rows
+    wanted = [point.result_id for point in points if point.excluded]
+    found: dict[str, str] = {}
+    query = select(Exclusion.result_id, Exclusion.reason).where(Exclusion.undone_at.is_(None))
+    for start in range(0, len(wanted), 500):  # stays below what a database takes in one statement
+        some = wanted[start : start + 500]
+        rows = session.execute(query.where(Exclusion.result_id.in_(some)))
+        found.update({result: reason for result, reason in rows})  # noqa: C416 - as elsewhere
+    return found
 
 
 def _links(session: Session, series_id: str) -> list[tuple[FindingSeries, FindingSummary]]:

@@ -39,8 +39,10 @@ def show_series(
     """Show one series' history: chart, environment changes, every point."""
     whole = load_series(session, series_id)
     series = _newest(whole, at.last)
-    known = queries.facts(session, {point.environment for point in series.points})
+    known = queries.facts(session, environments.told(series.points))
     newest_first = series.points[::-1]
+    pages = max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1)
+    at = at.model_copy(update={"page": min(at.page, pages)})
     siblings = _in_order(queries.siblings(session, whole))
     found = levels.changes_of(session, whole)
     judged = levels.judged(session, whole, found)
@@ -59,9 +61,10 @@ def show_series(
         watched=watched(whole.metric),
         reasons=judged.reasons,
         changes=environments.changes(series.points, known),
+        shown=environments.SHOWN,
         change=overview.change(whole),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
-        pages=max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1),
+        pages=pages,
         siblings=siblings,
         several=Counter(one.metric for one in siblings),
     )

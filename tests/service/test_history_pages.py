@@ -15,7 +15,7 @@ from benchmarks.contracts import Direction, Sample
 from service import results
 from service.dashboard import overview
 from service.database import Database
-from service.models import Point
+from service.models import EnvironmentRow, Exclusion, Point
 
 
 def submit(client: TestClient, day: int, **axes: str) -> None:
@@ -107,6 +107,38 @@ def test_a_metric_told_in_two_units_has_a_tab_for_each(client: TestClient, hand:
         assert [name for _, _, name in tabs] == ["Throughput in img/s", "Throughput in sample/s"]
         (own,) = [(path, name) for path, current, name in tabs if "aria-current" in current]
         assert own == (f"/series/{series['id']}", f"Throughput in {series['unit']}")
+
+
+def test_a_long_history_keeps_its_newest_facts_and_reasons(
+    client: TestClient, database: Database
+) -> None:
+    """More environments and more exclusions than one statement may name."""
+    count = 1_100
+    with database.writing() as session:
+        long.prepare(session)
+        for number in range(count):
+            facts = {"sw.torch": f"2.{number}"}
+            row = EnvironmentRow(digest=f"{number:064}", facts=facts, first_seen_at=long.START)
+            session.add(row)
+        session.flush()
+        long.add(session, dict.fromkeys(range(count), 100.0))
+        points = session.scalars(select(Point).order_by(Point.revision_at)).all()
+        for number, point in enumerate(points):
+            point.environment = f"{number:064}"
+            point.excluded = number % 2 == 0
+            if point.excluded:
+                session.add(excluded(point.result_id, number))
+    text = client.get(f"/series/{long.SERIES}?last=all").text
+    assert "The facts of these environments are not stored" not in text
+    assert "<td>2.1097</td><td>2.1098</td>" in text
+    assert text.count("excluded</span>") == text.count('said">cold<') == 25
+
+
+def excluded(result_id: str, number: int) -> Exclusion:
+    return Exclusion(
+        id=f"{number:032x}", result_id=result_id, reason="cold", actor="ann",
+        excluded_at=long.START, undone_at=None, undone_by=None,
+    )  # fmt: skip
 
 
 def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: Database) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any, cast
@@ -149,6 +150,13 @@ def test_rows_climb_the_ladder_and_shared_settings_are_said_once() -> None:
     assert [s.axis for s in words.case_settings(cases[0], group.shared)] == ["precision", "compile"]
 
 
+def test_only_what_is_a_rate_or_a_time_speeds_up() -> None:
+    assert words.against_baseline("throughput") == "Speed-up"
+    assert words.against_baseline("first_step_time_warm") == "Speed-up"
+    assert words.against_baseline("peak_memory") == "Times better"
+    assert words.against_baseline("something_new") == "Times better"
+
+
 def test_searching_needs_every_word_and_looks_at_verdicts_too() -> None:
     verdict = Verdict(bottleneck=Bottleneck.INPUT, confidence="high", sentence="Waits for JPEG.")
     found = overview.groups([series(point(1, 1.0))], {f"{1:032x}": verdict})
@@ -173,7 +181,13 @@ def test_a_csv_holds_every_point_in_base_units() -> None:
     lines = tables.csv_of(series(point(1, 1234.5), point(2, 2.0, low=None, high=None))).splitlines()
     assert len(lines) == 3
     assert "1234.5" in lines[1]
-    assert lines[1].endswith("throughput,img/s")
+    assert lines[1].endswith("throughput,img/s,false")
+
+
+def test_a_csv_says_which_points_are_excluded() -> None:
+    told = tables.csv_of(series(point(1, 1.0), point(2, 9.0, excluded=True)))
+    rows = csv.DictReader(told.splitlines())
+    assert [(row["value"], row["excluded"]) for row in rows] == [("1.0", "false"), ("9.0", "true")]
 
 
 def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
@@ -184,4 +198,4 @@ def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
 @pytest.mark.parametrize("unit", ["=1+1", "+1", "-1", "@SUM(A1)"])
 def test_a_strangers_unit_is_no_formula_in_a_spreadsheet(unit: str) -> None:
     told = tables.csv_of(replace(series(point(1, 1.0)), unit=unit))
-    assert told.splitlines()[1].endswith(f",'{unit}")
+    assert told.splitlines()[1].endswith(f",'{unit},false")

@@ -192,9 +192,22 @@ def test_a_history_lists_its_points_and_what_changed_around_it(
     assert "570.172.08" in text
     assert "580.159.04" in text
     assert history.revision_name(39)[:10] in text
-    assert f"/api/v1/series/{series_id}/points" in text
+    assert f'<a href="/api/v1/series/{series_id}">JSON</a>' in text
     assert 'aria-current="page">Throughput<' in text
     assert "Peak memory" in text
+
+
+def test_a_page_beyond_the_end_of_a_history_is_the_last(pages: TestClient, series_id: str) -> None:
+    last = pages.get(f"/series/{series_id}").text
+    assert pages.get(f"/series/{series_id}?page=7").text == last
+    assert history.revision_name(39)[:10] in last[last.index('id="points"') :]
+
+
+def test_only_what_gets_faster_has_a_speed_up(pages: TestClient) -> None:
+    assert ">Speed-up</th>" in pages.get("/").text
+    text = pages.get("/?metric=peak_memory").text
+    assert ">Times better</th>" in text
+    assert "Speed-up" not in text
 
 
 def test_links_of_a_history_keep_what_was_chosen(pages: TestClient, series_id: str) -> None:
