@@ -85,6 +85,8 @@ class Door:
         if not await self.asks():
             if self._settings.access is Access.AUTO:
                 browser.check_host(request, self._settings.reached_at)
+            if request.method not in SAFE and browser.sent(request):
+                browser.check_origin(request)  # any page may send a form that has no body
             return ANYBODY
         cookie = browser.cookie_of(request)
         if cookie and "authorization" not in request.headers:

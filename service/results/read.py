@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Iterable, Sequence
 
-from sqlalchemy import ColumnElement, Select, Tuple, literal, select, true, tuple_
+from sqlalchemy import ColumnElement, Select, Tuple, func, literal, select, true, tuple_
 from sqlalchemy.orm import Session, undefer
 
 from benchmarks.contracts import Case, Direction, Result
@@ -178,7 +178,11 @@ def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
     if metric is not None:
         wanted = wanted.where(SeriesRow.metric == metric)
     if workload is not None:
-        wanted = wanted.where(SeriesRow.case_key.startswith(f"{workload}:", autoescape=True))
+        # A user's own workload may begin with another's name: `resnet50:train` is no `resnet50`.
+        # No axis and no value has a colon, so after the name there is one, before the preset.
+        preset = func.substr(SeriesRow.case_key, len(workload) + 2)
+        mine = SeriesRow.case_key.startswith(f"{workload}:", autoescape=True)
+        wanted = wanted.where(mine, preset.not_like("%:%"))
     return wanted
 
 
