@@ -82,11 +82,15 @@ def change(series: Series) -> Change | None:
 
 
 def speedup(series: Series, baseline: Series | None) -> Speedup | None:
-    """Hold a case against its baseline at the latest revision that has both; None without one."""
+    """Hold a case against its baseline at the latest revision that has both; None without one.
+
+    What somebody took out is held against nothing.
+    """
     if baseline is None or baseline is series:
         return None
-    bases = {point.revision: point for point in baseline.points}
-    own = next((point for point in reversed(series.points) if point.revision in bases), None)
+    bases = {point.revision: point for point in baseline.points if not point.excluded}
+    sound = (point for point in reversed(series.points) if not point.excluded)
+    own = next((point for point in sound if point.revision in bases), None)
     if own is None:
         return None
     base = bases[own.revision]
