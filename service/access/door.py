@@ -103,12 +103,16 @@ class Door:
         with self.trying(request) as wait_s:
             given = show()
             if wait_s and given.id not in self._touched:  # a good one among many bad ones passes
-                raise TooMany(_FAILURES, ceil(wait_s))
+                raise self.too_many(wait_s)
             found, now = await self._database.run(partial(self._verify, given), write=False)
         now_s = time.monotonic()
         self._count(found.id, now_s)
         await self._touch(found.id, now, now_s)
         return Principal.of(found)
+
+    def too_many(self, wait_s: float) -> TooMany:
+        """The refusal of an address that has failed too often, for so long."""
+        return TooMany(_FAILURES, ceil(wait_s))
 
     @contextmanager
     def trying(self, request: Request) -> Iterator[float]:
@@ -123,7 +127,7 @@ class Door:
             yield wait_s
         except Unauthorized:
             if wait_s:
-                raise TooMany(_FAILURES, ceil(wait_s)) from None
+                raise self.too_many(wait_s) from None
             self._failures.take(address, time.monotonic())
             raise
 
