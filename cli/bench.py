@@ -13,6 +13,7 @@ from rich.panel import Panel
 from rich.table import Table
 
 from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
+from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
 from cli.console import Console
 from cli.exits import Exit, Stop
@@ -128,7 +129,7 @@ def _one(rig: Rig, command: Sequence[str], limit_s: float | None, sampling: Samp
 
 
 def _read(returncode: int, printed: bytes) -> Result:
-    if returncode == Exit.USAGE:
+    if returncode in (Exit.USAGE, NO_DEVICE):
         raise Stop("Nothing was measured.")  # the child has said why
     if returncode != 0:
         raise Stop(_ending(returncode), Exit.FAILED)
