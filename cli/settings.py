@@ -19,7 +19,7 @@ def token_for(url: str) -> str:
     if given := os.environ.get("THROUGHLINE_TOKEN"):
         return given.strip()
     if named := os.environ.get("THROUGHLINE_TOKEN_FILE"):
-        return Path(named).read_text(encoding="utf-8").strip()
+        return Path(named).read_text(encoding="utf-8", errors="replace").strip()
     return StateFolder(Path(os.environ.get("THROUGHLINE_STATE_DIR") or ".throughline")).token_for(
         url
     )

@@ -137,7 +137,9 @@ class Settings(BaseSettings):
             return given.strip()
         named = self.token_file if self.token_file and str(self.token_file) != "." else None
         try:
-            return (named or self.enrolled_token).read_text(encoding="utf-8").strip()
+            path = named or self.enrolled_token
+            # What is no text is no token either, and is told as that.
+            return path.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             if named:
                 raise

@@ -99,6 +99,14 @@ def test_a_wrong_order_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_token_file_that_is_no_text_is_one_sentence(throughline: Run, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes("tl_abc".encode("utf-16"))
+    done = throughline("jobs", "list", THROUGHLINE_TOKEN_FILE=str(tmp_path / "token"))
+    assert done.returncode == Exit.USAGE
+    assert "THROUGHLINE_TOKEN_FILE, is no token" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_worker_says_what_an_interrupt_does(throughline: Run) -> None:
     assert "Ctrl-C lets it finish its job first" in throughline("worker", "--help").stdout
 
