@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -17,6 +19,7 @@ from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
 from cli.console import Console
 from cli.exits import Exit, Stop
+from cli.printed import read_until_exit, rest
 from cli.rig import Rig
 from cli.settings import our_packages
 from service import efficiency, formats
@@ -24,6 +27,7 @@ from service.summary import summarise
 from worker import launch, processes
 from worker.conditions import Sampling
 from worker.outcome import read_result
+from worker.output import Output
 from worker.preflight import flagged
 from worker.processes import Tree
 from worker.station import listed
@@ -115,17 +119,22 @@ def _one(rig: Rig, command: Sequence[str], limit_s: float | None, sampling: Samp
     mark = uuid.uuid4().hex
     environment = environment_in(rig.folder, rig.settings) | our_packages()
     marked = environment | {processes.MARK: mark}
-    with subprocess.Popen([*launch.tied(), *command], env=marked, stdout=subprocess.PIPE) as child:
-        tree = Tree.of(child.pid, mark)
+    with closing(Output(rig.settings.output_limit_b)) as printed:
         try:
-            sampling.begin(tree)
-            printed, _ = child.communicate(timeout=limit_s)
+            child = subprocess.Popen([*launch.tied(), *command], env=marked, stdout=printed.theirs)
         finally:
+            os.close(printed.theirs)
+        with child:
+            tree = Tree.of(child.pid, mark)
             try:
-                processes.end(tree, 0.0, rig.settings.kill_patience_s)
+                sampling.begin(tree)
+                read_until_exit(child, printed, limit_s)
             finally:
-                child.kill()  # a second Ctrl-C ends it too; does nothing to one that has ended
-    return _read(child.returncode, printed)
+                try:
+                    processes.end(tree, 0.0, rig.settings.kill_patience_s)
+                finally:
+                    child.kill()  # a second Ctrl-C ends it too; does nothing to one that has ended
+        return _read(child.returncode, rest(printed))
 
 
 def _read(returncode: int, printed: bytes) -> Result:

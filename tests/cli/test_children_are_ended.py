@@ -113,3 +113,28 @@ def test_ctrl_c_ends_bench_with_all_that_its_child_started(
     assert time.monotonic() - began_s < 3.0
     assert not any(is_alive(int(pid)) for pid in left.read_text().split())
     assert list(temp.iterdir()) == []
+
+
+@pytest.mark.parametrize("limit_b", ["", "200000"], ids=["as it is", "little is kept"])
+def test_bench_waits_for_its_child_and_for_nobody_who_holds_its_output(
+    tmp_path: Path, environment: dict[str, str], limit_b: str
+) -> None:
+    """A process that a model has started inherits standard output; much may be printed before."""
+    left = tmp_path / "left"
+    benchmark = Path(__file__).with_name("scripted_benchmark.py")
+    script = (
+        f"setsid sleep 99 & echo $! >{left}; head -c 9000000 /dev/zero | tr '\\0' x; echo; "
+        f'{sys.executable} {benchmark} "$@"'
+    )
+    told = {"THROUGHLINE_CHILD_COMMAND": json.dumps(["sh", "-c", script, "child"])}
+    told |= {"THROUGHLINE_OUTPUT_LIMIT_B": limit_b} if limit_b else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "bench", "resnet50", "--json"],
+        cwd=tmp_path,
+        env=environment | told,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert json.loads(done.stdout)["status"] == "ok"
+    assert not is_alive(int(left.read_text()))

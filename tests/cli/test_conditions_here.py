@@ -26,6 +26,7 @@ from cli.rig import Rig
 from worker import processes
 from worker.conditions import Conditions
 from worker.nvml import DriverFailed, Gpu
+from worker.output import Output
 from worker.settings import Settings
 
 HERE = Path(__file__).parent
@@ -202,12 +203,13 @@ def test_the_wait_for_the_device_is_part_of_a_childs_time(
 ) -> None:
     device.busy = iter([0.9] * 10_000)
     given: list[float | None] = []
-    once = subprocess.Popen.communicate
-    monkeypatch.setattr(
-        subprocess.Popen,
-        "communicate",
-        lambda self, timeout=None: (given.append(timeout), once(self, timeout=timeout))[1],
-    )
+    once = bench.read_until_exit
+
+    def noted(child: subprocess.Popen[bytes], printed: Output, limit_s: float | None) -> None:
+        given.append(limit_s)
+        once(child, printed, limit_s)
+
+    monkeypatch.setattr(bench, "read_until_exit", noted)
     bench.measure(scripted(device, idle_limit_s=0.5), ON_GPU, limit_s=60.0)
     assert given[0] is not None
     assert given[0] <= 59.5
