@@ -24,6 +24,8 @@ def enroll(code: str, url: str, device: str, name: str, state_dir: Path) -> None
         asked = Settings(device=device, worker_name=name, state_dir=state_dir)
         settings = asked.on_machine(device == "auto" and bool(nvml.devices()))
     except ValidationError as error:
+        if ("device",) not in [problem["loc"] for problem in error.errors()]:
+            raise
         raise Stop(f"{device!r} is no device: auto, cpu, cuda or cuda:N.") from error
     except nvml.DriverFailed as failed:
         raise Stop(f"{failed} Or name the device with --device.", Exit.FAILED) from failed

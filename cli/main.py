@@ -29,8 +29,9 @@ from cli.commands import (
     version,
 )
 from cli.commands import worker as worker_command
-from cli.exits import EXIT_CODES, Stop
+from cli.exits import EXIT_CODES, Exit, Stop
 from cli.output import say
+from cli.settings import wrong_settings
 
 app = typer.Typer(
     name="throughline",
@@ -68,3 +69,8 @@ def main() -> None:
     except Stop as stop:
         say(stop.sentence, sys.stderr)
         sys.exit(stop.code)
+    except ValueError as error:
+        if not (told := wrong_settings(error)):
+            raise
+        say(told, sys.stderr)
+        sys.exit(Exit.USAGE)

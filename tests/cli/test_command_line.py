@@ -107,6 +107,25 @@ def test_a_token_file_that_is_no_text_is_one_sentence(throughline: Run, tmp_path
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (["bench", "nanogpt"], "PROCESSES_LIMIT", "abc"),
+        (["diagnose", "nanogpt"], "CONTAINMENT", "foo"),
+        (["bench", "nanogpt"], "CHILD_COMMAND", "python -m benchmarks"),
+        (["worker", "enroll", "tl_enrol_x"], "LABELS", "rack=3"),
+        (["migrate"], "PORT", "abc"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(
+    throughline: Run, arguments: list[str], field: str, value: str
+) -> None:
+    done = throughline(*arguments, **{f"THROUGHLINE_{field}": value})
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith(f"The setting THROUGHLINE_{field} is wrong: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_worker_says_what_an_interrupt_does(throughline: Run) -> None:
     assert "Ctrl-C lets it finish its job first" in throughline("worker", "--help").stdout
 
