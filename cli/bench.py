@@ -13,10 +13,12 @@ from pathlib import Path
 from pydantic import ValidationError
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
 from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
+from benchmarks.printable import printable
 from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.printed import read_until_exit, rest
@@ -181,11 +183,13 @@ def show(result: Result, console: Console | None = None) -> None:
     """Print a Result for a person."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")  # a command is copied whole
     for name, text in _facts(result):
         grid.add_row(name, text)
     good = result.status is Status.OK
-    panel = Panel(grid, title=result.case.key, border_style="green" if good else "red")
+    # As a string it would be markup, and :train: a train.
+    title = Text(printable(result.case.key))
+    panel = Panel(grid, title=title, border_style="green" if good else "red")
     console = console or Console()
     console.print(panel)
     if not good and result.log_tail:

@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from cli import output
 from cli.commands import (
     backup,
     bench,
@@ -64,8 +65,17 @@ app.command("version")(version.version)
 
 def main() -> None:
     """Run the command line; an expected error is one sentence on stderr and its exit code."""
+    output.show_on_any_terminal()
     try:
-        app(prog_name="throughline")
+        try:
+            app(prog_name="throughline")
+        finally:
+            output.flush()
+    except OSError as error:
+        if not output.was_lost(error):
+            raise
+        output.give_up(error)
+        sys.exit(Exit.FAILED)
     except Stop as stop:
         say(stop.sentence, sys.stderr)
         sys.exit(stop.code)
