@@ -55,6 +55,7 @@ def bench(
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it."""
     from cli import bench as measuring
+    from cli import interrupts
     from cli.rig import set_up
 
     given = {
@@ -70,6 +71,7 @@ def bench(
     if parity:
         asked = asked.model_copy(update={"parity": True})
     words = [workload, *(settings or []), *options]
+    interrupts.as_ctrl_c()
     with set_up(device) as rig:
         result = measuring.measure(
             rig, words, replicates or asked.replicates, seed, protocol=asked, trace=trace
