@@ -168,6 +168,18 @@ def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:
     return base.model_copy(update=given.model_dump(include=given.model_fields_set))
 
 
+def check_trace(file: Path) -> None:
+    """Find out before it costs time whether a trace can be kept in ``file``.
+
+    Raises:
+        Stop: it cannot.
+    """
+    if not file.name.endswith((".json", ".json.gz")):
+        raise Stop(f"A trace is a .json or a .json.gz, which {file} is not.")
+    if not file.absolute().parent.is_dir():
+        raise Stop(f"There is no folder for the trace {file}.")
+
+
 def _ending(returncode: int) -> str:
     if returncode < 0:
         return f"The benchmark was killed by signal {-returncode}; if it was 9, memory ran out."

@@ -66,6 +66,8 @@ def bench(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     base = timed(tier) if tier else None
     asked = measuring.read_protocol(protocol, base).model_copy(update={"efficiency": True})
+    if trace is not None:
+        measuring.check_trace(trace)
     if profile or trace is not None:
         asked = asked.model_copy(update={"phases": True, "profile": True})
     if parity:

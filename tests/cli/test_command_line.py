@@ -299,6 +299,21 @@ def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence
     assert sentence in done.stdout + done.stderr
 
 
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("nowhere/x.json", "There is no folder for the trace nowhere/x.json."),
+        ("x.txt", "A trace is a .json or a .json.gz, which x.txt is not."),
+    ],
+)
+def test_a_trace_that_could_not_be_kept_is_one_sentence(
+    throughline: Run, file: str, sentence: str
+) -> None:
+    done = throughline("bench", "resnet50", "--trace", file)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == f"{sentence}\n"
+
+
 def test_a_wrong_benchmark_is_wrong_usage(throughline: Run) -> None:
     done = throughline("bench", "resnet5000")
     assert done.returncode == Exit.USAGE
