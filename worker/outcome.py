@@ -20,6 +20,8 @@ from worker.guard import CANNOT_START
 from worker.output import Written
 
 STDOUT_TAIL_B = 2_048
+REFUSED = 2
+"""Exit code of a child that cannot make sense of its command line."""
 
 
 @dataclass(frozen=True)
@@ -165,7 +167,7 @@ def _exited(code: int | None, said: str) -> tuple[Status, str]:
     if code < 0:
         return Status.CRASHED, _killed(-code)
     said = said or "it said nothing"
-    if code == 2:
+    if code == REFUSED:
         return Status.UNSUPPORTED, f"The child refused the case: {said}"
     if code == NO_DEVICE:
         return (

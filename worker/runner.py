@@ -20,7 +20,7 @@ from worker.caches import Caches, Turn
 from worker.canary import NodeHistory
 from worker.child import Ending, Exit
 from worker.device import Unusable
-from worker.outcome import Run, failure, judge, last_line, last_words, without_numbers
+from worker.outcome import REFUSED, Run, failure, judge, last_line, last_words, without_numbers
 from worker.own_models import refused
 from worker.preflight import flagged
 from worker.settings import Settings
@@ -122,7 +122,7 @@ class Runner:
         limits = self.station.limits(job.until_s)
         task = Task(command, environment, job.folder, job.target.folder, limits)
         outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))
-        if outcome.ending is Ending.EXITED and outcome.left.code == NO_DEVICE:
+        if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
             self._insist_on_device(outcome.left, job.watch)
         result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
         return flagged(attach(result, outcome.readings), flags)
@@ -130,15 +130,20 @@ class Runner:
     def _insist_on_device(self, left: Exit, watch: Watch) -> None:
         """Give the job up unless the device can be used, and only the child could not.
 
+        A refused case is doubted as well: a revision that knows no exit code for a device that has
+        gone says it so.
+
         Raises:
-            Unusable: it cannot, or nothing but the child can tell.
+            Unusable: it cannot, or the child says so and nobody else can tell.
             Interrupted: ``watch`` gave a cause meanwhile.
         """
         why = device.obstacle(self._settings, _goes_on(watch))
         if cause := watch.cause():
             raise Interrupted(cause)
-        if why != "":
-            raise Unusable(why or last_words(left.stderr))
+        if why is None and left.code == NO_DEVICE:
+            why = last_words(left.stderr)
+        if why:
+            raise Unusable(why)
 
     def _occupied(self, job: Job, limit_s: float) -> str:
         """Let the device cool; a sentence if processes of the last child do not leave it."""

@@ -46,6 +46,18 @@ def test_a_job_whose_device_has_gone_is_given_back_and_no_other_is_claimed(
     assert len(service.results) == 2
 
 
+@pytest.mark.parametrize("after", ["", None, GONE])
+def test_a_revision_that_knows_no_such_exit_code_refuses_the_case_and_is_not_believed(
+    on_gpu, service, monkeypatch, after
+):
+    answers = iter(["", after])
+    monkeypatch.setattr(device, "obstacle", lambda settings, goes_on: next(answers))
+    service.submit("refuse")
+    assert run(on_gpu, Stop()) == (CANNOT if after else DONE)
+    assert len(service.released) == (1 if after else 0)
+    assert [result.status for result in service.read()] == ([] if after else [Status.UNSUPPORTED])
+
+
 def test_a_child_alone_cannot_talk_its_worker_out_of_its_device(settings, service: Miniature):
     service.submit("nodevice")
     service.submit("ok")
