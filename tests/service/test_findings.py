@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle
+from service.findings import FindingSummary, Kind, lifecycle, opening, question
 from service.models import FindingEvent, FindingRow, FindingState
 
 
@@ -213,6 +213,26 @@ def test_many_points_of_one_revision_are_one_finding(session: Session) -> None:
     finding = only(session)
     assert finding.state is FindingState.OPEN
     assert actions_of(session, finding.id) == ["open", "announce"]
+
+
+def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -> None:
+    """What it measures at the new level looks like the old one, or the other way round."""
+    with database.writing() as session:
+        long.prepare(session, ["fast", "slow"])
+        steps = np.exp(np.random.default_rng(3).normal(0, 0.001, 80)) * 100.0
+        for number, step in enumerate(steps):
+            night, turn = divmod(number, 2)
+            value = step * (0.99 if night >= 26 else 1.0) * (1.0 if turn else 1.015)
+            worker = "slow" if turn else "fast"
+            long.add(session, {night: float(value)}, worker, place=turn, minutes=turn)
+            long.look(session)
+        (placed,) = levels.standing_of(session, long.SERIES).changes
+        assert placed.first_bad == placed.last_good
+        (found,) = [opening.members(session, row) for row in session.scalars(select(FindingRow))]
+        asked = question.question_of(session, found)
+    before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
+    assert long.revision_of(26) in after
+    assert not before & after
 
 
 def test_what_a_person_has_opened_again_stays_open(session: Session) -> None:
