@@ -29,7 +29,7 @@ def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> C
     shifts: list[Shift] = []
     for (link, row, index), change in zip(placed, told, strict=True):
         back = rules.recovery(standing, change) if change else None
-        told_of = (change, back if _news_only_once(row) else None)
+        told_of = (change, back if back and _no_news(link, row, back) else None)
         covered |= {each.change.index for each in told_of if each is not None}
         ended = link.ended
         if change is None and not link.ended and (since := _back_again(link, tail, index)):
@@ -56,13 +56,17 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
         _settle(session, row, candidate.placed.first_bad, now)
-        ended = ended or _news_only_once(row)
+        ended = ended or _no_news(link, row, candidate.placed)
     return ended
 
 
-def _news_only_once(row: FindingRow) -> bool:
-    """Whether what takes a finding back is no news: a lost improvement is a regression."""
-    return row.kind != Kind.IMPROVEMENT or row.state in REFUTED
+def _no_news(link: FindingSeries, row: FindingRow, back: PlacedChange) -> bool:
+    """Whether what takes a change back is no news.
+
+    A lost improvement is a regression, and a level that was never seen before is news as well.
+    """
+    lost = row.kind == Kind.IMPROVEMENT and row.state not in REFUTED
+    return not lost and not rules.surpassed(link.before, link.after, back.change.after)
 
 
 def _shifts(

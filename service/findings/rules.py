@@ -143,11 +143,26 @@ def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
 
 
 def taken_back(before: float, after: float, later: float) -> bool:
-    """Whether the level ``later`` is near enough to ``before`` to end a change to ``after``."""
+    """Whether the level ``later`` ends a change from ``before`` to ``after``.
+
+    It is near enough to ``before``, or even beyond it.
+    """
+    return _left(before, after, later) <= RECOVERED
+
+
+def surpassed(before: float, after: float, later: float) -> bool:
+    """Whether the level ``later`` not only ends a change, but is itself news beside ``before``."""
+    news = min(before, later) <= 0 or worth_telling(later / before - 1.0)
+    return news and _left(before, after, later) < -RECOVERED
+
+
+def _left(before: float, after: float, later: float) -> float:
+    """How much of a change is left, as a share of it; less than zero where nothing is and more."""
     if min(before, after, later) <= 0:
-        return abs(later - before) <= RECOVERED * abs(after - before)
-    left, moved = math.log(later / before), math.log(after / before)
-    return abs(left) <= RECOVERED * abs(moved)
+        left, moved = later - before, after - before
+    else:
+        left, moved = math.log(later / before), math.log(after / before)
+    return left / moved if moved else math.inf
 
 
 def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:

@@ -96,6 +96,21 @@ def test_a_revert_closes_the_finding_and_opens_no_improvement(session: Session) 
     assert long.revision_of(32) in event.detail
 
 
+def test_two_drops_that_are_reverted_at_once_are_both_over(session: Session) -> None:
+    arrive(session, noisy(STEADY + [95.0] * 15 + [90.0] * 15 + [100.0] * 12))
+    told = findings.list_findings(session).items
+    assert [(each.kind, each.state) for each in told] == [
+        (Kind.REGRESSION, FindingState.RESOLVED)
+    ] * 2
+
+
+def test_what_is_better_than_before_a_drop_ends_it_and_is_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED + [103.0] * 12))
+    better, worse = findings.list_findings(session).items
+    assert (worse.kind, worse.state) == (Kind.REGRESSION, FindingState.RESOLVED)
+    assert (better.kind, better.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+
+
 def test_two_series_that_fall_together_are_one_finding(session: Session) -> None:
     both = noisy(STEADY + DROPPED), noisy(STEADY + DROPPED, seed=9)
     for number, (one, other) in enumerate(zip(*both, strict=True)):
