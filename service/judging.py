@@ -153,7 +153,7 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
     series = name_of(session.get_one(SeriesRow, series_id))
     standing = levels.standing_of(session, series_id)
     tail = levels.load_tail(session, series_id)
-    covered = follow(session, standing, tail, now)
+    standing, covered = follow(session, standing, tail, now)
     believable = tuple(
         replace(each, not_reproduced=confirmation.not_reproduced(session, each))
         for each in candidates(session, standing, tail, covered, ill)

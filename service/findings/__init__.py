@@ -2,6 +2,7 @@
 
 values.py     findings as they are read
 rules.py      when a change becomes a finding, which share one, and when it is over (pure)
+again.py      tells a change that came again from the one that a closed finding is about
 follow.py     what a new judgement means for the findings that exist
 opening.py    changes that nobody has been told of become findings
 nodes.py      findings about nodes that became slow

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import takewhile
 
@@ -11,42 +11,44 @@ from sqlalchemy.orm import Session
 
 from service.detection.online import PATIENCE
 from service.findings import lifecycle, rules
+from service.findings.again import links_of, tell_apart
 from service.findings.values import ACTIVE, REFUTED, Candidate, Certainty, Covered, Kind, Shift
 from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
 
-def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> Covered:
-    """Bring the findings of a series up to date; say what they cover of it."""
-    placed = [
-        (link, row, index)
-        for link, row in _links(session, standing.series_id)
-        if (index := tail.place_of(link.first_bad_result, link.first_bad_at)) is not None
-    ]
-    known = [(index, link.effect) for link, _, index in placed]
-    told = rules.assigned(standing.changes, known)
+def follow(
+    session: Session, standing: Standing, tail: Tail, now: datetime
+) -> tuple[Standing, Covered]:
+    """Bring the findings of a series up to date; say what they cover of its changes, and these.
+
+    The changes are told apart from what closed findings are about.
+    """
+    standing, known = tell_apart(session, standing, tail)
+    found = rules.assigned(standing.changes, [told for _, _, told in known])
     covered: set[int] = set()
     shifts: list[Shift] = []
-    for (link, row, index), change in zip(placed, told, strict=True):
+    for (link, row, told), change in zip(known, found, strict=True):
         back = rules.recovery(standing, change) if change else None
         told_of = (change, back if back and _no_news(link, row, back) else None)
         covered |= {each.change.index for each in told_of if each is not None}
         ended = link.ended
-        if change is None and not link.ended and (since := _back_again(link, tail, index)):
+        if change is None and not link.ended and (since := _back_again(link, tail, told.index)):
             _recovered(link, since)
         else:
             _update(session, link, row, change, back, now)
         session.flush()
-        shifts += _shifts(link, row, tail, index, change, back)
+        if told.only is None:  # what was excluded is not known to be there
+            shifts += _shifts(link, row, tail, told.index, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
             _settle(session, row, _since(link, tail), now)
-    return Covered(frozenset(covered), tuple(shifts))
+    return standing, Covered(frozenset(covered), tuple(shifts))
 
 
 def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
     """Close what a change takes back; False if it takes nothing back."""
     ended = False
-    for link, row in _links(session, candidate.series.id):
+    for link, row in links_of(session, candidate.series.id):
         earlier = link.first_bad_at < candidate.placed.first_bad_at
         level = candidate.placed.change.after
         opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
@@ -99,16 +101,6 @@ def _since(link: FindingSeries, tail: Tail) -> str:
     if index is None or index - tail.first >= len(tail.points):
         return ""
     return tail.points[index - tail.first].revision
-
-
-def _links(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:
-    wanted = (
-        select(FindingSeries, FindingRow)
-        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingSeries.series_id == series_id)
-        .order_by(FindingSeries.first_bad_at, FindingRow.id)
-    )
-    return [(link, row) for link, row in session.execute(wanted)]
 
 
 def _update(

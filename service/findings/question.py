@@ -24,8 +24,6 @@ NEIGHBOURS = 300
 """Series on the same hardware that are asked whether they moved too."""
 LEVEL_POINTS = 30
 """Points beside a change that say where the level was, or is."""
-CLEARLY = 4.5
-"""Median deviations that chance seldom exceeds: three standard deviations of normal noise."""
 
 
 def explain(session: Session, group: Sequence[Candidate], measured: Sides = NOTHING) -> Attribution:
@@ -101,7 +99,7 @@ def _offsets(standing: Standing) -> dict[str, float]:
 
 def _own(point: JudgedPoint, offsets: dict[str, float]) -> float:
     """A value as a machine without an offset would have measured it."""
-    return point.value / (1.0 + offsets.get(point.worker, 0.0))
+    return rules.own(point.value, point.worker, offsets)
 
 
 def _begin(placed: PlacedChange, standing: Standing, tail: Tail) -> Place:
@@ -134,15 +132,7 @@ def _at_both_levels(
     )
     here = [_own(each, offsets) for each in earlier if each.revision == revision][-A_SIDE:]
     there = [_own(each, offsets) for each in later if each.revision == revision][:A_SIDE]
-    return _clearly_at(old, new, here, stray) and _clearly_at(new, old, there, stray)
-
-
-def _clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:
-    """Whether some values lie at one of two levels by more than chance."""
-    if not values:
-        return False
-    middle, reach = median(values), CLEARLY * stray / math.sqrt(len(values))
-    return abs(middle - other) > max(abs(middle - level), reach)
+    return rules.clearly_at(old, new, here, stray) and rules.clearly_at(new, old, there, stray)
 
 
 def _sides(

@@ -46,6 +46,11 @@ def only(session: Session) -> FindingSummary:
     return finding
 
 
+def told_in_order(session: Session) -> list[FindingSummary]:
+    """All findings, in the order of what they are about."""
+    return sorted(findings.list_findings(session).items, key=lambda each: each.first_bad_at)
+
+
 def actions_of(session: Session, finding_id: str) -> list[str]:
     return [event.action for event in findings.load_finding(session, finding_id).events]
 
@@ -106,7 +111,7 @@ def test_two_drops_that_are_reverted_at_once_are_both_over(session: Session) -> 
 
 def test_what_is_better_than_before_a_drop_ends_it_and_is_told(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED + [103.0] * 12))
-    better, worse = findings.list_findings(session).items
+    worse, better = told_in_order(session)
     assert (worse.kind, worse.state) == (Kind.REGRESSION, FindingState.RESOLVED)
     assert (better.kind, better.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
 
@@ -312,3 +317,65 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
         judging.look(database, rest=lambda _: None, daily=0)
     assert levels.due(session).notes == ()
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
+
+
+@pytest.mark.parametrize(("bad", "good"), [(5, 3), (6, 3), (6, 4)])
+def test_what_lands_again_after_a_finding_was_closed_is_told(
+    session: Session, bad: int, good: int
+) -> None:
+    """To the detector both are one drop, from the first night on."""
+    values = noisy(STEADY + [95.0] * bad + [100.0] * good + [95.0] * 12)
+    arrive(session, values[: 20 + bad])
+    findings.act(session, only(session).id, "resolve", "ada", long.placed_at(20 + bad))
+    arrive(session, values[20 + bad :], start=20 + bad)
+    assert len(levels.standing_of(session, long.SERIES).changes) == 1
+    first, again = told_in_order(session)
+    assert (first.state, again.state) == (FindingState.RESOLVED, FindingState.OPEN)
+    assert again.first_bad == long.revision_of(20 + bad + good)
+
+
+def test_what_was_there_when_a_finding_was_closed_is_not_told_again(session: Session) -> None:
+    values = noisy(STEADY + [95.0] * 6 + [100.0] * 3 + [95.0] * 20)
+    arrive(session, values[:39])
+    first, again = told_in_order(session)
+    assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.OPEN)
+    findings.act(session, again.id, "expect", "ada", long.placed_at(40))
+    arrive(session, values[39:], start=39)
+    first, again = told_in_order(session)
+    assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.EXPECTED)
+
+
+@pytest.mark.parametrize("action", ["infrastructure", "withdraw", "not_reproduced", ""])
+def test_a_drop_soon_after_excluded_results_is_told(session: Session, action: str) -> None:
+    arrive(session, noisy(STEADY + [95.0] * 6))
+    first = only(session)
+    now = long.placed_at(26)
+    if action:
+        findings.act(session, first.id, action, "ada", now)
+    for number in range(20, 26):
+        levels.exclude(session, long.result_of(number), "fan broken", "ada", now)
+    long.look(session)
+    arrive(session, noisy([100.0] * 2 + [94.0] * 14, seed=8), start=26)
+    told = {each.id: each for each in findings.list_findings(session).items}
+    assert told.pop(first.id).state not in findings.ACTIVE
+    (again,) = told.values()
+    assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
+
+
+def test_a_drop_of_which_only_the_first_result_is_excluded_is_the_same(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    first = only(session)
+    findings.act(session, first.id, "expect", "ada", long.placed_at(32))
+    levels.exclude(session, long.result_of(20), "fan broken", "ada", long.placed_at(32))
+    long.look(session)
+    arrive(session, noisy([95.0] * 8, seed=8), start=32)
+    assert only(session).state is FindingState.EXPECTED
+
+
+def test_a_larger_drop_just_after_a_closed_finding_is_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + [97.0] * 8))
+    first = only(session)
+    findings.act(session, first.id, "expect", "ada", long.placed_at(28))
+    arrive(session, noisy([80.0] * 12, seed=8), start=28)
+    (again,) = [each for each in findings.list_findings(session).items if each.id != first.id]
+    assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
