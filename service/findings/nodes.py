@@ -22,7 +22,7 @@ from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
 REVISIONS, MOST = 40, 20_000
-"""Newest revisions, and results, that are looked at."""
+"""Newest revisions of the history, and results, that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +104,9 @@ def against_others(
 
 def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]]]:
     """What was measured at the newest revisions, by kind of hardware."""
-    newest = select(Revision.ordered_at).order_by(Revision.ordered_at.desc()).limit(REVISIONS)
-    cut = min(session.scalars(newest), default=None)
+    newest = select(Revision.ordered_at).where(revisions.IN_HISTORY)
+    places = newest.order_by(Revision.ordered_at.desc()).limit(REVISIONS)
+    cut = min(session.scalars(places), default=None)
     if cut is None:
         return []
     wanted = (

@@ -156,7 +156,7 @@ class Footprint:
     kind: Kind
     comparability: Mapping[str, str]
     rank: int
-    """Place of the first bad revision among all revisions."""
+    """Place of the first bad revision among those of the history."""
     workloads: frozenset[str]
 
     def one_cause(self, other: Footprint) -> bool:

@@ -54,7 +54,7 @@ class Candidate:
     series: SeriesName
     placed: PlacedChange
     rank: int
-    """Place of its first bad revision among all revisions."""
+    """Place of its first bad revision among those of the history."""
     doubt: float
     """Probability that there is no such change."""
     certainty: Certainty = Certainty.STANDING

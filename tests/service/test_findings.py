@@ -127,6 +127,16 @@ def test_two_series_that_fall_together_are_one_finding(session: Session) -> None
     assert actions_of(session, finding.id).count("announce") == 1
 
 
+def test_proposed_changes_that_were_compared_do_not_part_one_cause(session: Session) -> None:
+    one, other = noisy(STEADY + DROPPED), noisy([100.0] * 21 + [95.0] * 11, seed=2)
+    for number in range(32):
+        long.add_proposals(session, number, 5)
+        long.add(session, {number: one[number]})
+        long.add(session, {number: other[number]}, series_id=long.OTHER, place=1)
+        long.look(session)
+    assert only(session).series_count == 2
+
+
 def test_two_steps_far_apart_are_two_findings(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED + [90.0] * 12))
     assert len(findings.list_findings(session).items) == 2

@@ -198,6 +198,20 @@ def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:
     assert finding.state is FindingState.RESOLVED
 
 
+def test_proposed_changes_that_are_compared_hide_no_slow_node(session: Session) -> None:
+    random = np.random.default_rng(4)
+    for number in range(60):
+        night(session, number, random, 0.06 if 30 <= number < 46 else 0.0)
+        long.add_proposals(session, number, 8)
+        (finding, *more) = findings.list_findings(session).items or [None]
+        if number == 45:
+            assert finding is not None
+            assert (finding.kind, finding.state) == (Kind.BAD_NODE, FindingState.OPEN)
+    assert finding is not None
+    assert finding.state is FindingState.RESOLVED
+    assert not more
+
+
 def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session: Session) -> None:
     """``c`` is as fast as ``a``, and ``b`` faster; ``c`` measures the first two nights alone."""
     for number, node in enumerate("acacacacacacac" + "cc" + "bacbacbac"):
