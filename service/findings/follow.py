@@ -41,7 +41,7 @@ def follow(
         if told.only is None:  # what was excluded is not known to be there
             shifts += _shifts(link, row, tail, told.index, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
-            _settle(session, row, _since(link, tail), now)
+            settle(session, row, _since(link, tail), now)
     return standing, Covered(frozenset(covered), tuple(shifts))
 
 
@@ -57,7 +57,7 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
             continue
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
-        _settle(session, row, candidate.placed.first_bad, now)
+        settle(session, row, candidate.placed.first_bad, now)
         ended = ended or _no_news(link, row, candidate.placed)
     return ended
 
@@ -159,7 +159,7 @@ def _comes_back(
         lifecycle.act(session, row.id, "reopen", lifecycle.OURSELVES, now, detail=said)
 
 
-def _settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
+def settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
     """Close a finding when the change has ended in all its series."""
     if row.state not in ACTIVE:
         return

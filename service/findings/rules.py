@@ -175,16 +175,21 @@ def footprint(candidate: Candidate) -> Footprint:
 
 
 def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
-    """One group per cause, each with its surest change first."""
+    """One group per cause, each with its surest change first, and no series twice."""
     found: list[list[Candidate]] = []
     for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
         here = footprint(candidate)
-        home = next((group for group in found if footprint(group[0]).one_cause(here)), None)
+        home = next((group for group in found if _takes_in(group, candidate, here)), None)
         if home is None:
             found.append([candidate])
         else:
             home.append(candidate)
     return [tuple(group) for group in found]
+
+
+def _takes_in(group: Sequence[Candidate], candidate: Candidate, here: Footprint) -> bool:
+    again = any(each.series.id == candidate.series.id for each in group)
+    return not again and footprint(group[0]).one_cause(here)
 
 
 def taken_back(before: float, after: float, later: float) -> bool:
@@ -257,6 +262,12 @@ def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
     )
     told = change.change
     return next((e for e in later if taken_back(told.before, told.after, e.change.after)), None)
+
+
+def only_ends(change: PlacedChange, back: PlacedChange) -> bool:
+    """Whether what takes ``change`` back is no news beside it."""
+    told = change.change
+    return not told.improvement and not surpassed(told.before, told.after, back.change.after)
 
 
 def expected_false(doubts: Iterable[float]) -> float:

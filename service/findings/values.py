@@ -60,6 +60,8 @@ class Candidate:
     certainty: Certainty = Certainty.STANDING
     not_reproduced: bool = False
     """Whether it was measured again, and was not there."""
+    back: PlacedChange | None = None
+    """What takes it back, if that is known as soon as the change itself."""
 
     @property
     def kind(self) -> Kind:

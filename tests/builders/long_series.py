@@ -24,7 +24,7 @@ from benchmarks.contracts import (
 from service import levels, queue
 from service.database import insert_if_absent
 from service.findings.nodes import compare_nodes, ill_nodes
-from service.judging import Told, conclude, follow_series
+from service.judging import conclude, follow_series
 from service.models import (
     EnvironmentRow,
     Job,
@@ -191,8 +191,7 @@ def look(session: Session) -> list[str]:
         judge(session, series_id, since)
     ill = ill_nodes(session)
     told = [
-        Told(follow_series(session, series_id, ill, START).believable)
-        for series_id in sorted(due.since)
+        follow_series(session, series_id, ill, START).changes for series_id in sorted(due.since)
     ]
     compared = compare_nodes(session)
     return list(conclude(session, due.notes, told, compared, START, daily=0).opened)

@@ -10,11 +10,12 @@ from builders import long_series as long
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from benchmarks.contracts import Case
 from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
 from service.findings import FindingSummary, Kind, lifecycle, opening, question
-from service.models import FindingEvent, FindingRow, FindingState
+from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
 @pytest.fixture
@@ -389,3 +390,109 @@ def test_a_larger_drop_just_after_a_closed_finding_is_told(session: Session) -> 
     arrive(session, noisy([80.0] * 12, seed=8), start=28)
     (again,) = [each for each in findings.list_findings(session).items if each.id != first.id]
     assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
+
+
+def both(
+    session: Session, one: Sequence[float], other: Sequence[float], action: str = "expect"
+) -> list[FindingSummary]:
+    """The first series, whose finding somebody closes, and then the other one for the same nights.
+
+    All findings, in the order in which they were opened.
+    """
+    arrive(session, one)
+    first = only(session)
+    findings.act(session, first.id, action, "ada", long.placed_at(40), detail="larger batch")
+    for number, value in enumerate(other):
+        long.add(session, {number: value}, series_id=long.OTHER, place=1)
+        long.look(session)
+    told = findings.list_findings(session).items
+    return [first, *(each for each in told if each.id != first.id)]
+
+
+@pytest.mark.parametrize(
+    ("workload", "level", "taken_in"),
+    [("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, False)],
+)
+def test_a_closed_finding_takes_in_only_its_own_workload_and_size(
+    session: Session, monkeypatch: pytest.MonkeyPatch, workload: str, level: float, taken_in: bool
+) -> None:
+    case = Case(workload=workload, preset="full", axes={"precision": "bf16"})
+    monkeypatch.setitem(long.CASES, long.OTHER, case)
+    row = session.get_one(SeriesRow, long.OTHER)
+    row.case_key, row.case = case.key, case.model_dump(mode="json")
+    told = both(session, noisy(STEADY + [97.0] * 12), noisy([200.0] * 20 + [level] * 12, seed=2))
+    assert len(told) == (1 if taken_in else 2)
+    assert taken_in or told[1].state is FindingState.OPEN
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_at_one_revision_for_ever_a_later_drop_of_another_series_is_told(
+    session: Session, closed: bool
+) -> None:
+    one, other = noisy(STEADY + [95.0] * 30), noisy([200.0] * 36 + [190.0] * 14, seed=2)
+    for night, (left, right) in enumerate(zip(one, other, strict=True)):
+        long.add(session, {0: left}, place=2 * night, minutes=night)
+        long.add(session, {0: right}, series_id=long.OTHER, place=2 * night + 1, minutes=night)
+        long.look(session)
+        if night == 30 and closed:
+            findings.act(session, only(session).id, "environment", "ada", long.START)
+    told = findings.list_findings(session).items
+    assert sorted(each.series_count for each in told) == [1, 1]
+
+
+def test_two_changes_of_one_series_in_one_look_are_two_findings(session: Session) -> None:
+    """The second begins a revision later: each was measured twelve times."""
+    for number, value in enumerate(noisy(STEADY + DROPPED + [88.0] * 12)):
+        revision = number if number < 20 else 20 if number < 32 else 21
+        long.add(session, {revision: value}, place=number, minutes=number)
+    assert len(long.look(session)) == 2
+    assert [each.first_bad for each in told_in_order(session)] == [
+        long.revision_of(20),
+        long.revision_of(21),
+    ]
+    long.add(session, {22: 88.1})
+    assert long.look(session) == []
+
+
+@pytest.mark.parametrize("level", [95.0, 106.0])
+def test_a_change_and_its_return_in_one_look_are_told_as_if_seen_one_by_one(
+    sqlite_url: str, level: float
+) -> None:
+    outcomes = []
+    values = noisy(STEADY + [level] * 12 + [100.0] * 12)
+    for together in (True, False):
+        database = Database(sqlite_url)
+        with database.writing() as session:
+            long.prepare(session)
+            if together:
+                long.add(session, dict(enumerate(values)))
+                long.look(session)
+            else:
+                arrive(session, values)
+            outcomes.append(
+                [
+                    (each.kind, each.state, each.first_bad, actions_of(session, each.id))
+                    for each in told_in_order(session)
+                ]
+            )
+            session.rollback()
+        database.close()
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0][1] is FindingState.RESOLVED
+
+
+def test_two_services_that_look_at_once_tell_of_a_change_once(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    rests: list[float] = []
+
+    def another(seconds: float) -> None:
+        """Between following a series and opening findings, another service looks too."""
+        rests.append(seconds)
+        if len(rests) == 2:
+            judging.look(database, lambda _: None, daily=0)
+
+    judging.look(database, another, daily=0)
+    with database.reading() as session:
+        assert len(findings.list_findings(session).items) == 1
