@@ -27,6 +27,8 @@ ALIKE = 2.0
 """The first estimate of an effect, from four points, is seldom off by more than this factor."""
 CLEARLY = 4.5
 """Median deviations that chance seldom exceeds: three standard deviations of normal noise."""
+NOTHING_LEFT = -0.99
+"""An offset, as a share, beyond which a machine is not slower or faster but does something else."""
 NEAR = 3
 """Revisions, or points of a series, by which small changes may be placed apart."""
 DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
@@ -216,8 +218,12 @@ def _left(before: float, after: float, later: float) -> float:
 
 
 def own(value: float, worker: str, offsets: Mapping[str, float]) -> float:
-    """A value as a machine without an offset would have measured it."""
-    return value / (1.0 + offsets.get(worker, 0.0))
+    """A value as a machine without an offset would have measured it.
+
+    One that measures nothing where others measure something has no ratio to them.
+    """
+    offset = offsets.get(worker, 0.0)
+    return value / (1.0 + offset) if offset > NOTHING_LEFT else value
 
 
 def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:

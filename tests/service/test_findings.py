@@ -310,6 +310,19 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
     assert any(each.first_bad == long.revision_of(40) for each in found)
 
 
+def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: Database) -> None:
+    random = np.random.default_rng(5)
+    with database.writing() as session:
+        long.prepare(session, ["w", "idle"])
+        for number, value in enumerate(noisy([100.0] * 20 + [80.0] * 14)):
+            worker = "idle" if number % 5 == 4 else "w"
+            other = 0.0 if worker == "idle" else 8.0 + float(random.normal(0, 0.002))
+            long.add(session, {number: value}, worker)
+            long.add(session, {number: other}, worker, long.OTHER, place=1)
+            long.look(session)
+        assert only(session).first_bad == long.revision_of(20)
+
+
 def test_a_series_that_cannot_be_judged_holds_no_other_up(
     session: Session, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
