@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import takewhile
 
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.detection.online import PATIENCE
+from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, rules
 from service.findings.again import links_of, tell_apart
+from service.findings.members import members, say_again
 from service.findings.values import ACTIVE, REFUTED, Candidate, Certainty, Covered, Kind, Shift
 from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
+
+log = logging.getLogger(__name__)
 
 
 def follow(
@@ -121,15 +127,19 @@ def _update(
     if row.state not in ACTIVE:
         return
     if row.certainty == Certainty.STANDING:  # side by side was better measured than this
-        told = change.change
-        link.effect, link.effect_low, link.effect_high = (
-            told.effect,
-            told.effect_low,
-            told.effect_high,
-        )
-        link.before, link.after = told.before, told.after
+        _measures(link, change)
     if back is not None:
         _recovered(link, back.first_bad_at)
+
+
+def _measures(link: FindingSeries, change: PlacedChange) -> None:
+    told = change.change
+    link.effect, link.effect_low, link.effect_high = (
+        told.effect,
+        told.effect_low,
+        told.effect_high,
+    )
+    link.before, link.after = told.before, told.after
 
 
 def _back_again(link: FindingSeries, tail: Tail, index: int) -> datetime | None:
@@ -157,6 +167,24 @@ def _comes_back(
     if row.state == FindingState.WITHDRAWN and actor == lifecycle.OURSELVES:
         said = "newer points show the change again"
         lifecycle.act(session, row.id, "reopen", lifecycle.OURSELVES, now, detail=said)
+        if change.first_bad_result != link.first_bad_result:
+            _moves(session, link, row, change)
+
+
+def _moves(session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange) -> None:
+    """Say where a change lies that has come back elsewhere than it was."""
+    link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
+    _measures(link, change)
+    session.flush()
+    if link.place == 0:
+        lifecycle.move(session, row, change.last_good, change.first_bad, change.first_bad_at)
+    try:
+        with session.begin_nested():
+            say_again(session, row, members(session, row))
+    except (DBAPIError, DatabaseUnavailable, Conflict):
+        raise
+    except Exception:
+        log.exception("what finding %s is cannot be said again", row.id)
 
 
 def settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:

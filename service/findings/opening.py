@@ -14,17 +14,17 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import workload_of
 from service import levels, revisions
 from service.attribution import Attribution, Cause
-from service.detection.judgement import ChangePoint
+from service.detection.online import SAME
 from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, read, rules
 from service.findings.follow import settle, takes_back
+from service.findings.members import members, say_again
 from service.findings.question import explain
 from service.findings.values import (
     ACTIVE,
     NOTHING,
     REFUTED,
     Candidate,
-    Certainty,
     Covered,
     Kind,
     Sides,
@@ -138,12 +138,17 @@ def _takes_in(session: Session, row: FindingRow, candidate: Candidate) -> bool:
     again = session.get(FindingSeries, (row.id, candidate.series.id)) is not None
     if again or not there.one_cause(here):
         return False
-    placed = candidate.placed
-    within = placed.last_good == placed.first_bad or row.last_good == row.first_bad
+    within = _within_one_revision(row, candidate.placed)
     if row.state in ACTIVE:
         return not within or _beside(session, row, candidate)
     surely = here.rank == there.rank and not within and bool(here.workloads & there.workloads)
     return surely and row.state != FindingState.RESOLVED and _of_its_size(session, row, candidate)
+
+
+def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
+    """Whether two changes share a revision that one of them only begins within."""
+    begins = row.last_good == row.first_bad or placed.last_good == placed.first_bad
+    return begins and row.first_bad == placed.first_bad
 
 
 def _joins(session: Session, row: FindingRow, candidate: Candidate) -> bool:
@@ -163,7 +168,8 @@ def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> boo
 def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
     """Whether a change also lies near the one of a finding in the order of points.
 
-    A revision that is measured for ever holds changes of many causes.
+    A revision that is measured for ever holds changes of many causes. One that is measured several
+    times, on as many nodes, hides where within it a change lies.
     """
     wanted = (
         select(Point)
@@ -175,7 +181,7 @@ def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
     tail = levels.load_tail(session, candidate.series.id)
     there = tail.index_at((first.revision_at, first.revision, first.measured_at))
     here = tail.place_of(candidate.placed.first_bad_result, candidate.placed.first_bad_at)
-    return here is not None and there is not None and abs(here - there) <= rules.NEAR
+    return here is not None and there is not None and abs(here - there) <= SAME
 
 
 def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
@@ -238,10 +244,7 @@ def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: da
     if row.state in ACTIVE:
         fresh = {each.series.id for each in group}
         whole = [each for each in known if each.series.id not in fresh] + list(group)
-        measured = Sides(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
-        told = explain(session, whole, measured)
-        attribution = read.ATTRIBUTION.dump_python(told, mode="json")
-        lifecycle.reword(session, row, told.sentence, told.cause, attribution)
+        say_again(session, row, whole)
         _end(session, row, group, now)
 
 
@@ -250,40 +253,6 @@ def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: dat
     back = next((each.back for each in group if each.back is not None), None)
     if back is not None:
         settle(session, row, back.first_bad, now)
-
-
-def members(session: Session, row: FindingRow) -> list[Candidate]:
-    """The changes that a finding is about, the one that it was opened for first."""
-    wanted = (
-        select(FindingSeries, SeriesRow)
-        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
-        .where(FindingSeries.finding_id == row.id)
-        .order_by(FindingSeries.place)
-    )
-    return [_member(session, row, link, series) for link, series in session.execute(wanted)]
-
-
-def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
-    change = ChangePoint(
-        index=0,
-        effect=link.effect,
-        effect_low=link.effect_low,
-        effect_high=link.effect_high,
-        before=link.before,
-        after=link.after,
-        improvement=row.kind == Kind.IMPROVEMENT,
-        confidence=1.0 - link.doubt,
-        evidence=0.0,
-    )
-    placed = PlacedChange(
-        change=change,
-        last_good=row.last_good or "",
-        first_bad=row.first_bad,
-        first_bad_at=link.first_bad_at,
-        first_bad_result=link.first_bad_result,
-    )
-    rank = revisions.rank(session, link.first_bad_at)
-    return Candidate(read.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))
 
 
 def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: int) -> None:

@@ -14,7 +14,7 @@ from benchmarks.contracts import Case
 from service import findings, judging, levels
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle, opening, question
+from service.findings import FindingSummary, Kind, lifecycle, members, question
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -167,6 +167,23 @@ def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
     assert actions_of(session, finding.id).count("announce") == 1
 
 
+def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Session) -> None:
+    """Of the results that were excluded, the first two stay so: they were no part of it."""
+    arrive(session, noisy(STEADY + DROPPED))
+    first = only(session)
+    for number in range(20, 32):
+        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.placed_at(40))
+    long.look(session)
+    assert only(session).state is FindingState.WITHDRAWN
+    for number in range(22, 32):
+        levels.include(session, long.result_of(number), "ada", long.placed_at(40))
+    long.look(session)
+    again = only(session)
+    assert (again.id, again.state) == (first.id, FindingState.OPEN)
+    assert (again.last_good, again.first_bad) == (long.revision_of(19), long.revision_of(22))
+    assert f"since {long.revision_of(22)}" in again.sentence
+
+
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
     long.add(session, dict(enumerate(noisy(STEADY + DROPPED + [95.0] * 100))))
     assert long.look(session) == []
@@ -259,7 +276,7 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
             long.look(session)
         (placed,) = levels.standing_of(session, long.SERIES).changes
         assert placed.first_bad == placed.last_good
-        (found,) = [opening.members(session, row) for row in session.scalars(select(FindingRow))]
+        (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
         asked = question.question_of(session, found)
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
     assert long.revision_of(26) in after
