@@ -74,8 +74,8 @@ def find(session: Session, name: str) -> str:
 
 
 def rank(session: Session, at: datetime) -> int:
-    """How many revisions come before a place in their order."""
-    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at)
+    """How many revisions of the history come before a place in their order."""
+    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at, IN_HISTORY)
     return session.execute(earlier).scalar_one()
 
 

@@ -43,7 +43,10 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     standing = standing_of(session, series.id)
     links = _links(session, series.id)
     judged = [point for point in series.points if not point.excluded]
-    known = [(_index(judged, link), link.effect) for link, _ in links]
+    known = [
+        rules.Told(_index(judged, link), link.effect, link.effect_low, link.effect_high)
+        for link, _ in links
+    ]
     found: dict[int, tuple[FindingSeries, FindingSummary]] = {}
     changes: list[LevelChange] = []
     told = rules.assigned(standing.changes, known)

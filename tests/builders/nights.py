@@ -76,15 +76,19 @@ class Team:
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
 
-    def night(self, number: int) -> list[str]:
-        """Measure revision ``number`` and whatever that leads to; ids of findings opened."""
+    def night(self, number: int, code: int | None = None) -> list[str]:
+        """Measure revision ``number`` and whatever that leads to; ids of findings opened.
+
+        ``code`` is the revision where no newer one was made that day.
+        """
         self.night_now = number
+        revision = number if code is None else code
         for requires in [{"worker": name} for name in self.gpus] or [{}]:
             with self.database.writing() as session:
                 request = SubmissionRequest(
                     cases=tuple(self.cases),
-                    revision=name_of(number),
-                    revision_at=START + timedelta(days=number),
+                    revision=name_of(revision),
+                    revision_at=START + timedelta(days=revision),
                     protocol=Protocol(replicates=3),
                     requires=requires,
                 )

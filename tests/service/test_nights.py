@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import pytest
 from builders.nights import START, Team, name_of
 from sqlalchemy import func, select
 
@@ -280,3 +281,23 @@ def test_without_confirmations_the_history_alone_decides(sqlite_url: str) -> Non
     assert outcomes(database) == []
     assert finding.first_bad_at > START
     database.close()
+
+
+@pytest.mark.parametrize("newest", [12, 1])
+def test_a_driver_that_changes_under_one_revision_is_not_put_down_to_its_code(
+    database: Database, newest: int
+) -> None:
+    """Nobody commits for a fortnight, or a schedule names one revision for ever."""
+
+    def slower(case: Case, code: int, worker: str, night: int) -> float:
+        return steady(case, code, worker, night) * (0.95 if night >= 18 else 1.0)
+
+    cases = (Case(workload="unet", preset="full"), Case(workload="resnet50", preset="full"))
+    team = Team(database, slower, driver, names=("a",), daily=0, cases=cases)
+    for night in range(24):
+        team.night(night, code=min(night, newest))
+    (finding,) = found(database)
+    assert (finding.last_good, finding.first_bad) == (name_of(newest), name_of(newest))
+    assert finding.cause == "environment"
+    assert "driver 580.1 -> 590.2" in finding.sentence
+    assert finding.series_count == 2
