@@ -1,6 +1,7 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -11,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case
-from service import findings, judging, levels
+from service import findings, judging, levels, revisions
 from service.database import Database
 from service.errors import Conflict
 from service.findings import FindingSummary, Kind, lifecycle, members, question
@@ -54,6 +55,27 @@ def told_in_order(session: Session) -> list[FindingSummary]:
 
 def actions_of(session: Session, finding_id: str) -> list[str]:
     return [event.action for event in findings.load_finding(session, finding_id).events]
+
+
+def test_corrected_dates_move_what_findings_say_of_their_place(session: Session) -> None:
+    """As when a history that was taken in undated is dated afterwards."""
+    arrive(session, noisy([100.0] * 20 + [95.0] * 12 + [100.0] * 12))
+    before = only(session)
+    (told,) = findings.load_finding(session, before.id).series
+    assert (before.state, told.ended) == (FindingState.RESOLVED, "recovered")
+    assert told.ended_at is not None
+    year = timedelta(days=365)
+    for number in range(44):
+        made = long.placed_at(number) - year
+        revisions.register(session, long.revision_of(number), made, long.START)
+    assert long.look(session) == []
+    after = only(session)
+    assert after.first_bad_at == before.first_bad_at - year
+    (link,) = findings.load_finding(session, after.id).series
+    assert link.first_bad_at == told.first_bad_at - year
+    assert link.ended_at == told.ended_at - year
+    arrive(session, noisy([100.0] * 3, seed=3), start=44)
+    assert replace(only(session), first_bad_at=before.first_bad_at) == before
 
 
 STEADY, DROPPED, RAISED = [100.0] * 20, [95.0] * 12, [106.0] * 12
