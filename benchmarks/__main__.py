@@ -1,7 +1,8 @@
 """Measure one replicate: ``python -m benchmarks resnet50 precision=bf16 layout=channels_last``.
 
 Progress goes to stderr; the last line of stdout is the Result as JSON. Exit status 0 says that
-there is such a line, whatever became of the measurement; 2 says that the command line is wrong.
+there is such a line, whatever became of the measurement; 2 says that the command line is wrong,
+69 that the device cannot be used.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from benchmarks import catalog
 from benchmarks.catalog import Refused, UnknownName
 from benchmarks.climb import Bar
 from benchmarks.contracts import Case, Protocol
+from benchmarks.exits import NO_DEVICE
 
 LEAVE_S = 5.0
 """What a workload left running, a thread or something to do at exit, may hold the process's end so
@@ -51,12 +53,19 @@ def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> i
         return _refuse(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
     except (UnknownName, Refused, WrongUsage) as error:
         return _refuse(str(error))
+    except NoDevice as error:
+        _refuse(str(error))
+        return NO_DEVICE
     print(line, file=out, flush=True)
     return 0
 
 
 class WrongUsage(ValueError):
     """A command line that makes no sense; the message is one sentence that says why."""
+
+
+class NoDevice(Exception):
+    """The device cannot be used, and no other case would fare better on it."""
 
 
 def _refuse(sentence: str) -> int:
@@ -149,7 +158,7 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     try:
         device = choose(options.device)
     except RuntimeError as error:
-        raise WrongUsage(str(error)) from error
+        raise NoDevice(str(error).partition("\n")[0]) from error
     context = Context(
         device=device,
         cache=cache_folder(),

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 import uuid
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from pydantic import ValidationError
 from rich.panel import Panel
 from rich.table import Table
+from rich.text import Text
 
 from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
+from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
+from benchmarks.printable import printable
 from cli.console import Console
 from cli.exits import Exit, Stop
+from cli.printed import read_until_exit, rest
 from cli.rig import Rig
 from cli.settings import our_packages
 from service import efficiency, formats
@@ -23,6 +29,7 @@ from service.summary import summarise
 from worker import launch, processes
 from worker.conditions import Sampling
 from worker.outcome import read_result
+from worker.output import Output
 from worker.preflight import flagged
 from worker.processes import Tree
 from worker.station import listed
@@ -114,21 +121,26 @@ def _one(rig: Rig, command: Sequence[str], limit_s: float | None, sampling: Samp
     mark = uuid.uuid4().hex
     environment = environment_in(rig.folder, rig.settings) | our_packages()
     marked = environment | {processes.MARK: mark}
-    with subprocess.Popen([*launch.tied(), *command], env=marked, stdout=subprocess.PIPE) as child:
-        tree = Tree.of(child.pid, mark)
+    with closing(Output(rig.settings.output_limit_b)) as printed:
         try:
-            sampling.begin(tree)
-            printed, _ = child.communicate(timeout=limit_s)
+            child = subprocess.Popen([*launch.tied(), *command], env=marked, stdout=printed.theirs)
         finally:
+            os.close(printed.theirs)
+        with child:
+            tree = Tree.of(child.pid, mark)
             try:
-                processes.end(tree, 0.0, rig.settings.kill_patience_s)
+                sampling.begin(tree)
+                read_until_exit(child, printed, limit_s)
             finally:
-                child.kill()  # a second Ctrl-C ends it too; does nothing to one that has ended
-    return _read(child.returncode, printed)
+                try:
+                    processes.end(tree, 0.0, rig.settings.kill_patience_s)
+                finally:
+                    child.kill()  # a second Ctrl-C ends it too; does nothing to one that has ended
+        return _read(child.returncode, rest(printed))
 
 
 def _read(returncode: int, printed: bytes) -> Result:
-    if returncode == Exit.USAGE:
+    if returncode in (Exit.USAGE, NO_DEVICE):
         raise Stop("Nothing was measured.")  # the child has said why
     if returncode != 0:
         raise Stop(_ending(returncode), Exit.FAILED)
@@ -156,6 +168,18 @@ def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:
     return base.model_copy(update=given.model_dump(include=given.model_fields_set))
 
 
+def check_trace(file: Path) -> None:
+    """Find out before it costs time whether a trace can be kept in ``file``.
+
+    Raises:
+        Stop: it cannot.
+    """
+    if not file.name.endswith((".json", ".json.gz")):
+        raise Stop(f"A trace is a .json or a .json.gz, which {file} is not.")
+    if not file.absolute().parent.is_dir():
+        raise Stop(f"There is no folder for the trace {file}.")
+
+
 def _ending(returncode: int) -> str:
     if returncode < 0:
         return f"The benchmark was killed by signal {-returncode}; if it was 9, memory ran out."
@@ -171,11 +195,13 @@ def show(result: Result, console: Console | None = None) -> None:
     """Print a Result for a person."""
     grid = Table.grid(padding=(0, 2))
     grid.add_column(style="dim", no_wrap=True)
-    grid.add_column()
+    grid.add_column(overflow="fold")  # a command is copied whole
     for name, text in _facts(result):
         grid.add_row(name, text)
     good = result.status is Status.OK
-    panel = Panel(grid, title=result.case.key, border_style="green" if good else "red")
+    # As a string it would be markup, and :train: a train.
+    title = Text(printable(result.case.key))
+    panel = Panel(grid, title=title, border_style="green" if good else "red")
     console = console or Console()
     console.print(panel)
     if not good and result.log_tail:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from cli.exits import Stop
+from cli.exits import Exit, Stop
 from cli.output import say
 from cli.service_client import ServiceClient
 from worker import nvml
@@ -22,9 +22,13 @@ def enroll(code: str, url: str, device: str, name: str, state_dir: Path) -> None
     """
     try:
         asked = Settings(device=device, worker_name=name, state_dir=state_dir)
-        settings = asked.on_machine(bool(nvml.devices()))
+        settings = asked.on_machine(device == "auto" and bool(nvml.devices()))
     except ValidationError as error:
+        if ("device",) not in [problem["loc"] for problem in error.errors()]:
+            raise
         raise Stop(f"{device!r} is no device: auto, cpu, cuda or cuda:N.") from error
+    except nvml.DriverFailed as failed:
+        raise Stop(f"{failed} Or name the device with --device.", Exit.FAILED) from failed
     path = settings.enrolled_token
     try:  # before the code is used up
         path.parent.mkdir(parents=True, exist_ok=True)

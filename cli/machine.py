@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from cli.exits import Exit, Stop
 from worker import nvml
 from worker.settings import visible_devices
 
@@ -23,9 +24,19 @@ class Machine:
 
 
 def look() -> Machine:
-    """Every NVIDIA GPU that CUDA may use here, or the CPU when there is none."""
-    gpus = nvml.devices()
-    count = _visible(visible_devices(), len(gpus)) if gpus else 0
+    """Every NVIDIA GPU that CUDA may use here, or the CPU when there is none.
+
+    Raises:
+        Stop: there may be some, but their driver does not tell.
+    """
+    told = visible_devices()
+    hidden = told is not None and _visible(told, 0) == 0
+    try:
+        gpus = [] if hidden else nvml.devices()
+    except nvml.DriverFailed as failed:
+        sentence = f"{failed} To measure on the CPU all the same, set CUDA_VISIBLE_DEVICES=-1."
+        raise Stop(sentence, Exit.FAILED) from failed
+    count = _visible(told, len(gpus)) if gpus else 0
     if count == 0:
         return Machine(("cpu",), CPU_NOTICE)
     names = ", ".join(sorted({gpu.name for gpu in gpus}))

@@ -10,6 +10,7 @@ import sys
 
 import typer
 
+from cli import output
 from cli.commands import (
     backup,
     bench,
@@ -29,8 +30,9 @@ from cli.commands import (
     version,
 )
 from cli.commands import worker as worker_command
-from cli.exits import EXIT_CODES, Stop
+from cli.exits import EXIT_CODES, Exit, Stop
 from cli.output import say
+from cli.settings import wrong_settings
 
 app = typer.Typer(
     name="throughline",
@@ -63,8 +65,22 @@ app.command("version")(version.version)
 
 def main() -> None:
     """Run the command line; an expected error is one sentence on stderr and its exit code."""
+    output.show_on_any_terminal()
     try:
-        app(prog_name="throughline")
+        try:
+            app(prog_name="throughline")
+        finally:
+            output.flush()
+    except OSError as error:
+        if not output.was_lost(error):
+            raise
+        output.give_up(error)
+        sys.exit(Exit.FAILED)
     except Stop as stop:
         say(stop.sentence, sys.stderr)
         sys.exit(stop.code)
+    except ValueError as error:
+        if not (told := wrong_settings(error)):
+            raise
+        say(told, sys.stderr)
+        sys.exit(Exit.USAGE)

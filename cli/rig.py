@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from cli.exits import Exit, Stop
 from worker import nvml
 from worker.conditions import Conditions
 from worker.settings import Settings, visible_devices
@@ -31,6 +32,7 @@ def set_up(device: str | None) -> Iterator[Rig]:
 
     Raises:
         OSError: the folder cannot be made.
+        Stop: no device is named, and whether there is a GPU cannot be told.
     """
     settings = Settings()
     gauge = nvml.open_gauge(_gpu(device))
@@ -44,4 +46,12 @@ def set_up(device: str | None) -> Iterator[Rig]:
 
 def _gpu(device: str | None) -> nvml.Gpu | None:
     """The GPU that a child which is told ``device`` takes, as far as NVML knows it."""
-    return nvml.find(device or "cuda", visible_devices(), nvml.devices())
+    if device == "cpu":
+        return None
+    try:
+        return nvml.find(device or "cuda", visible_devices(), nvml.devices())
+    except nvml.DriverFailed as failed:
+        if device is None:  # the child would take the CPU without a word
+            sentence = f"{failed} To measure on the CPU all the same, choose --device cpu."
+            raise Stop(sentence, Exit.FAILED) from failed
+        return None

@@ -185,7 +185,10 @@ def _token(url: str) -> str:
             "THROUGHLINE_TOKEN_FILE."
         ) from error
     if not (found.isascii() and found.isprintable()):
-        raise Stop("The token in THROUGHLINE_TOKEN is no token: it begins with tl_.")
+        raise Stop(
+            "The token in THROUGHLINE_TOKEN, or in THROUGHLINE_TOKEN_FILE, is no token: it begins "
+            "with tl_."
+        )
     return found
 
 

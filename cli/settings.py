@@ -19,10 +19,27 @@ def token_for(url: str) -> str:
     if given := os.environ.get("THROUGHLINE_TOKEN"):
         return given.strip()
     if named := os.environ.get("THROUGHLINE_TOKEN_FILE"):
-        return Path(named).read_text(encoding="utf-8").strip()
+        return Path(named).read_text(encoding="utf-8", errors="replace").strip()
     return StateFolder(Path(os.environ.get("THROUGHLINE_STATE_DIR") or ".throughline")).token_for(
         url
     )
+
+
+def wrong_settings(error: ValueError) -> str:
+    """What is wrong with a setting, in a sentence each; "" if ``error`` is none of a setting."""
+    from pydantic import ValidationError  # noqa: PLC0415 - a command line that is right needs none
+    from pydantic_settings import SettingsError  # noqa: PLC0415
+
+    from worker.settings import faults  # noqa: PLC0415
+
+    if isinstance(error, SettingsError) or (
+        isinstance(error, ValidationError) and error.title == "Settings"
+    ):
+        return " ".join(
+            f"The setting THROUGHLINE_{field.upper()} is wrong: {why}."
+            for field, why in faults(error)
+        )
+    return ""
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:

@@ -105,5 +105,5 @@ def _speedup(row: RowView, among: Sequence[RowView]) -> str:
     if row.speedup is not None:
         return formats.times(row.speedup.value)
     compared = {other.case.workload for other in among if other.speedup is not None}
-    sound = row.throughput is not None and row.status == Status.OK
+    sound = row.throughput is not None and row.status == Status.OK and not row.reason
     return "baseline" if sound and row.case.workload in compared else formats.DASH

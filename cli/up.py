@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
-import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import FrameType
 
-from cli import form, local_token, machine, migration, ports, progress, report, revision, watch
+from cli import (
+    form,
+    interrupts,
+    local_token,
+    machine,
+    migration,
+    ports,
+    progress,
+    report,
+    revision,
+    watch,
+)
 from cli.answers import ReportView, SubmissionView
 from cli.console import Console
 from cli.ensemble import Ensemble
@@ -44,7 +53,7 @@ def run(plan: Plan) -> Exit:
         Stop: it cannot start, or one of its processes has ended by itself.
         KeyboardInterrupt: Ctrl-C, SIGTERM or SIGHUP; every process has ended by then.
     """
-    _interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    interrupts.as_ctrl_c()
     say = _speaker(Console(stderr=True))
     claim = plan.state.claim()
     ensemble = Ensemble(plan.state, plan.host, ports.choose(plan.host, plan.port))
@@ -136,13 +145,3 @@ def _speaker(console: Console) -> Callable[[str], None]:
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
     return say
-
-
-def _interrupt_on(*signals: signal.Signals) -> None:
-    """Treat a request to terminate like Ctrl-C, so that there is one way to end."""
-
-    def interrupt(number: int, frame: FrameType | None) -> None:  # noqa: ARG001
-        raise KeyboardInterrupt
-
-    for one in signals:
-        signal.signal(one, interrupt)

@@ -16,10 +16,11 @@ from service.access.guard import GUARD, guarded
 from service.api.answers import DescribedApi
 from service.api.routes import ROUTES
 from service.background import Background
+from service.condition import Checkup
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
 from service.database import Database
 from service.headers import ProtectedAnswers
-from service.intake import Bounds, Gate
+from service.intake import Bounds, Gate, Heads
 from service.queue import Terms
 from service.settings import Settings
 
@@ -49,8 +50,10 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
+    app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
     app.add_middleware(Gate, bounds=bounds_of(settings))
+    app.add_middleware(Heads)
     errors.install(app)
     app.router.routes.extend(ROUTES)
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):

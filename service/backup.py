@@ -45,7 +45,7 @@ def backup(url: str, to: Path) -> None:
                 raise BackupRefused(f"There is no database at {source}.")
             _copy(source, draft)
         else:
-            _tool("pg_dump", ["--format=custom", f"--file={draft}", f"--dbname={_plain(parsed)}"])
+            _tool("pg_dump", parsed, ["--format=custom", f"--file={draft}"])
 
 
 def restore(url: str, source: Path) -> None:
@@ -63,7 +63,7 @@ def restore(url: str, source: Path) -> None:
     else:
         _refuse_tables(parsed)
         options = ["--exit-on-error", "--single-transaction", "--no-owner"]
-        _tool("pg_restore", [*options, f"--dbname={_plain(parsed)}", str(source)])
+        _tool("pg_restore", parsed, [*options, str(source)])
 
 
 def _restore_file(source: Path, target: Path) -> None:
@@ -107,7 +107,7 @@ def _draft(to: Path) -> Iterator[Path]:
         to.parent.mkdir(parents=True, exist_ok=True)
         yield draft
         _sync(draft)
-        os.link(draft, to)  # unlike a rename it does not replace what came meanwhile
+        _name(draft, to)
         _sync(to.parent)
     except FileExistsError:
         raise BackupRefused(f"{to} exists already; nothing is overwritten.") from None
@@ -116,6 +116,26 @@ def _draft(to: Path) -> Iterator[Path]:
     finally:
         for end in ("", *_WRITE_AHEAD):
             Path(f"{draft}{end}").unlink(missing_ok=True)
+
+
+def _name(draft: Path, to: Path) -> None:
+    """Make ``draft`` be ``to`` without replacing what came meanwhile, which a rename would do.
+
+    Raises:
+        FileExistsError: something came.
+        OSError: the file system refuses.
+    """
+    try:
+        os.link(draft, to)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links: take the name first, then replace our own
+        to.touch(exist_ok=False)
+        try:
+            draft.replace(to)
+        except OSError:
+            to.unlink()
+            raise
 
 
 def _sync(path: Path) -> None:
@@ -131,8 +151,12 @@ def _file(url: URL) -> Path:
     return Path(url.database.removeprefix("file:"))
 
 
-def _plain(url: URL) -> str:
-    return url.set(drivername="postgresql").render_as_string(hide_password=False)
+def _apart(url: URL) -> tuple[str, str]:
+    """The address without its password, which every user of the machine may read, and that."""
+    told = url.query.get("password", "")
+    password = url.password or (told if isinstance(told, str) else told[-1])
+    plain = url.set(drivername="postgresql")._replace(password=None)
+    return plain.difference_update_query(["password"]).render_as_string(), password
 
 
 def _refuse_tables(url: URL) -> None:
@@ -146,11 +170,18 @@ def _refuse_tables(url: URL) -> None:
         engine.dispose()
 
 
-def _tool(name: str, arguments: Sequence[str]) -> None:
+def _tool(name: str, url: URL, arguments: Sequence[str]) -> None:
     found = shutil.which(name)
     if found is None:
         raise BackupRefused(f"PostgreSQL is copied by its own {name}, which is not installed here.")
-    told = subprocess.run([found, *arguments], capture_output=True, text=True, check=False)
+    database, password = _apart(url)
+    told = subprocess.run(
+        [found, f"--dbname={database}", *arguments],
+        env=os.environ | ({"PGPASSWORD": password} if password else {}),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
     if told.returncode:
         last = (told.stderr.strip().splitlines() or ["no reason given"])[-1]
         raise BackupRefused(f"{name} failed: {last}")

@@ -8,14 +8,15 @@ covers the next run in about one case out of four.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 
-from benchmarks.contracts import Case, Direction
-from service.results.values import Series, SeriesPoint
+from benchmarks.contracts import Case, Direction, Status
+from service.results.values import Failure, Series, SeriesPoint
 
+SIDES = ("baseline", "contender")
 LEAST_EFFECT = 0.005
 """A smaller difference is never called one. Three processes a side of equal code are told apart by
 their intervals alone in one comparison out of 80, and where processes differ by 0.27 %, in one out
@@ -74,12 +75,23 @@ def ratio(contender: SeriesPoint, baseline: SeriesPoint) -> Ratio | None:
     return Ratio(value, value * math.exp(-spread), value * math.exp(spread))
 
 
-def compare(series: Series, baseline: str, contender: str) -> Change:
-    """Compare the soundest measurement of each revision in ``series``."""
+def compare(
+    series: Series, baseline: str, contender: str, failures: Sequence[Failure] = ()
+) -> Change:
+    """Compare the soundest measurement of each revision in ``series``.
+
+    ``failures`` may tell why there is none.
+    """
     before, after = _soundest(series, baseline), _soundest(series, contender)
     found = ratio(after, before) if before and after else None
     change, low, high = _signed(found, series.direction)
-    verdict, note = _judge(before, after, (change, low, high))
+    if before and after:
+        verdict, note = _judge(before, after, (change, low, high))
+    else:
+        sides = zip(SIDES, (baseline, contender), (before, after), strict=True)
+        without = {side: revision for side, revision, point in sides if point is None}
+        why = {side: _why_none(series, name, failures) for side, name in without.items()}
+        verdict, note = Verdict.MISSING, _no_result(why)
     return Change(
         case=series.case,
         metric=series.metric,
@@ -103,14 +115,22 @@ def compare_all(
     contender: str,
     metric: str,
     wanted: Sequence[Case] | None = None,
+    failures: Sequence[Failure] = (),
 ) -> list[Change]:
-    """Compare every series, or those of the ``wanted`` cases, each of which gets a row at least."""
+    """Compare every series, or those of the ``wanted`` cases, each of which gets a row at least.
+
+    ``failures`` are of both revisions: a side without a result is told with its reason.
+    """
     if wanted is None:
-        return [compare(series, baseline, contender) for series in histories]
+        return [compare(series, baseline, contender, failures) for series in histories]
     kept = [each for each in histories if any(same_case(each.case, case) for case in wanted)]
-    changes = [compare(series, baseline, contender) for series in kept]
+    changes = [compare(series, baseline, contender, failures) for series in kept]
     without = [case for case in wanted if not any(same_case(each.case, case) for each in kept)]
-    return changes + [_absent(case, metric) for case in without]
+    revisions = dict(zip(SIDES, (baseline, contender), strict=True))
+    return changes + [
+        _absent(case, metric, {side: _failed(case, revisions[side], failures) for side in SIDES})
+        for case in without
+    ]
 
 
 def same_case(measured: Case, asked: Case) -> bool:
@@ -152,13 +172,10 @@ def _signed(
 
 
 def _judge(
-    before: SeriesPoint | None,
-    after: SeriesPoint | None,
+    before: SeriesPoint,
+    after: SeriesPoint,
     signed: tuple[float | None, float | None, float | None],
 ) -> tuple[Verdict, str]:
-    if before is None or after is None:
-        sides = [name for name, side in (("baseline", before), ("contender", after)) if not side]
-        return Verdict.MISSING, f"No result of the {' and the '.join(sides)}."
     if doubt := _doubt(before, after):
         return Verdict.UNCLEAR, doubt
     change, low, high = signed
@@ -191,7 +208,32 @@ def _doubt(before: SeriesPoint, after: SeriesPoint) -> str:
     return ""
 
 
-def _absent(case: Case, metric: str) -> Change:
+def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str:
+    """Why a series has nothing to compare of a revision; empty if nobody knows."""
+    if any(point.revision == revision and point.excluded for point in series.points):
+        return "excluded"
+    facts = series.comparability.items()
+    here = [failure for failure in failures if failure.comparability.items() <= facts]
+    return _failed(series.case, revision, here)
+
+
+def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
+    """How measuring a case at a revision ended, the first time that ``failures`` tells."""
+    for each in failures:
+        same = same_case(case, each.case) or same_case(each.case, case)
+        if same and each.revision == revision:
+            parity = each.status == Status.PARITY_FAIL
+            return "failed parity" if parity else each.status.replace("_", " ")
+    return ""
+
+
+def _no_result(lacking: Mapping[str, str]) -> str:
+    """Such as ``No result of the baseline (excluded) and the contender.``"""
+    sides = (f"{side} ({why})" if why else side for side, why in lacking.items())
+    return f"No result of the {' and the '.join(sides)}."
+
+
+def _absent(case: Case, metric: str, lacking: Mapping[str, str]) -> Change:
     return Change(
         case=case,
         metric=metric,
@@ -205,5 +247,5 @@ def _absent(case: Case, metric: str) -> Change:
         change_low=None,
         change_high=None,
         verdict=Verdict.MISSING,
-        note="No result of the baseline and the contender.",
+        note=_no_result(lacking),
     )

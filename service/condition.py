@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
+import anyio
+import anyio.to_thread
 from sqlalchemy import Connection
 from sqlalchemy.exc import DBAPIError
 
@@ -13,6 +16,42 @@ from service.errors import BUSY, DatabaseUnavailable, NotMigrated, ServiceError
 
 MIGRATE = "run: throughline migrate"
 READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
+
+
+AFRESH_S = 1.0
+"""What was found holds so long: whoever may ask without a token must not keep writers waiting."""
+
+
+class Checkup:
+    """What `check` says, found out at most once in `AFRESH_S` however many ask."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._turn = anyio.Lock()
+        self._until_s = 0.0
+        self._fault: ServiceError | None = None
+
+    async def now(self) -> None:
+        """Make sure that the database can be read and written.
+
+        Raises:
+            DatabaseUnavailable: it is away, locked, busy or read-only.
+            NotMigrated: it lacks this version's tables.
+        """
+        async with self._turn:
+            if time.monotonic() >= self._until_s:
+                await self._look()
+        if self._fault is not None:
+            raise self._fault.with_traceback(None)
+
+    async def _look(self) -> None:
+        self._fault = None
+        try:
+            async with self._database.turn(write=True):
+                await anyio.to_thread.run_sync(check, self._database)
+        except ServiceError as fault:
+            self._fault = fault
+        self._until_s = time.monotonic() + AFRESH_S
 
 
 def check(database: Database, *, write: bool = True) -> None:

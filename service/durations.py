@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from sqlalchemy import select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from benchmarks import catalog
-from benchmarks.contracts import AttemptState, JobState
+from benchmarks.contracts import AttemptState, JobSpec, JobState
 from benchmarks.duration import expected_s
 from benchmarks.suites import Suite
 from service.models import Attempt, Job, Submission
@@ -43,27 +43,41 @@ def expectations(suite: Suite, taken_s: Mapping[str, float]) -> list[Expectation
     ]
 
 
-def taken_before(session: Session, suite: str) -> dict[str, float]:
-    """Seconds that each case of a suite took, by case key: the median over its last submissions."""
+def taken_before(session: Session, suite: Suite) -> dict[str, float]:
+    """Seconds that each case of a suite takes, by case key: the median over its last submissions.
+
+    What was measured with more processes than the suite's, or in another tier, is told for the
+    suite's own protocol: whoever asks for as much again reckons that in, and would do so twice.
+    """
     last = (
         select(Submission.id)
-        .where(Submission.suite == suite)
+        .where(Submission.suite == suite.name)
         .order_by(Submission.id.desc())
         .limit(SUBMISSIONS)
     )
-    taken = (
-        select(Job.id, Job.case_key, Attempt.started_at, Attempt.ended_at)
-        .join(Attempt, Attempt.job_id == Job.id)
-        .where(
-            Job.submission_id.in_(list(session.scalars(last))),
-            Attempt.state == AttemptState.SUCCEEDED,
-            Job.state == JobState.SUCCEEDED,
-        )
+    done = (
+        Job.submission_id.in_(list(session.scalars(last))),
+        Job.state == JobState.SUCCEEDED,
     )
-    spent: dict[str, dict[str, float]] = {}
-    for job_id, key, started_at, ended_at in session.execute(taken):
+    spent = _spent(session, *done)
+    taken: dict[str, list[float]] = {}
+    for job_id, key, spec in session.execute(select(Job.id, Job.case_key, Job.spec).where(*done)):
+        if job_id in spent:
+            own = JobSpec.model_validate(spec)
+            usual = expected_s(own.case, suite.protocol) / expected_s(own.case, own.protocol)
+            taken.setdefault(key, []).append(spent[job_id] * usual)
+    return {key: median(each) for key, each in taken.items()}
+
+
+def _spent(session: Session, *done: ColumnElement[bool]) -> dict[str, float]:
+    """Seconds of each job's attempts: its processes may have had a turn each."""
+    taken = (
+        select(Job.id, Attempt.started_at, Attempt.ended_at)
+        .join(Attempt, Attempt.job_id == Job.id)
+        .where(*done, Attempt.state == AttemptState.SUCCEEDED)
+    )
+    spent: dict[str, float] = {}
+    for job_id, started_at, ended_at in session.execute(taken):
         if started_at is not None and ended_at is not None:
-            jobs = spent.setdefault(key, {})  # a job's processes may have had a turn each
-            jobs[job_id] = jobs.get(job_id, 0.0) + (ended_at - started_at).total_seconds()
-    spans = {key: list(jobs.values()) for key, jobs in spent.items()}
-    return {key: median(each) for key, each in spans.items()}
+            spent[job_id] = spent.get(job_id, 0.0) + (ended_at - started_at).total_seconds()
+    return spent

@@ -21,6 +21,7 @@ from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
 from service.errors import Conflict, DatabaseUnavailable
 from service.findings import Candidate, Covered, SeriesName
+from service.findings.again import links_of
 from service.findings.follow import follow
 from service.findings.nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.opening import candidates, open_findings
@@ -57,6 +58,9 @@ class Told:
     believable: tuple[Candidate, ...] = ()
     """Changes that may become findings."""
     suspicious: tuple[Suspicion, ...] = ()
+    series_id: str = ""
+    findings: frozenset[str] = frozenset()
+    """About the series, by id, when it said so."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +72,19 @@ class Followed:
     tail: Tail
     covered: Covered
     believable: tuple[Candidate, ...]
+    findings: frozenset[str]
+
+    @property
+    def changes(self) -> Told:
+        """What it says that may become findings."""
+        return Told(self.believable, (), self.series.id, self.findings)
 
     def told(self, since: datetime, ill: frozenset[str]) -> Told:
         """What it says with its points from ``since`` on."""
         doubtful = confirmation.suspicions(
             self.series, self.standing, self.tail, since, self.covered, ill
         )
-        return Told(self.believable, tuple(doubtful))
+        return replace(self.changes, suspicious=tuple(doubtful))
 
 
 def look(
@@ -137,7 +147,7 @@ def _told(
         with database.writing() as session:
             alone(session, _FINDINGS)
             followed = follow_series(session, series_id, ill, now_of(session))
-        return followed.told(since, ill) if daily else Told(followed.believable)
+        return followed.told(since, ill) if daily else followed.changes
     except (DBAPIError, DatabaseUnavailable, Conflict):
         raise  # somebody was faster, or the database is away: the next look does it all
     except Exception:
@@ -153,12 +163,23 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
     series = name_of(session.get_one(SeriesRow, series_id))
     standing = levels.standing_of(session, series_id)
     tail = levels.load_tail(session, series_id)
-    covered = follow(session, standing, tail, now)
+    standing, covered = follow(session, standing, tail, now)
     believable = tuple(
         replace(each, not_reproduced=confirmation.not_reproduced(session, each))
         for each in candidates(session, standing, tail, covered, ill)
     )
-    return Followed(series, standing, tail, covered, believable)
+    return Followed(series, standing, tail, covered, believable, _about(session, series_id))
+
+
+def _about(session: Session, series_id: str) -> frozenset[str]:
+    return frozenset(row.id for _, row in links_of(session, series_id))
+
+
+def _believable_yet(session: Session, told: Told, now: datetime) -> tuple[Candidate, ...]:
+    """What a series says, seen again if somebody else has told of it since."""
+    if not told.believable or _about(session, told.series_id) == told.findings:
+        return told.believable
+    return follow_series(session, told.series_id, ill_nodes(session), now).believable
 
 
 def conclude(
@@ -172,7 +193,7 @@ def conclude(
     """Open what is to be opened, of everything that was looked at together."""
     nodes = watch_nodes(session, compared, now)
     begun = confirmation.begin(session, [s for each in told for s in each.suspicious], now, daily)
-    believable = [candidate for each in told for candidate in each.believable]
+    believable = [each for some in told for each in _believable_yet(session, some, now)]
     opened = open_findings(
         session, [each for each in believable if not confirmation.awaited(session, each)], now
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
@@ -76,6 +76,8 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
     """
     submission = load_submission(session, submission_id)
     stored = results.counted_results(session, [job.id for job in submission.jobs])
+    out = results.taken_out(session, [one.id for one in stored.values()])
+    compared = [one for one in stored.values() if one.id not in out]
     changes: list[Change] = []
     if against is not None:
         cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
@@ -85,11 +87,11 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
         suite=submission.suite,
         revision=submission.revision,
         finished=submission.finished,
-        rows=tuple(rows(submission.jobs, stored)),
+        rows=tuple(rows(submission.jobs, stored, out)),
         against=against,
         changes=tuple(changes),
-        effects=effects_of(submission.suite, list(stored.values())),
-        advice=advice.at_the_fastest(session, submission.revision, list(stored.values())),
+        effects=effects_of(submission.suite, compared),
+        advice=advice.at_the_fastest(session, submission.revision, compared),
     )
 
 
@@ -130,8 +132,10 @@ def changes_between(
     wanted: Sequence[Case] | None = None,
 ) -> list[Change]:
     """Compare two revisions in every series, or in those of the ``wanted`` cases."""
-    histories = results.points_of_revisions(session, metric, [baseline, contender])
-    return compare_all(histories, baseline, contender, metric, wanted)
+    both = [baseline, contender]
+    histories = results.points_of_revisions(session, metric, both)
+    failures = results.failures_of_revisions(session, both)
+    return compare_all(histories, baseline, contender, metric, wanted, failures)
 
 
 def cases_of(suite: str) -> list[Case]:
@@ -146,12 +150,29 @@ def cases_of(suite: str) -> list[Case]:
         raise UnknownChoice(str(error)) from error
 
 
-def rows(jobs: Sequence[JobView], stored: Mapping[str, StoredResult]) -> list[Row]:
-    """One row per job, in the order of the submission."""
-    return [_row(job, stored.get(job.id), stored) for job in jobs]
+def rows(
+    jobs: Sequence[JobView], stored: Mapping[str, StoredResult], out: Mapping[str, str]
+) -> list[Row]:
+    """One row per job, in the order of the submission.
+
+    Args:
+        jobs: of the submission.
+        stored: the counted result of each job that has one.
+        out: the results that somebody took out, with the reasons: shown, and compared with nothing.
+    """
+    compared = [one for one in stored.values() if one.id not in out]
+    found = []
+    for job in jobs:
+        own = stored.get(job.id)
+        if own is not None and own.id in out:
+            row = replace(_row(job, own, ()), reason=f"Excluded: {out[own.id]}")
+        else:
+            row = _row(job, own, compared)
+        found.append(row)
+    return found
 
 
-def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResult]) -> Row:
+def _row(job: JobView, own: StoredResult | None, among: Sequence[StoredResult]) -> Row:
     result = own.result if own else None
     throughput = _shown(result, METRIC)
     memory = _shown(result, "peak_memory")
@@ -166,14 +187,14 @@ def _row(job: JobView, own: StoredResult | None, stored: Mapping[str, StoredResu
         reason=(result.reason if result else "") or job.reason,
         throughput=throughput[0] if throughput else None,
         unit=throughput[1] if throughput else "",
-        speedup=_speedup(own, stored.values()) if own else None,
+        speedup=_speedup(own, among) if own else None,
         bottleneck=verdict.bottleneck.value if verdict else None,
         verdict=verdict.sentence if verdict else "",
         peak_memory_b=memory[0].value if memory else None,
         parity=_parity(result),
         parity_reason=parity.reason if parity else "",
         mfu=efficiency.mfu(result.efficiency) if result else None,
-        compile_cost=_compile_cost(own, stored.values()) if own else None,
+        compile_cost=_compile_cost(own, among) if own else None,
     )
 
 

@@ -11,7 +11,15 @@ from sqlalchemy.orm import Session
 from service.database import insert_if_absent
 from service.errors import UnknownChoice
 from service.levels import unjudged
-from service.models import Point, Revision, Submission
+from service.models import (
+    ConfirmationRow,
+    FindingRow,
+    FindingSeries,
+    Point,
+    ResultRow,
+    Revision,
+    Submission,
+)
 
 COMPARISON = "comparison:"
 """How the source of a comparison's submissions begins."""
@@ -29,7 +37,7 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
 
     ``said_at`` is when the submitter says the revision was made. It wins over the assumption that
     it was made when first seen, and the latest word wins over an earlier one; the points that the
-    revision already has move with it, in this transaction.
+    revision already has move with it, and so does what was found in them, in this transaction.
     """
     row = {
         "name": name,
@@ -49,9 +57,23 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
         .values(ordered_at=said_at, dated=True)
     )
     if cast("CursorResult[object]", session.execute(corrected)).rowcount:
-        moved = update(Point).where(Point.revision == name).values(revision_at=said_at)
-        session.execute(moved.execution_options(synchronize_session=False))
+        _move(session, name, before, said_at)
         unjudged.note(session, now, name, min(before, said_at))
+
+
+def _move(session: Session, name: str, before: datetime, to: datetime) -> None:
+    results = select(ResultRow.id).where(ResultRow.revision == name)
+    for moved in (
+        update(Point).where(Point.revision == name).values(revision_at=to),
+        update(FindingRow).where(FindingRow.first_bad == name).values(first_bad_at=to),
+        update(FindingSeries)
+        .where(FindingSeries.first_bad_result.in_(results))
+        .values(first_bad_at=to),
+        # Where a change ended is known by its place alone.
+        update(FindingSeries).where(FindingSeries.ended_at == before).values(ended_at=to),
+        update(ConfirmationRow).where(ConfirmationRow.first_bad == name).values(first_bad_at=to),
+    ):
+        session.execute(moved.execution_options(synchronize_session=False))
 
 
 def find(session: Session, name: str) -> str:
@@ -74,8 +96,8 @@ def find(session: Session, name: str) -> str:
 
 
 def rank(session: Session, at: datetime) -> int:
-    """How many revisions come before a place in their order."""
-    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at)
+    """How many revisions of the history come before a place in their order."""
+    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at, IN_HISTORY)
     return session.execute(earlier).scalar_one()
 
 

@@ -7,10 +7,11 @@ import logging
 import sys
 
 from pydantic import ValidationError
+from pydantic_settings import SettingsError
 
 from benchmarks.printable import log_to_stderr
 from worker.loop import CANNOT, run
-from worker.settings import Settings
+from worker.settings import Settings, faults
 
 
 def main() -> int:
@@ -25,10 +26,9 @@ def main() -> int:
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     try:
         settings = Settings(**told)
-    except ValidationError as error:
-        for problem in error.errors(include_url=False):
-            field = ".".join(str(part) for part in problem["loc"])
-            logging.error("The setting %s is wrong: %s.", field, problem["msg"])
+    except (ValidationError, SettingsError) as error:
+        for field, why in faults(error):
+            logging.error("The setting %s is wrong: %s.", field, why)
         return CANNOT
     return run(settings)
 

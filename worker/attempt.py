@@ -8,8 +8,9 @@ from benchmarks.contracts import Lease, Progress, Result, Status
 from worker.caches import Turn
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
+from worker.device import Unusable
 from worker.heartbeat import Cause, Heartbeat
-from worker.outcome import without_numbers
+from worker.outcome import line, without_numbers
 from worker.patience import Patience
 from worker.runner import Runner
 from worker.station import Interrupted
@@ -28,6 +29,8 @@ class Attempt:
         self._stop = stop
         self.isolated = False
         """Whether the job was given up only because the service could not be reached."""
+        self.unusable = ""
+        """Why the device cannot be used, if that is why the job was given up."""
 
     def cause(self) -> Cause | None:
         """Why to stop, if there is a reason."""
@@ -50,6 +53,10 @@ class Attempt:
             return runner.run(self._lease.spec, self, Turn.of(self._lease))
         except Interrupted as interrupted:
             return self._given_up(interrupted.cause, delivery)
+        except Unusable as gone:
+            self.unusable = str(gone)
+            delivery.release(self._ticket, line(f"The worker cannot use its device: {gone}"))
+            return None
         except ServiceAway:
             return self._given_up(self.cause() or Cause.ISOLATED, delivery)
         except ClientError as error:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx2
-from pydantic import TypeAdapter, ValidationError
+from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic_core import from_json
 
 from benchmarks.contracts import Claim, Heartbeat, Lease, Renewal, Worker
 
@@ -16,7 +17,20 @@ T = TypeVar("T")
 
 _AWAY = frozenset({401, 403, 408, 425, 429})
 """Client errors that time or an operator mends: nothing that is to be delivered is given up."""
-_MAY_BE_JSON = TypeAdapter(dict[str, Any])
+
+
+class _Problem(BaseModel):
+    """Why the service says no (RFC 9457); who answers otherwise is not the service."""
+
+    status: int
+    detail: str
+
+
+class _Posted(BaseModel):
+    """The service's word that it has a result for good."""
+
+    id: str
+    counted: bool
 
 
 class ClientError(Exception):
@@ -24,7 +38,7 @@ class ClientError(Exception):
 
 
 class ServiceAway(ClientError):
-    """There was no usable answer: try again later."""
+    """There was no usable answer, or it was not the service's: try again later."""
 
 
 class Fenced(ClientError):
@@ -68,6 +82,7 @@ class ServiceClient:
         self.url = url.rstrip("/")
         self._timeout_s = timeout_s
         self._token = token
+        self._registered = False
         try:
             self._http = httpx2.Client(base_url=f"{self.url}/api/v1", timeout=timeout_s)
         except httpx2.InvalidURL as error:
@@ -87,6 +102,7 @@ class ServiceClient:
     def register(self, worker: Worker) -> None:
         """Introduce this worker, or renew what the service knows of it."""
         self._send("PUT", f"/workers/{worker.name}", worker.model_dump_json())
+        self._registered = True
 
     def claim(self, claim: Claim) -> Lease | None:
         """Ask for a job; None when there is none for this worker."""
@@ -106,7 +122,11 @@ class ServiceClient:
 
     def post_result(self, ticket: Ticket, body: bytes) -> None:
         """Deliver a result; returns once the service has it for good."""
-        self._for(ticket, "result", body)
+        answer = self._for(ticket, "result", body)
+        try:
+            _Posted.model_validate_json(answer.content)
+        except ValidationError as error:
+            raise ServiceAway(self._stranger(answer)) from error
 
     def release(self, ticket: Ticket, reason: str) -> None:
         """Give the job back unharmed, so that another worker may have it at once."""
@@ -153,13 +173,25 @@ class ServiceClient:
             sentence = f"The token file {error.filename} cannot be read ({error.strerror})."
             raise ServiceAway(sentence) from error
         if not (token.isascii() and token.isprintable()):
-            raise Refused(0, "The worker's token is no token: it begins with tl_.")
+            sentence = "The worker's token is no token: it begins with tl_."
+            # A file that is being written is right a moment later; a worker that has registered
+            # may hold a result by then.
+            raise ServiceAway(sentence) if self._registered else Refused(0, sentence)
         return token
 
     def _judged(self, answer: httpx2.Response) -> httpx2.Response:
-        if answer.is_success:
+        """The answer, if it is the service's and good.
+
+        A captive portal, a proxy or whoever else has the address now must neither take a result nor
+        refuse it: only a success that is 204 or JSON, and a refusal that is a problem document, are
+        the service's own.
+        """
+        if answer.status_code == 204 or (answer.is_success and _is_object(answer)):
             return answer
-        sentence = _sentence(answer)
+        problem = _problem(answer)
+        if answer.is_success or answer.is_redirect or problem is None:
+            raise ServiceAway(self._stranger(answer))
+        sentence = problem.detail[:500] or f"status {answer.status_code}"
         if answer.status_code >= 500 or answer.status_code in _AWAY:
             raise ServiceAway(f"{self.url} answers {answer.status_code}: {sentence}")
         if answer.status_code == 409:
@@ -176,16 +208,28 @@ class ServiceClient:
                 "address, and that worker and service are of the same version.",
             ) from error
 
+    def _stranger(self, answer: httpx2.Response) -> str:
+        return (
+            f"{self.url} answers {answer.status_code}, but not as a Throughline service does: "
+            "see what stands before the service, and check THROUGHLINE_URL."
+        )
+
     def _why(self, error: Exception) -> str:
         detail = str(error) or type(error).__name__
         return f"The service at {self.url} does not answer ({detail})."
 
 
-def _sentence(answer: httpx2.Response) -> str:
-    """The problem's own sentence, or what can be said without one."""
+def _problem(answer: httpx2.Response) -> _Problem | None:
+    """The service's own refusal, if it is one."""
     try:
-        problem = _MAY_BE_JSON.validate_json(answer.content)
+        told = _Problem.model_validate_json(answer.content)
     except ValidationError:
-        problem = {}
-    told = problem.get("detail") or problem.get("title") or answer.reason_phrase
-    return str(told)[:500] or f"status {answer.status_code}"
+        return None
+    return told if told.status == answer.status_code else None
+
+
+def _is_object(answer: httpx2.Response) -> bool:
+    try:
+        return isinstance(from_json(answer.content), dict)
+    except ValueError:
+        return False

@@ -114,6 +114,9 @@ class Heartbeat:
             if not self._ended.is_set():
                 log.warning("Could not renew %s: %s", self._ticket, error)
             return False
+        except Exception:  # without this thread the lease, and the child with it, would be lost
+            log.exception("Could not renew %s.", self._ticket)
+            return False
         with self._lock:
             if self._cause is None:
                 self._fence_at_s = sent_at_s + self._share * renewal.lease_s

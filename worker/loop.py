@@ -10,10 +10,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
-from worker import bytecode, containment, nvml, processes, workspace
+from worker import bytecode, containment, device, nvml, processes, workspace
 from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
+from worker.device import Unusable
 from worker.folder import Journal, Occupied, Pending, locked
 from worker.heartbeat import Heartbeat, now_s
 from worker.labels import introduce
@@ -40,7 +41,11 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     SIGINT and SIGTERM ask when this runs in the main thread; elsewhere ``stop`` does.
     """
     stop = stop or Stop()
-    gpus = nvml.devices()
+    try:
+        gpus = _gpus(settings)
+    except nvml.DriverFailed as failed:
+        log.error("%s To measure on the CPU all the same, choose --device cpu.", failed)
+        return CANNOT
     settings = settings.on_machine(bool(gpus))
     gpu = nvml.find(settings.device, visible_devices(), gpus)
     if gpu is None and settings.device != "cpu":
@@ -54,6 +59,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
+            device.insist(settings, lambda: not stop.draining)
             if advice := bytecode.lost():
                 log.warning("%s", advice)
             station = Station(settings, contained, gauge, Journal(folder).started)
@@ -63,6 +69,9 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     except (Occupied, ClientError, containment.Unavailable) as error:
         log.error("%s", error)
         return CANNOT
+    except Unusable as error:
+        log.error("No job is claimed: this worker's device cannot be used (%s)", error)
+        return CANNOT
     except ValidationError as error:
         log.error("This worker's name or labels are not acceptable: %s", error)
         return CANNOT
@@ -71,6 +80,19 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
     finally:
         if gauge is not None:
             gauge.close()
+
+
+def _gpus(settings: Settings) -> list[nvml.Gpu]:
+    """The GPUs of this machine; where ``auto`` stands for one of them the driver must tell."""
+    if settings.device == "cpu":
+        return []
+    try:
+        return nvml.devices()
+    except nvml.DriverFailed as failed:
+        if settings.device == "auto":
+            raise
+        log.warning("%s", failed)
+        return []
 
 
 class Loop:
@@ -95,10 +117,16 @@ class Loop:
         self._patience = Patience(stop, settings.backoff_first_s, settings.backoff_limit_s)
         self._delivery = Delivery(client, self._spool, self._patience, settings.drain_delivery_s)
         self._isolated: Ticket | None = None
+        self._unusable = ""
+        """Why this worker's device cannot be used, once a child has found that out."""
         self._vacancy = Vacancy(runner.station, stop)
 
     def run(self) -> int:
-        """Work until asked to stop, or, with ``once``, until the queue is empty."""
+        """Work until asked to stop, or, with ``once``, until the queue is empty.
+
+        Raises:
+            Unusable: the device cannot be used any more.
+        """
         self._end_leftover()
         self._settle_spooled()
         with suppress(ServiceAway):  # it was asked to stop meanwhile
@@ -107,6 +135,8 @@ class Loop:
             self._delivery.everything()
             while self._working() and self._turn():
                 pass
+        if self._unusable:
+            raise Unusable(self._unusable)
         log.info("Worker %s has stopped.", self._me.name)
         return ABORTED if self._stop.aborted else DONE
 
@@ -131,7 +161,7 @@ class Loop:
         self._begin(pending, lease)
         self._work(lease, sent_at_s)
         self._journal.settle()
-        return True
+        return not self._unusable
 
     def _begin(self, pending: Pending, lease: Lease) -> None:
         """Write down that the claim got this job; the claim itself is on the disk already."""
@@ -190,6 +220,7 @@ class Loop:
             result = attempt.run(self._client, self._runner, self._patience, self._delivery)
             if not self._runner.station.survivors:
                 self._journal.ended()
+            self._unusable = attempt.unusable
             if attempt.isolated:
                 self._isolated = ticket
             if result is not None and self._send(ticket, result) is Answer.REJECTED:

@@ -23,6 +23,10 @@ REASONS = {
 """Bits of the clock event reasons, as nvml.h numbers them."""
 
 
+class DriverFailed(Exception):
+    """There is a driver, and it does not answer; the message is one sentence that says why."""
+
+
 @dataclass(frozen=True)
 class Gpu:
     """An NVIDIA GPU of this machine, by NVML's own (PCI) order."""
@@ -126,12 +130,20 @@ class NvmlGauge:
 
 
 def devices() -> list[Gpu]:
-    """Every NVIDIA GPU of this machine; none without a driver."""
+    """Every NVIDIA GPU of this machine; none without a driver.
+
+    Raises:
+        DriverFailed: there is a driver, but it does not tell: as after its update without a reboot.
+    """
     try:
         with _library():
             return [_gpu(index) for index in range(pynvml.nvmlDeviceGetCount())]
-    except pynvml.NVMLError:
+    except (pynvml.NVMLError_LibraryNotFound, pynvml.NVMLError_DriverNotLoaded):
         return []
+    except pynvml.NVMLError as error:
+        raise DriverFailed(
+            f"The NVIDIA driver does not tell its GPUs ({error}): see what nvidia-smi says."
+        ) from error
 
 
 def driver_version() -> str | None:

@@ -13,12 +13,15 @@ from datetime import UTC, datetime
 from pydantic import ValidationError
 
 from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status
+from benchmarks.exits import NO_DEVICE
 from worker.child import Ending, Exit, Limits
 from worker.consumption import Excess
 from worker.guard import CANNOT_START
 from worker.output import Written
 
 STDOUT_TAIL_B = 2_048
+REFUSED = 2
+"""Exit code of a child that cannot make sense of its command line."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,11 @@ def tail_of(written: Written, limit_b: int) -> str:
     return marker + raw.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
 
 
+def last_words(written: Written) -> str:
+    """The last line of a child's log, or that there is none."""
+    return line(_last_line(tail_of(written, STDOUT_TAIL_B))) or "it said nothing"
+
+
 def _where(run: Run, last: Progress | None) -> str:
     where = f"replicate {run.replicate} of {run.spec.protocol.replicates}"
     if last is not None:
@@ -159,8 +167,13 @@ def _exited(code: int | None, said: str) -> tuple[Status, str]:
     if code < 0:
         return Status.CRASHED, _killed(-code)
     said = said or "it said nothing"
-    if code == 2:
+    if code == REFUSED:
         return Status.UNSUPPORTED, f"The child refused the case: {said}"
+    if code == NO_DEVICE:
+        return (
+            Status.INFRA_ERROR,
+            f"The child cannot use the device, though this worker can: {said}",
+        )
     if code == CANNOT_START:
         return Status.INFRA_ERROR, f"The child could not be started: {said}"
     return Status.RUNTIME_ERROR, f"The child ended with exit code {code}: {said}"

@@ -13,16 +13,18 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
+from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
-from worker import canary
+from worker import canary, device
 from worker.caches import Caches, Turn
 from worker.canary import NodeHistory
-from worker.child import Ending
-from worker.outcome import Run, failure, judge, last_line, without_numbers
+from worker.child import Ending, Exit
+from worker.device import Unusable
+from worker.outcome import REFUSED, Run, failure, judge, last_line, last_words, without_numbers
 from worker.own_models import refused
 from worker.preflight import flagged
 from worker.settings import Settings
-from worker.station import Station, Task, Watch, listed
+from worker.station import Interrupted, Station, Task, Watch, listed
 from worker.target import Target, TargetAbsent, target_of
 from worker.telemetry import HELD_BACK, attach
 from worker.workspace import environment_in, workspace
@@ -66,6 +68,7 @@ class Runner:
 
         Raises:
             Interrupted: ``watch`` gave a cause.
+            Unusable: the device cannot be used for any job.
         """
         if refusal := refused(spec.case.workload, self._settings.allowed_models):
             return without_numbers(spec, Status.UNSUPPORTED, refusal)
@@ -119,8 +122,28 @@ class Runner:
         limits = self.station.limits(job.until_s)
         task = Task(command, environment, job.folder, job.target.folder, limits)
         outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))
+        if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
+            self._insist_on_device(outcome.left, job.watch)
         result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
         return flagged(attach(result, outcome.readings), flags)
+
+    def _insist_on_device(self, left: Exit, watch: Watch) -> None:
+        """Give the job up unless the device can be used, and only the child could not.
+
+        A refused case is doubted as well: a revision that knows no exit code for a device that has
+        gone says it so.
+
+        Raises:
+            Unusable: it cannot, or the child says so and nobody else can tell.
+            Interrupted: ``watch`` gave a cause meanwhile.
+        """
+        why = device.obstacle(self._settings, _goes_on(watch))
+        if cause := watch.cause():
+            raise Interrupted(cause)
+        if why is None and left.code == NO_DEVICE:
+            why = last_words(left.stderr)
+        if why:
+            raise Unusable(why)
 
     def _occupied(self, job: Job, limit_s: float) -> str:
         """Let the device cool; a sentence if processes of the last child do not leave it."""

@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field, SecretStr, field_validator
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import Field, SecretStr, ValidationError, field_validator
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from benchmarks.processors import usable_cpus
 from worker.containment import Wanted
@@ -137,7 +137,9 @@ class Settings(BaseSettings):
             return given.strip()
         named = self.token_file if self.token_file and str(self.token_file) != "." else None
         try:
-            return (named or self.enrolled_token).read_text(encoding="utf-8").strip()
+            path = named or self.enrolled_token
+            # What is no text is no token either, and is told as that.
+            return path.read_text(encoding="utf-8", errors="replace").strip()
         except FileNotFoundError:
             if named:
                 raise
@@ -157,6 +159,18 @@ class Settings(BaseSettings):
     def folder(self) -> Path:
         """This worker's own folder within the state folder."""
         return self.state_dir.expanduser().absolute() / "workers" / self.name
+
+
+def faults(error: ValidationError | SettingsError) -> list[tuple[str, str]]:
+    """Which fields of settings are wrong, and why."""
+    if isinstance(error, ValidationError):
+        return [
+            (".".join(map(str, problem["loc"])), problem["msg"])
+            for problem in error.errors(include_url=False)
+        ]
+    # A field of several values is read as JSON; its name stands in the message alone.
+    field = re.search(r'field "(\w+)"', str(error))
+    return [(field[1] if field else "", "it must be JSON")]
 
 
 def child_environment(settings: Settings) -> dict[str, str]:

@@ -55,6 +55,7 @@ def bench(
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it."""
     from cli import bench as measuring
+    from cli import interrupts
     from cli.rig import set_up
 
     given = {
@@ -65,11 +66,14 @@ def bench(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     base = timed(tier) if tier else None
     asked = measuring.read_protocol(protocol, base).model_copy(update={"efficiency": True})
+    if trace is not None:
+        measuring.check_trace(trace)
     if profile or trace is not None:
         asked = asked.model_copy(update={"phases": True, "profile": True})
     if parity:
         asked = asked.model_copy(update={"parity": True})
     words = [workload, *(settings or []), *options]
+    interrupts.as_ctrl_c()
     with set_up(device) as rig:
         result = measuring.measure(
             rig, words, replicates or asked.replicates, seed, protocol=asked, trace=trace

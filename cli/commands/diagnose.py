@@ -32,7 +32,7 @@ def diagnose(
     as_json: Json = False,
 ) -> None:
     """Say what stops a case on this machine, try what may lift it, and keep what helped."""
-    from cli import bench, form, ladder, wanted
+    from cli import bench, form, interrupts, ladder, wanted
     from cli import diagnose as climbing
     from cli.console import Console
     from cli.output import say
@@ -43,6 +43,7 @@ def diagnose(
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
     first = wanted.case(workload, settings or [], preset)
     timing = bench.read_protocol(protocol, climbing.BRIEF)
+    interrupts.as_ctrl_c()
     with set_up(device) as rig:
         measure = climbing.measurer(rig, options, timing, first)
         found = climbing.run(measure, first, seconds(budget), Console(stderr=True))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from pathlib import Path
 
+from cli import interrupts
 from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.gate import Form, Inconclusive, follow
@@ -52,8 +52,7 @@ def run(
 def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
     request = order.request()
     budget_s = seconds(order.budget)
-    # CI ends a job with SIGTERM; what it measured for is stopped then as with Ctrl-C.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    interrupts.as_ctrl_c()  # CI ends a job with SIGTERM; what was to be measured for it stops then
     with ServiceClient(url) as client:
         begun = follow.start(client, request, order.key)
         _remark(

@@ -19,6 +19,7 @@ from service.models import AuditEvent
 from service.paging import Page
 
 _MADE = "audit.made"
+_BEFORE = "audit.before"
 _LONGEST = 500
 
 
@@ -34,15 +35,24 @@ class AuditView(BaseModel):
     object: str
 
 
-def made(session: Session, object_id: str) -> None:
-    """Tell what the call that is being answered has made, for its line in the log."""
+def made(session: Session, object_id: str, *, before: bool = False) -> None:
+    """Tell what the call that is being answered has made, for its line in the log.
+
+    Args:
+        session: the call's.
+        object_id: what was made.
+        before: an earlier call with the same key made it, and has its line: this one gets none.
+    """
     session.info[_MADE] = object_id
+    session.info[_BEFORE] = before
 
 
 def witness(principal: Principal, action: str, path: str) -> Callable[[Session], None]:
     """What writes the line of one call, just before its transaction is committed."""
 
     def write(session: Session) -> None:
+        if session.info.get(_BEFORE):
+            return
         new = session.info.get(_MADE)
         about = path[:_LONGEST] + (f" -> {new}" if new else "")
         record(session, principal, action, about, now_of(session))

@@ -44,6 +44,11 @@ def forget(request: Request, response: Response) -> None:
     )
 
 
+def sent(request: Request) -> bool:
+    """Whether a browser sent it, which says where each change comes from; programs do not."""
+    return not {"sec-fetch-site", "origin"}.isdisjoint(request.headers.keys())
+
+
 def check_origin(request: Request) -> None:
     """Make sure that a change comes from a page of this service.
 

@@ -85,6 +85,8 @@ class Door:
         if not await self.asks():
             if self._settings.access is Access.AUTO:
                 browser.check_host(request, self._settings.reached_at)
+            if request.method not in SAFE and browser.sent(request):
+                browser.check_origin(request)  # any page may send a form that has no body
             return ANYBODY
         cookie = browser.cookie_of(request)
         if cookie and "authorization" not in request.headers:
@@ -101,12 +103,16 @@ class Door:
         with self.trying(request) as wait_s:
             given = show()
             if wait_s and given.id not in self._touched:  # a good one among many bad ones passes
-                raise TooMany(_FAILURES, ceil(wait_s))
+                raise self.too_many(wait_s)
             found, now = await self._database.run(partial(self._verify, given), write=False)
         now_s = time.monotonic()
         self._count(found.id, now_s)
         await self._touch(found.id, now, now_s)
         return Principal.of(found)
+
+    def too_many(self, wait_s: float) -> TooMany:
+        """The refusal of an address that has failed too often, for so long."""
+        return TooMany(_FAILURES, ceil(wait_s))
 
     @contextmanager
     def trying(self, request: Request) -> Iterator[float]:
@@ -121,7 +127,7 @@ class Door:
             yield wait_s
         except Unauthorized:
             if wait_s:
-                raise TooMany(_FAILURES, ceil(wait_s)) from None
+                raise self.too_many(wait_s) from None
             self._failures.take(address, time.monotonic())
             raise
 

@@ -33,7 +33,7 @@ class EnrolmentRequest(Contract):
     """A code to be made."""
 
     worker: Name | None = None
-    """The only worker that may use it; null: whichever comes first, under its own name."""
+    """The only worker that may use it; null: whichever comes first, under a name that is free."""
     expires_in_s: Annotated[FiniteFloat, Field(ge=60, le=7 * 86_400)] = 3_600.0
 
 
@@ -76,10 +76,19 @@ def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewT
     """Turn a code into a worker's token; of two who try at once one gets it.
 
     Raises:
-        Unauthorized: the code is mistyped, unknown, used or too old.
-        Forbidden: it is for a worker of another name; it stays good.
+        Unauthorized: the code is mistyped, unknown, used or too old, or whoever made it may make
+            none any more.
+        Forbidden: it is for a worker of another name, or for any, and the name is taken; it stays
+            good.
     """
     row = _found(session, key, shown.code)
+    if row.created_by is not None and not store.is_live(session, row.created_by, now):
+        raise Unauthorized(_BAD)
+    if row.worker is None and store.has_worker(session, shown.worker, now):
+        raise Forbidden(
+            f"The worker {shown.worker} has a token: enrol under another name (--name), ask for a "
+            "code for this one (`throughline token enrolment --worker`), or have its token revoked."
+        )
     if row.worker not in (None, shown.worker):
         raise Forbidden(
             f"This enrolment code is for the worker {row.worker}: enrol under that name (--name), "

@@ -120,6 +120,18 @@ def any_admin(session: Session) -> bool:
     return session.execute(wanted).first() is not None
 
 
+def is_live(session: Session, token_id: str, now: datetime) -> bool:
+    """Whether a token is neither revoked nor expired."""
+    row = session.get(TokenRow, token_id)
+    return row is not None and _state(row, now) == "live"
+
+
+def has_worker(session: Session, name: str, now: datetime) -> bool:
+    """Whether some worker may act under ``name``."""
+    named = select(TokenRow).where(TokenRow.kind == Kind.WORKER, TokenRow.name == name)
+    return any(_state(row, now) == "live" for row in session.scalars(named))
+
+
 def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView:
     """The token that somebody shows, if it is good now.
 

@@ -90,7 +90,7 @@ def read_catalog(session: DatabaseSession) -> Catalog:
 
 
 def _suite(session: Session, suite: suites.Suite) -> SuiteView:
-    expected = durations.expectations(suite, durations.taken_before(session, suite.name))
+    expected = durations.expectations(suite, durations.taken_before(session, suite))
     return SuiteView(
         name=suite.name,
         summary=suite.summary,

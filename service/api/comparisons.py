@@ -42,7 +42,7 @@ def start(
         response.status_code = 200
     else:
         comparisons.advance(session, accepted.comparison_id, now)
-    audit.made(session, accepted.comparison_id)
+    audit.made(session, accepted.comparison_id, before=accepted.replayed)
     return comparisons.load_comparison(session, accepted.comparison_id, now)
 
 

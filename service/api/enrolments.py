@@ -21,7 +21,9 @@ router = noun("/enrolments", "access")
 async def count_failures(request: Request) -> AsyncIterator[None]:
     """Let an address try codes only so often."""
     door: Door = request.app.state.door
-    with door.trying(request):
+    with door.trying(request) as wait_s:
+        if wait_s:
+            raise door.too_many(wait_s)
         yield
 
 

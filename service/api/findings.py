@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, select
 from benchmarks.contracts import Contract
 from service import findings
 from service.api.answers import problems
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now, Plain
 from service.api.noun import noun
 from service.findings import FindingSummary, FindingView, Kind, Plan
 from service.models import FindingRow, FindingSeries, FindingState
@@ -99,7 +99,7 @@ def list_findings(
 def read_report(
     session: DatabaseSession,
     now: Now,
-    hours: Annotated[int, Query(ge=1, le=8_760, description="How far to look back.")] = 24,
+    hours: Annotated[int, Query(ge=1, le=8_760, description="How far to look back."), Plain] = 24,
 ) -> MorningReport:
     """Read what was found lately, and how much of it is expected to be false."""
     since = now - timedelta(hours=hours)

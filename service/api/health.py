@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Literal
 
-import anyio.to_thread
 from fastapi import Request
 from pydantic import BaseModel
 
 from benchmarks.version import installed
 from service.api.noun import noun
-from service.condition import check
 from service.database import get_database
 
 router = noun("", "health")
@@ -30,6 +28,5 @@ class Health(BaseModel):
 async def read_health(request: Request) -> Health:
     """Say whether the database can be read and written; 503 with one sentence if not."""
     database = get_database(request)
-    async with database.turn(write=True):
-        await anyio.to_thread.run_sync(check, database)
+    await request.app.state.checkup.now()
     return Health(version=installed(), database=database.kind)

@@ -38,7 +38,7 @@ def submit(
     if accepted.replayed:
         response.status_code = 200
     queued = jobs.jobs_of(session, accepted.submission_id)[0]
-    audit.made(session, queued.id)
+    audit.made(session, queued.id, before=accepted.replayed)
     return queued
 
 

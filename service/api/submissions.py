@@ -49,7 +49,7 @@ def submit(
     accepted = submissions.submit(session, request, now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
-    audit.made(session, accepted.submission_id)
+    audit.made(session, accepted.submission_id, before=accepted.replayed)
     return submissions.answer_of(session, accepted)
 
 

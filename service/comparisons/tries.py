@@ -105,11 +105,13 @@ def submit(
     Turning every other pair around keeps a drift of the machine from favouring one side.
     """
     request = ComparisonRequest.model_validate(row.request)
+    known = records(row, tries)
     place = len(tries)
     for case_place in places:
         pair = sum(one.case_place == case_place for one in tries) // 2
+        alone = bool(known[case_place].whole)
         for side in (*Side,) if pair % 2 == 0 else (*Side,)[::-1]:
-            spec = _spec(row, request, case_place, side, pair)
+            spec = _spec(row, request, case_place, side, timing_only=alone)
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
             [job_id] = queue.submit(session, [spec], at, now, first=place)
             session.add(
@@ -127,15 +129,24 @@ def submit(
 
 
 def _spec(
-    row: ComparisonRow, request: ComparisonRequest, case_place: int, side: Side, pair: int
+    row: ComparisonRow,
+    request: ComparisonRequest,
+    case_place: int,
+    side: Side,
+    *,
+    timing_only: bool,
 ) -> JobSpec:
-    """One side of a pair; only a case's first pair has the passes beside timing."""
+    """One side of a pair; ``timing_only`` leaves out the passes beside it, parity among them.
+
+    They are asked for until a case has a whole pair: a process that ended in an accident has told
+    nothing of them, and the pair that stands in its place must.
+    """
     assert request.protocol is not None
     assert row.worker is not None
     return JobSpec(
         case=Case.model_validate(row.cases[case_place]),
         revision=row.baseline if side is Side.BASELINE else row.contender,
-        protocol=request.protocol.of_replicate(pair + 1),
+        protocol=request.protocol.timing_only() if timing_only else request.protocol,
         purpose=Purpose.COMPARISON,
         requires=request.requires | {"worker": row.worker},
         priority=request.priority,

@@ -5,19 +5,31 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import datetime, timedelta
+from statistics import geometric_mean
 
-from sqlalchemy import func, select
+from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from service import comparisons, revisions
 from service.comparisons import ComparisonRequest
 from service.comparisons.pin import LATELY
 from service.confirmation.suspicion import Suspicion
+from service.confirmation.verdict import Where, where_lies
 from service.errors import ServiceError
 from service.findings import Candidate, SeriesName, rules
-from service.gate import Limit, Policy, Rule
+from service.findings.nodes import ill_nodes
+from service.gate import Limit, Policy, Rule, Side
 from service.ids import new_id
-from service.models import ConfirmationRow, ConfirmationState, Job, Point, ResultRow, WorkerRow
+from service.models import (
+    ConfirmationRow,
+    ConfirmationState,
+    Job,
+    Point,
+    ResultRow,
+    SeriesRow,
+    TryRow,
+    WorkerRow,
+)
 
 log = logging.getLogger(__name__)
 
@@ -43,13 +55,14 @@ def begin(
     largest effects come first.
     """
     started: list[str] = []
+    ill = ill_nodes(session)
     left = daily - _started_since(session, now - DAY)
     for told in sorted(suspicions, key=lambda each: -abs(each.effect)):
         if len(started) >= left:
             break
         if _known(session, told):
             continue
-        workers = _workers(session, told.series, now)
+        workers = _workers(session, told.series, ill, now)
         if workers:
             started += _start(session, told, workers, now)
     return started
@@ -62,14 +75,20 @@ def awaited(session: Session, candidate: Candidate) -> bool:
 
 
 def not_reproduced(session: Session, candidate: Candidate) -> bool:
-    """Whether a change was measured again, and was not there."""
-    places = session.scalars(
-        select(ConfirmationRow.first_bad_at).where(
-            ConfirmationRow.case_key == candidate.series.case.key,
+    """Whether a change was measured again, on its own hardware, and was not there.
+
+    Measuring one metric again measures the others of its case too: they are cleared where they were
+    at their old level as well, and by nothing else.
+    """
+    return any(
+        abs(revisions.rank(session, row.first_bad_at) - candidate.rank) <= rules.NEAR
+        and (row.series_id == candidate.series.id or _at_old_level(session, row, candidate))
+        for row in _of_case(
+            session,
+            candidate.series,
             ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
         )
     )
-    return any(abs(revisions.rank(session, at) - candidate.rank) <= rules.NEAR for at in places)
 
 
 def ask(
@@ -130,13 +149,24 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
     return [row.id]
 
 
+def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) -> bool:
+    """Whether the new revision was at the old level of another metric than the suspicious one."""
+    change, metric = candidate.placed.change, candidate.series.metric
+    told = session.scalars(
+        select(TryRow.measured).where(
+            TryRow.comparison_id == row.comparisons[0], TryRow.side == Side.CONTENDER
+        )
+    )
+    values = [(each or {}).get("metrics", {}).get(metric, {}).get("value", 0.0) for each in told]
+    above = [value for value in values if value > 0]
+    if not above or min(change.before, change.after) <= 0 or change.before == change.after:
+        return False
+    return where_lies(geometric_mean(above), change.before, change.after) is Where.OLD
+
+
 def _known(session: Session, told: Suspicion) -> bool:
     """Whether this place of this case is being looked at, or this very point has been."""
-    same = select(ConfirmationRow.id).where(
-        ConfirmationRow.case_key == told.series.case.key,
-        ConfirmationRow.first_bad == told.first_bad,
-    )
-    if session.execute(same.limit(1)).first() is not None:
+    if _of_case(session, told.series, ConfirmationRow.first_bad == told.first_bad):
         return True
     looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
     return _near(session, told.series, told.first_bad_at, looked_at)
@@ -149,10 +179,23 @@ def _near(
     states: Sequence[ConfirmationState],
 ) -> bool:
     """Whether a place of a case, give or take a few points, has a confirmation in these states."""
-    known = select(ConfirmationRow.first_bad_at).where(
-        ConfirmationRow.state.in_(states), ConfirmationRow.case_key == series.case.key
+    known = _of_case(session, series, ConfirmationRow.state.in_(states))
+    return any(_between(session, series.id, place, each.first_bad_at) for each in known)
+
+
+def _of_case(
+    session: Session, series: SeriesName, condition: ColumnElement[bool]
+) -> list[ConfirmationRow]:
+    """Confirmations of the series' case on its hardware and data, whichever metric led to them.
+
+    What was measured on another kind of GPU says nothing of this one.
+    """
+    wanted = (
+        select(ConfirmationRow, SeriesRow.comparability)
+        .join(SeriesRow, SeriesRow.id == ConfirmationRow.series_id)
+        .where(ConfirmationRow.case_key == series.case.key, condition)
     )
-    return any(_between(session, series.id, place, each) for each in session.scalars(known))
+    return [row for row, facts in session.execute(wanted) if facts == series.comparability]
 
 
 def _between(session: Session, series_id: str, one: datetime, other: datetime) -> bool:
@@ -166,13 +209,14 @@ def _between(session: Session, series_id: str, one: datetime, other: datetime) -
     return session.execute(inside).scalar_one() <= rules.NEAR
 
 
-def _workers(session: Session, series: SeriesName, now: datetime) -> list[str]:
-    """Workers that have measured this series and are there now."""
+def _workers(session: Session, series: SeriesName, ill: frozenset[str], now: datetime) -> list[str]:
+    """Workers that have measured this series and are there now; slow ones if there is no other."""
     has = select(Point.worker).where(Point.series_id == series.id)
     wanted = select(WorkerRow.name).where(
         WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
     )
-    return list(session.scalars(wanted.order_by(WorkerRow.name)))
+    there = session.scalars(wanted.order_by(WorkerRow.name)).all()
+    return [worker for worker in there if worker not in ill] or list(there)
 
 
 def _started_since(session: Session, since: datetime) -> int:

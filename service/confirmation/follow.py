@@ -17,7 +17,7 @@ from service.database import Database, alone, now_of, rows
 from service.detection.judgement import ChangePoint
 from service.errors import ServiceError
 from service.findings import Candidate, Certainty, SeriesName, Sides, rules
-from service.findings.nodes import NodeChange, open_bad_node
+from service.findings.nodes import NodeChange, ill_nodes, open_bad_node
 from service.findings.opening import open_findings
 from service.findings.question import A_SIDE
 from service.findings.read import name_of
@@ -81,7 +81,7 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
         )
     else:
         elsewhere = None if row.reading is None else Reading.model_validate(row.reading)
-        told = verdict(_suspected(row, series), reading, elsewhere)
+        told = verdict(_suspected(row, series), reading, elsewhere, ill_nodes(session))
     if told.ask_suspect and reading is not None:
         _ask_suspect(session, row, series, reading, now)
         return []

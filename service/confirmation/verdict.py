@@ -33,6 +33,14 @@ class Where(StrEnum):
     BETWEEN = "between"
 
 
+def where_lies(value: float, before: float, after: float) -> Where:
+    """Where a value lies between two levels; all above zero, and the levels different."""
+    way = math.log(value / before) / math.log(after / before)
+    if way <= CLEARLY:
+        return Where.OLD
+    return Where.NEW if way >= 1 - CLEARLY else Where.BETWEEN
+
+
 class Reading(Contract):
     """What one comparison says of a suspicion."""
 
@@ -70,10 +78,7 @@ class Suspected:
 
     def where(self, value: float) -> Where:
         """Where a value lies beside the old level and the new one."""
-        way = math.log(value / self.before) / math.log(self.after / self.before)
-        if way <= CLEARLY:
-            return Where.OLD
-        return Where.NEW if way >= 1 - CLEARLY else Where.BETWEEN
+        return where_lies(value, self.before, self.after)
 
     def same_way(self, reading: Reading) -> bool:
         """Whether the revisions differ as the history does."""
@@ -89,10 +94,29 @@ class Verdict:
     ask_suspect: bool = False
 
 
-def verdict(told: Suspected, reading: Reading, elsewhere: Reading | None = None) -> Verdict:
-    """What ``reading`` says; ``elsewhere`` is what another worker said before, if one was asked."""
+def verdict(
+    told: Suspected,
+    reading: Reading,
+    elsewhere: Reading | None = None,
+    ill: frozenset[str] = frozenset(),
+) -> Verdict:
+    """What ``reading`` says of a suspicion.
+
+    Args:
+        told: what was suspected.
+        reading: the newest comparison's.
+        elsewhere: what another worker said before, if one was asked.
+        ill: workers that are known to be slow.
+    """
     if reading.answer is Answer.UNKNOWN:
         return Verdict(State.UNRESOLVED, f"Measuring again did not decide it: {reading.sentence}")
+    beside = reading.answer is Answer.DIFFERENT and not reading.same_code
+    if reading.worker in ill - {told.worker} and not beside:
+        return Verdict(
+            State.UNRESOLVED,
+            f"{reading.worker} is known to be slow: without a difference between the revisions, "
+            "what it measures says nothing of them.",
+        )
     if reading.same_code:
         return _without_comparison(told, reading)
     if reading.answer is Answer.DIFFERENT:
@@ -172,5 +196,5 @@ def _alike(told: Suspected, reading: Reading, where: Where, elsewhere: Reading |
     return Verdict(
         State.ENVIRONMENT,
         f"{revisions} are both at the new level now: what changed is around the code. There is no "
-        f"other worker, so {told.worker} itself is not excluded.",
+        f"other worker to ask, so {told.worker} itself is not excluded.",
     )

@@ -14,8 +14,8 @@ from service.dashboard.figures import Judged, Step
 from service.detection.judgement import LEAST_POINTS
 from service.findings import ACTIVE, FindingSummary, Kind, rules
 from service.levels import PlacedChange, standing_of
-from service.models import Exclusion, FindingRow, FindingSeries
-from service.results import Series, SeriesPoint
+from service.models import FindingRow, FindingSeries
+from service.results import Series, SeriesPoint, taken_out
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,10 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     standing = standing_of(session, series.id)
     links = _links(session, series.id)
     judged = [point for point in series.points if not point.excluded]
-    known = [(_index(judged, link), link.effect) for link, _ in links]
+    known = [
+        rules.Told(_index(judged, link), link.effect, link.effect_low, link.effect_high)
+        for link, _ in links
+    ]
     found: dict[int, tuple[FindingSeries, FindingSummary]] = {}
     changes: list[LevelChange] = []
     told = rules.assigned(standing.changes, known)
@@ -72,11 +75,8 @@ def reasons(session: Session, points: Iterable[SeriesPoint]) -> dict[str, str]:
     """Why the excluded ones among ``points`` are out, by result."""
     wanted = [point.result_id for point in points if point.excluded]
     found: dict[str, str] = {}
-    query = select(Exclusion.result_id, Exclusion.reason).where(Exclusion.undone_at.is_(None))
     for start in range(0, len(wanted), 500):  # stays below what a database takes in one statement
-        some = wanted[start : start + 500]
-        rows = session.execute(query.where(Exclusion.result_id.in_(some)))
-        found.update({result: reason for result, reason in rows})  # noqa: C416 - as elsewhere
+        found |= taken_out(session, wanted[start : start + 500])
     return found
 
 

@@ -91,12 +91,13 @@ def _counted(series: Series) -> list[SeriesPoint]:
 def speedup(series: Series, baseline: Series | None) -> Speedup | None:
     """Hold a case against its baseline at the latest revision that has both; None without one.
 
-    Both have one point a revision, none of them excluded.
+    What somebody took out is held against nothing.
     """
     if baseline is None or baseline is series:
         return None
-    bases = {point.revision: point for point in baseline.points}
-    own = next((point for point in reversed(series.points) if point.revision in bases), None)
+    bases = {point.revision: point for point in _counted(baseline)}
+    newest_first = reversed(_counted(series))
+    own = next((point for point in newest_first if point.revision in bases), None)
     if own is None:
         return None
     base = bases[own.revision]

@@ -11,8 +11,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from benchmarks.contracts import Direction
 from service.detection.evidence import NoiseOf, Sides, Sums, telling_sides, variance_of
 from service.detection.history import Floats, History
@@ -143,7 +141,8 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
         if each.index + start >= own - SEAM
     )
     present = None if groups is None else frozenset(groups.tolist())
-    return mine, _noise(window, history.group_names, present, threshold), _warnings(scale)
+    noise = _noise(window, scale, history.group_names, present, threshold)
+    return mine, noise, _warnings(scale)
 
 
 def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
@@ -210,7 +209,11 @@ def confidence(weight: float) -> float:
 
 
 def _noise(
-    window: Window, names: tuple[str, ...], present: frozenset[int] | None, threshold: float
+    window: Window,
+    scale: Scale,
+    names: tuple[str, ...],
+    present: frozenset[int] | None,
+    threshold: float,
 ) -> Noise:
     explained = window.explained
     of: NoiseOf = explained.noise
@@ -224,7 +227,7 @@ def _noise(
         drift_per_point=explained.drift,
         wander=of.wander,
         machine_offsets={
-            name: float(np.expm1(offset))
+            name: scale.effect(float(offset))
             for number, (name, offset) in enumerate(zip(names, offsets, strict=True))
             if present and number in present
         },

@@ -29,6 +29,7 @@ class Noise:
     """How far the second mode lies from the first; zero without one."""
     drift_per_point: float = 0.0
     machine_offsets: dict[str, float] = field(default_factory=dict)
+    """As effects are: shares of the value, or of its typical size if the scale is linear."""
     wander: float = 1.0
     """How much more means of neighbouring points vary than independent noise would let them."""
 

@@ -2,8 +2,10 @@
 
 values.py     findings as they are read
 rules.py      when a change becomes a finding, which share one, and when it is over (pure)
+again.py      tells a change that came again from the one that a closed finding is about
 follow.py     what a new judgement means for the findings that exist
 opening.py    changes that nobody has been told of become findings
+members.py    the changes that a finding is about, and what they are put down to by now
 nodes.py      findings about nodes that became slow
 slowdown.py   whether a node became slow in everything (pure)
 question.py   gathers what is known around a change and asks for its cause

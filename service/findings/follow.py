@@ -2,51 +2,59 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import takewhile
 
 from sqlalchemy import func, select
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service.detection.online import PATIENCE
+from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, rules
+from service.findings.again import links_of, tell_apart
+from service.findings.members import members, say_again
 from service.findings.values import ACTIVE, REFUTED, Candidate, Certainty, Covered, Kind, Shift
 from service.levels import PlacedChange, Standing, Tail
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
+log = logging.getLogger(__name__)
 
-def follow(session: Session, standing: Standing, tail: Tail, now: datetime) -> Covered:
-    """Bring the findings of a series up to date; say what they cover of it."""
-    placed = [
-        (link, row, index)
-        for link, row in _links(session, standing.series_id)
-        if (index := tail.place_of(link.first_bad_result, link.first_bad_at)) is not None
-    ]
-    known = [(index, link.effect) for link, _, index in placed]
-    told = rules.assigned(standing.changes, known)
+
+def follow(
+    session: Session, standing: Standing, tail: Tail, now: datetime
+) -> tuple[Standing, Covered]:
+    """Bring the findings of a series up to date; say what they cover of its changes, and these.
+
+    The changes are told apart from what closed findings are about.
+    """
+    standing, known = tell_apart(session, standing, tail)
+    found = rules.assigned(standing.changes, [told for _, _, told in known])
     covered: set[int] = set()
     shifts: list[Shift] = []
-    for (link, row, index), change in zip(placed, told, strict=True):
+    for (link, row, told), change in zip(known, found, strict=True):
         back = rules.recovery(standing, change) if change else None
-        told_of = (change, back if _news_only_once(row) else None)
+        told_of = (change, back if back and _no_news(link, row, back) else None)
         covered |= {each.change.index for each in told_of if each is not None}
         ended = link.ended
-        if change is None and not link.ended and (since := _back_again(link, tail, index)):
+        if change is None and not link.ended and (since := _back_again(link, tail, told.index)):
             _recovered(link, since)
         else:
             _update(session, link, row, change, back, now)
         session.flush()
-        shifts += _shifts(link, row, tail, index, change, back)
+        if told.only is None:  # what was excluded is not known to be there
+            shifts += _shifts(link, row, tail, told.index, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
-            _settle(session, row, _since(link, tail), now)
-    return Covered(frozenset(covered), tuple(shifts))
+            settle(session, row, _since(link, tail), now)
+    return standing, Covered(frozenset(covered), tuple(shifts))
 
 
 def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
     """Close what a change takes back; False if it takes nothing back."""
     ended = False
-    for link, row in _links(session, candidate.series.id):
+    for link, row in links_of(session, candidate.series.id):
         earlier = link.first_bad_at < candidate.placed.first_bad_at
         level = candidate.placed.change.after
         opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
@@ -55,14 +63,18 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
             continue
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
-        _settle(session, row, candidate.placed.first_bad, now)
-        ended = ended or _news_only_once(row)
+        settle(session, row, candidate.placed.first_bad, now)
+        ended = ended or _no_news(link, row, candidate.placed)
     return ended
 
 
-def _news_only_once(row: FindingRow) -> bool:
-    """Whether what takes a finding back is no news: a lost improvement is a regression."""
-    return row.kind != Kind.IMPROVEMENT or row.state in REFUTED
+def _no_news(link: FindingSeries, row: FindingRow, back: PlacedChange) -> bool:
+    """Whether what takes a change back is no news.
+
+    A lost improvement is a regression, and a level that was never seen before is news as well.
+    """
+    lost = row.kind == Kind.IMPROVEMENT and row.state not in REFUTED
+    return not lost and not rules.surpassed(link.before, link.after, back.change.after)
 
 
 def _shifts(
@@ -97,16 +109,6 @@ def _since(link: FindingSeries, tail: Tail) -> str:
     return tail.points[index - tail.first].revision
 
 
-def _links(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:
-    wanted = (
-        select(FindingSeries, FindingRow)
-        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingSeries.series_id == series_id)
-        .order_by(FindingSeries.first_bad_at, FindingRow.id)
-    )
-    return [(link, row) for link, row in session.execute(wanted)]
-
-
 def _update(
     session: Session,
     link: FindingSeries,
@@ -125,15 +127,19 @@ def _update(
     if row.state not in ACTIVE:
         return
     if row.certainty == Certainty.STANDING:  # side by side was better measured than this
-        told = change.change
-        link.effect, link.effect_low, link.effect_high = (
-            told.effect,
-            told.effect_low,
-            told.effect_high,
-        )
-        link.before, link.after = told.before, told.after
+        _measures(link, change)
     if back is not None:
         _recovered(link, back.first_bad_at)
+
+
+def _measures(link: FindingSeries, change: PlacedChange) -> None:
+    told = change.change
+    link.effect, link.effect_low, link.effect_high = (
+        told.effect,
+        told.effect_low,
+        told.effect_high,
+    )
+    link.before, link.after = told.before, told.after
 
 
 def _back_again(link: FindingSeries, tail: Tail, index: int) -> datetime | None:
@@ -161,9 +167,27 @@ def _comes_back(
     if row.state == FindingState.WITHDRAWN and actor == lifecycle.OURSELVES:
         said = "newer points show the change again"
         lifecycle.act(session, row.id, "reopen", lifecycle.OURSELVES, now, detail=said)
+        if change.first_bad_result != link.first_bad_result:
+            _moves(session, link, row, change)
 
 
-def _settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
+def _moves(session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange) -> None:
+    """Say where a change lies that has come back elsewhere than it was."""
+    link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
+    _measures(link, change)
+    session.flush()
+    if link.place == 0:
+        lifecycle.move(session, row, change.last_good, change.first_bad, change.first_bad_at)
+    try:
+        with session.begin_nested():
+            say_again(session, row, members(session, row))
+    except (DBAPIError, DatabaseUnavailable, Conflict):
+        raise
+    except Exception:
+        log.exception("what finding %s is cannot be said again", row.id)
+
+
+def settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
     """Close a finding when the change has ended in all its series."""
     if row.state not in ACTIVE:
         return

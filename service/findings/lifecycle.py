@@ -158,6 +158,14 @@ def reword(
     _change(session, row, {"sentence": sentence, "cause": cause, "attribution": attribution})
 
 
+def move(
+    session: Session, row: FindingRow, last_good: str, first_bad: str, first_bad_at: datetime
+) -> None:
+    """Say where a finding begins, now that it is better known."""
+    place = {"last_good": last_good, "first_bad": first_bad, "first_bad_at": first_bad_at}
+    _change(session, row, place)
+
+
 def announce(session: Session, finding_id: str, now: datetime) -> bool:
     """Mark a finding as announced; False if it has been before: nobody is told twice."""
     first = FindingRow.id == finding_id, FindingRow.announced_at.is_(None)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select
+from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
@@ -22,7 +22,7 @@ from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
 REVISIONS, MOST = 40, 20_000
-"""Newest revisions, and results, that are looked at."""
+"""Newest revisions of the history, and results, that are looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,17 +49,26 @@ class Compared:
     told: Mapping[str, Sequence[Contrast]]
     slow: Mapping[str, Slowdown]
     """By worker, of those that became slow."""
+    named: Mapping[str, Sequence[Contrast]]
+    """By worker, in series of other metrics, in which findings name a node as slow."""
+
+    def of(self, worker: str, only: frozenset[str]) -> list[Contrast]:
+        """How a node compares in some series; in everything, if none are given."""
+        everything = [*self.told.get(worker, ()), *(self.named.get(worker, ()) if only else ())]
+        return [each for each in everything if not only or each.series in only]
 
 
 def compare_nodes(session: Session) -> tuple[Compared, ...]:
     """Hold all nodes against each other; reads only, so that it keeps nobody from writing."""
     found = []
-    for comparability, measured in _measurements(session):
-        told = contrasts(measured)
+    named = _named(session)
+    for comparability, measured in _measurements(session, named):
+        told = contrasts([each for each in measured if each.series not in named])
         judged = {worker: slowdown(told, worker) for worker in told}
         slow = {worker: each for worker, each in judged.items() if each is not None}
         order = tuple(dict.fromkeys(each.revision for each in measured))
-        found.append(Compared(comparability, order, told, slow))
+        also = contrasts([each for each in measured if each.series in named])
+        found.append(Compared(comparability, order, told, slow, also))
     return tuple(found)
 
 
@@ -68,10 +77,10 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
     opened = []
     for kind in compared:
         known = _active(session)
-        for worker in sorted(kind.told):
+        for worker in sorted({*kind.told, *kind.named}):
             if (row := known.get(worker)) is not None:
                 if row.comparability == kind.comparability:
-                    _close_if_well(session, row, kind.told[worker], kind.order, now)
+                    _close_if_well(session, row, kind, now)
             elif (found := kind.slow.get(worker)) is not None:
                 news = NodeChange(
                     found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
@@ -102,16 +111,27 @@ def against_others(
     }
 
 
-def _measurements(session: Session) -> list[tuple[dict[str, str], list[Measured]]]:
-    """What was measured at the newest revisions, by kind of hardware."""
-    newest = select(Revision.ordered_at).order_by(Revision.ordered_at.desc()).limit(REVISIONS)
-    cut = min(session.scalars(newest), default=None)
+def _named(session: Session) -> frozenset[str]:
+    """Series of other metrics in which findings name a node as slow."""
+    names = {name for row in _active(session).values() for name in row.measured.get("series", ())}
+    others = SeriesRow.id.in_(names), SeriesRow.metric != METRIC
+    return frozenset(session.scalars(select(SeriesRow.id).where(*others)))
+
+
+def _measurements(
+    session: Session, named: Collection[str] = ()
+) -> list[tuple[dict[str, str], list[Measured]]]:
+    """What was measured at the newest revisions, by kind of hardware; also in ``named`` series."""
+    newest = select(Revision.ordered_at).where(revisions.IN_HISTORY)
+    places = newest.order_by(Revision.ordered_at.desc()).limit(REVISIONS)
+    cut = min(session.scalars(places), default=None)
     if cut is None:
         return []
     wanted = (
         select(SeriesRow, Point.revision, Point.worker, Point.value)
         .join(Point, Point.series_id == SeriesRow.id)
-        .where(SeriesRow.metric == METRIC, Point.revision_at >= cut)
+        .where(or_(SeriesRow.metric == METRIC, SeriesRow.id.in_(named)))
+        .where(Point.revision_at >= cut)
         .where(Point.excluded.is_(False), Point.value > 0)
         .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
         .limit(MOST)
@@ -149,19 +169,13 @@ def _was_closed(session: Session, told: NodeChange) -> bool:
     return any(abs(revisions.rank(session, row.first_bad_at) - rank) <= NEAR for row in closed)
 
 
-def _close_if_well(
-    session: Session,
-    row: FindingRow,
-    own: Sequence[Contrast],
-    order: Sequence[str],
-    now: datetime,
-) -> None:
+def _close_if_well(session: Session, row: FindingRow, kind: Compared, now: datetime) -> None:
     """Close a finding when the node is well in what it was found slow in."""
+    assert row.worker is not None
     assert row.last_good is not None
     assert row.share is not None
-    only = frozenset(row.measured.get("series", ()))
-    told = [each for each in own if not only or each.series in only]
-    if well_again(told, order, row.last_good, row.share):
+    told = kind.of(row.worker, frozenset(row.measured.get("series", ())))
+    if well_again(told, kind.order, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.OURSELVES, now, detail=said)
 

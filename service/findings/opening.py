@@ -12,19 +12,19 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import workload_of
-from service import revisions
+from service import levels, revisions
 from service.attribution import Attribution, Cause
-from service.detection.judgement import ChangePoint
+from service.detection.online import SAME
 from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, read, rules
-from service.findings.follow import takes_back
+from service.findings.follow import settle, takes_back
+from service.findings.members import members, say_again
 from service.findings.question import explain
 from service.findings.values import (
     ACTIVE,
     NOTHING,
     REFUTED,
     Candidate,
-    Certainty,
     Covered,
     Kind,
     Sides,
@@ -34,6 +34,7 @@ from service.models import (
     FindingRow,
     FindingSeries,
     FindingState,
+    Point,
     SeriesRow,
 )
 
@@ -49,10 +50,18 @@ def candidates(
     row = session.get_one(SeriesRow, standing.series_id)
     if not rules.watched(row.metric):
         return []
+    ends = {each.change.index: rules.recovery(standing, each) for each in standing.changes}
+    over = {
+        back.change.index
+        for each in standing.changes
+        if (back := ends[each.change.index]) is not None
+        and rules.recent(standing, each)
+        and rules.only_ends(each, back)
+    }
     return [
-        _candidate(session, row, placed)
+        _candidate(session, row, placed, ends[placed.change.index])
         for placed in standing.changes
-        if placed.change.index not in covered.changes
+        if placed.change.index not in covered.changes | over
         and rules.recent(standing, placed)
         and rules.stands(standing, placed)
         and not rules.beside_ill(tail, placed.change.index, ill)
@@ -89,45 +98,90 @@ def _tell(
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     home = _home(session, group[0])
-    if home is None and not any(rules.worth_telling(e.placed.change.effect) for e in group):
+    if home is not None:
+        joining = [each for each in group if _joins(session, home, each)]
+        _join(session, home, joining, now)
+        group = [each for each in group if each not in joining]
+    if not any(rules.worth_telling(each.placed.change.effect) for each in group):
         return []
-    if home is None:
-        opened = _open(session, group, measured, now)
-        return [] if opened is None else [opened]
-    _join(session, home, group, now)
-    return []
+    opened = _open(session, group, measured, now)
+    return [] if opened is None else [opened]
 
 
-def _candidate(session: Session, row: SeriesRow, placed: PlacedChange) -> Candidate:
+def _candidate(
+    session: Session, row: SeriesRow, placed: PlacedChange, back: PlacedChange | None
+) -> Candidate:
     return Candidate(
         series=read.name_of(row),
         placed=placed,
         rank=revisions.rank(session, placed.first_bad_at),
         doubt=1.0 - placed.change.confidence,
+        back=back,
     )
 
 
 def _home(session: Session, candidate: Candidate) -> FindingRow | None:
     """The finding that is about the same cause already, closed or not."""
-    here = rules.footprint(candidate)
     rows = session.scalars(
         select(FindingRow)
         .where(FindingRow.kind == candidate.kind, FindingRow.state.not_in(REFUTED))
         .order_by(FindingRow.id.desc())
         .limit(200)
     )
-    return next((row for row in rows if _takes_in(session, row, candidate, here)), None)
+    alike = (row for row in rows if row.comparability == candidate.series.comparability)
+    return next((row for row in alike if _takes_in(session, row, candidate)), None)
 
 
-def _takes_in(
-    session: Session, row: FindingRow, candidate: Candidate, here: rules.Footprint
-) -> bool:
-    """Whether a finding is about this cause; a closed one takes in only its very revision."""
-    there = _footprint(session, row)
+def _takes_in(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+    """Whether a finding is about the cause of a change."""
+    here, there = rules.footprint(candidate), _footprint(session, row)
     again = session.get(FindingSeries, (row.id, candidate.series.id)) is not None
-    open_ = row.state in ACTIVE
-    late = there.rank != here.rank or row.state == FindingState.RESOLVED
-    return there.one_cause(here) and not again and (open_ or not late)
+    if again or not there.one_cause(here):
+        return False
+    within = _within_one_revision(row, candidate.placed)
+    if row.state in ACTIVE:
+        return not within or _beside(session, row, candidate)
+    surely = here.rank == there.rank and not within and bool(here.workloads & there.workloads)
+    return surely and row.state != FindingState.RESOLVED and _of_its_size(session, row, candidate)
+
+
+def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
+    """Whether two changes share a revision that one of them only begins within."""
+    begins = row.last_good == row.first_bad or placed.last_good == placed.first_bad
+    return begins and row.first_bad == placed.first_bad
+
+
+def _joins(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+    """Whether a change that shares its cause with one that a finding takes in goes there too."""
+    if row.state in ACTIVE:
+        return session.get(FindingSeries, (row.id, candidate.series.id)) is None
+    return _takes_in(session, row, candidate)
+
+
+def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+    """Whether somebody who closed a finding has seen an effect like this one."""
+    effects = select(FindingSeries.effect).where(FindingSeries.finding_id == row.id)
+    effect = candidate.placed.change.effect
+    return any(rules.alike(effect, seen) for seen in session.scalars(effects))
+
+
+def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+    """Whether a change also lies near the one of a finding in the order of points.
+
+    A revision that is measured for ever holds changes of many causes. One that is measured several
+    times, on as many nodes, hides where within it a change lies.
+    """
+    wanted = (
+        select(Point)
+        .join(FindingSeries, FindingSeries.first_bad_result == Point.result_id)
+        .where(FindingSeries.finding_id == row.id, FindingSeries.series_id == Point.series_id)
+        .order_by(FindingSeries.place)
+    )
+    first = session.scalars(wanted.limit(1)).one()
+    tail = levels.load_tail(session, candidate.series.id)
+    there = tail.index_at((first.revision_at, first.revision, first.measured_at))
+    here = tail.place_of(candidate.placed.first_bad_result, candidate.placed.first_bad_at)
+    return here is not None and there is not None and abs(here - there) <= SAME
 
 
 def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
@@ -167,6 +221,7 @@ def _open(
         worker=None,
     )
     _link(session, finding_id, group, first=0)
+    _end(session, session.get_one(FindingRow, finding_id), group, now)
     return finding_id
 
 
@@ -189,44 +244,15 @@ def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: da
     if row.state in ACTIVE:
         fresh = {each.series.id for each in group}
         whole = [each for each in known if each.series.id not in fresh] + list(group)
-        measured = Sides(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
-        told = explain(session, whole, measured)
-        attribution = read.ATTRIBUTION.dump_python(told, mode="json")
-        lifecycle.reword(session, row, told.sentence, told.cause, attribution)
+        say_again(session, row, whole)
+        _end(session, row, group, now)
 
 
-def members(session: Session, row: FindingRow) -> list[Candidate]:
-    """The changes that a finding is about, the one that it was opened for first."""
-    wanted = (
-        select(FindingSeries, SeriesRow)
-        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
-        .where(FindingSeries.finding_id == row.id)
-        .order_by(FindingSeries.place)
-    )
-    return [_member(session, row, link, series) for link, series in session.execute(wanted)]
-
-
-def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
-    change = ChangePoint(
-        index=0,
-        effect=link.effect,
-        effect_low=link.effect_low,
-        effect_high=link.effect_high,
-        before=link.before,
-        after=link.after,
-        improvement=row.kind == Kind.IMPROVEMENT,
-        confidence=1.0 - link.doubt,
-        evidence=0.0,
-    )
-    placed = PlacedChange(
-        change=change,
-        last_good=row.last_good or "",
-        first_bad=row.first_bad,
-        first_bad_at=link.first_bad_at,
-        first_bad_result=link.first_bad_result,
-    )
-    rank = revisions.rank(session, link.first_bad_at)
-    return Candidate(read.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))
+def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
+    """Close a finding at once whose changes have been taken back before anybody looked."""
+    back = next((each.back for each in group if each.back is not None), None)
+    if back is not None:
+        settle(session, row, back.first_bad, now)
 
 
 def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: int) -> None:
@@ -243,8 +269,8 @@ def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: 
             before=told.before,
             after=told.after,
             doubt=each.doubt,
-            ended="",
-            ended_at=None,
+            ended="" if each.back is None else "recovered",
+            ended_at=None if each.back is None else each.back.first_bad_at,
             place=place,
         )
         session.merge(link)

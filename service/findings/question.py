@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import datetime
 from itertools import islice
 from statistics import median
 
@@ -16,7 +15,7 @@ from service import levels, results
 from service.attribution import Attribution, Measurement, Moved, Question, Residual, attribute
 from service.findings import read, rules
 from service.findings.values import NOTHING, Candidate, SeriesName, Sides
-from service.levels import JudgedPoint, Standing, Tail
+from service.levels import FIRST, JudgedPoint, Place, PlacedChange, Standing, Tail
 from service.models import SeriesRow
 
 A_SIDE = 5
@@ -24,7 +23,7 @@ A_SIDE = 5
 NEIGHBOURS = 300
 """Series on the same hardware that are asked whether they moved too."""
 LEVEL_POINTS = 30
-"""Points before a change that say where the level was."""
+"""Points beside a change that say where the level was, or is."""
 
 
 def explain(session: Session, group: Sequence[Candidate], measured: Sides = NOTHING) -> Attribution:
@@ -41,7 +40,9 @@ def question_of(
     """All that is known around the first change of ``group``."""
     first = group[0]
     change, placed = first.placed.change, first.placed
-    old, new = _sides(session, first)
+    tail = levels.load_tail(session, first.series.id)
+    since = _begin(placed, levels.standing_of(session, first.series.id), tail)
+    old, new = _sides(session, tail, since)
     around = _neighbours(session, first.series)
     alike = [each for each in group[1:] if each.series.metric == first.series.metric]
     moved = {each.series.id for each in group}
@@ -61,28 +62,28 @@ def question_of(
         unmoved=tuple(
             series.case
             for series, standing, tail in around
-            if series.id not in moved and _stayed(standing, tail, placed.first_bad_at)
+            if series.id not in moved and _stayed(standing, tail, since)
         ),
         residuals=tuple(
             residual
             for series, standing, tail in around
-            for residual in residuals(series, standing, tail, placed.first_bad_at)
+            for residual in residuals(series, standing, tail, since)
         ),
     )
 
 
 def residuals(
-    series: SeriesName, standing: Standing, tail: Tail, since: datetime
+    series: SeriesName, standing: Standing, tail: Tail, since: Place
 ) -> Iterator[Residual]:
     """How far each point from ``since`` on lies from the level before, machines' offsets apart."""
-    offsets = standing.noise.machine_offsets if standing.noise else {}
-    earlier = [point for point in tail.points if point.revision_at < since][-LEVEL_POINTS:]
+    offsets = _offsets(standing)
+    earlier = [point for point in tail.points if point.place < since][-LEVEL_POINTS:]
     if not earlier:
         return
     level = median(_own(point, offsets) for point in earlier)
     sign = -1.0 if series.direction is Direction.HIGHER else 1.0
     for point in tail.points:
-        if point.revision_at >= since and min(point.value, level) > 0:
+        if point.place >= since and min(point.value, level) > 0:
             yield Residual(
                 series=series.id,
                 revision=point.revision,
@@ -92,15 +93,52 @@ def residuals(
             )
 
 
+def _offsets(standing: Standing) -> dict[str, float]:
+    return standing.noise.machine_offsets if standing.noise else {}
+
+
 def _own(point: JudgedPoint, offsets: dict[str, float]) -> float:
     """A value as a machine without an offset would have measured it."""
-    return point.value / (1.0 + offsets.get(point.worker, 0.0))
+    return rules.own(point.value, point.worker, offsets)
 
 
-def _sides(session: Session, candidate: Candidate) -> tuple[list[Measurement], list[Measurement]]:
-    tail = levels.load_tail(session, candidate.series.id)
-    at = tail.index_of(candidate.placed.first_bad_at) or tail.first
+def _begin(placed: PlacedChange, standing: Standing, tail: Tail) -> Place:
+    """Where a change begins in the order of points: with its revision, or within it.
+
+    A revision that is measured night after night may change without a change of its code. Where it
+    was not clearly at both levels, noise or a faster node only hid the edge of the change.
+    """
+    at = tail.place_of(placed.first_bad_result, placed.first_bad_at) or tail.first
     cut = at - tail.first
+    earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut]
+    later = tail.points[cut : cut + LEVEL_POINTS]
+    if earlier and later and _at_both_levels(earlier, later, _offsets(standing)):
+        return later[0].place
+    return placed.first_bad_at, "", FIRST
+
+
+def _at_both_levels(
+    earlier: Sequence[JudgedPoint], later: Sequence[JudgedPoint], offsets: dict[str, float]
+) -> bool:
+    """Whether one revision was clearly at the level of ``earlier``, and then at that of ``later``.
+
+    Its last results there and its first ones here say so.
+    """
+    revision = later[0].revision
+    sides = [[_own(each, offsets) for each in side] for side in (earlier, later)]
+    old, new = (median(side) for side in sides)
+    stray = median(
+        abs(value - level) for side, level in zip(sides, (old, new), strict=True) for value in side
+    )
+    here = [_own(each, offsets) for each in earlier if each.revision == revision][-A_SIDE:]
+    there = [_own(each, offsets) for each in later if each.revision == revision][:A_SIDE]
+    return rules.clearly_at(old, new, here, stray) and rules.clearly_at(new, old, there, stray)
+
+
+def _sides(
+    session: Session, tail: Tail, since: Place
+) -> tuple[list[Measurement], list[Measurement]]:
+    cut = (tail.index_at(since) or tail.first) - tail.first
     old = tail.points[max(0, cut - A_SIDE) : cut]
     new = tail.points[cut : cut + A_SIDE]
     return (
@@ -126,9 +164,9 @@ def _neighbours(session: Session, series: SeriesName) -> list[tuple[SeriesName, 
     ]
 
 
-def _stayed(standing: Standing, tail: Tail, at: datetime) -> bool:
+def _stayed(standing: Standing, tail: Tail, since: Place) -> bool:
     """Whether a series was measured on both sides of a place and has no change near it."""
-    index = tail.index_of(at)
+    index = tail.index_at(since)
     if index is None or index <= tail.first or index >= tail.first + len(tail.points):
         return False
     return not rules.changes_near(standing.changes, index)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from service.changes import LEAST_EFFECT
 from service.detection.online import PATIENCE, SAME
@@ -19,6 +20,15 @@ FALSE_SHARE = 0.2
 for nothing is what people bear before they stop looking."""
 RECOVERED = 0.25
 """What is left of a change when it counts as taken back: three quarters are gone."""
+RETURNED = 3
+"""Points in a row at the old level after which a change begins anew, if it was over for somebody:
+two may be flukes."""
+ALIKE = 2.0
+"""The first estimate of an effect, from four points, is seldom off by more than this factor."""
+CLEARLY = 4.5
+"""Median deviations that chance seldom exceeds: three standard deviations of normal noise."""
+NOTHING_LEFT = -0.99
+"""An offset, as a share, beyond which a machine is not slower or faster but does something else."""
 NEAR = 3
 """Revisions, or points of a series, by which small changes may be placed apart."""
 DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
@@ -58,19 +68,56 @@ def beside_ill(tail: Tail, index: int, ill: frozenset[str]) -> bool:
     return any(point.worker in ill for point in tail.points[max(0, at - 1) : at + 1])
 
 
-def assigned(
-    changes: Sequence[PlacedChange], known: Sequence[tuple[int, float]]
-) -> list[PlacedChange | None]:
-    """For each change that was known at an index with an effect, the one that it is by now.
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A change of a series that somebody was told of, as far as it is known again by that."""
+
+    index: int
+    """Where it lay."""
+    effect: float
+    low: float
+    high: float
+    closed: bool = False
+    """Whether the finding about it is closed: what is of another size is told then."""
+    only: frozenset[str] | None = None
+    """First points of the changes that it may be; None if it may be any."""
+    news: frozenset[int] = frozenset()
+    """Indexes of changes that it is not."""
+
+    def near(self, change: PlacedChange) -> bool:
+        """Whether a change is the same as far as its place and its direction say."""
+        found = change.change
+        return abs(found.index - self.index) <= SAME and (found.effect > 0) == (self.effect > 0)
+
+    def may_be(self, change: PlacedChange) -> bool:
+        """Whether nothing tells them apart."""
+        found = change.change
+        size = alike(self.effect, found.effect)
+        size = size or (self.low <= found.effect_high and found.effect_low <= self.high)
+        return (
+            self.near(change)
+            and (size or not self.closed)
+            and (self.only is None or change.first_bad_result in self.only)
+            and found.index not in self.news
+        )
+
+
+def alike(one: float, other: float) -> bool:
+    """Whether two effects may be one: they go one way, and neither is twice the other."""
+    return one * other > 0 and max(abs(one), abs(other)) <= ALIKE * min(abs(one), abs(other))
+
+
+def assigned(changes: Sequence[PlacedChange], known: Sequence[Told]) -> list[PlacedChange | None]:
+    """For each change that somebody was told of, the one that it is by now.
 
     More points may move a change by a few places; they do not turn it round, and two changes
     never become one: the nearest pairs are matched first.
     """
     pairs = sorted(
-        (abs(change.change.index - index), change.change.index, place)
+        (abs(change.change.index - told.index), change.change.index, place)
         for change in changes
-        for place, (index, effect) in enumerate(known)
-        if abs(change.change.index - index) <= SAME and (change.change.effect > 0) == (effect > 0)
+        for place, told in enumerate(known)
+        if told.may_be(change)
     )
     by_index = {change.change.index: change for change in changes}
     found: list[PlacedChange | None] = [None] * len(known)
@@ -111,7 +158,7 @@ class Footprint:
     kind: Kind
     comparability: Mapping[str, str]
     rank: int
-    """Place of the first bad revision among all revisions."""
+    """Place of the first bad revision among those of the history."""
     workloads: frozenset[str]
 
     def one_cause(self, other: Footprint) -> bool:
@@ -130,11 +177,11 @@ def footprint(candidate: Candidate) -> Footprint:
 
 
 def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
-    """One group per cause, each with its surest change first."""
+    """One group per cause, each with its surest change first, and no series twice."""
     found: list[list[Candidate]] = []
     for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
         here = footprint(candidate)
-        home = next((group for group in found if footprint(group[0]).one_cause(here)), None)
+        home = next((group for group in found if _takes_in(group, candidate, here)), None)
         if home is None:
             found.append([candidate])
         else:
@@ -142,12 +189,72 @@ def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
     return [tuple(group) for group in found]
 
 
+def _takes_in(group: Sequence[Candidate], candidate: Candidate, here: Footprint) -> bool:
+    again = any(each.series.id == candidate.series.id for each in group)
+    return not again and footprint(group[0]).one_cause(here)
+
+
 def taken_back(before: float, after: float, later: float) -> bool:
-    """Whether the level ``later`` is near enough to ``before`` to end a change to ``after``."""
+    """Whether the level ``later`` ends a change from ``before`` to ``after``.
+
+    It is near enough to ``before``, or even beyond it.
+    """
+    return _left(before, after, later) <= RECOVERED
+
+
+def surpassed(before: float, after: float, later: float) -> bool:
+    """Whether the level ``later`` not only ends a change, but is itself news beside ``before``."""
+    news = min(before, later) <= 0 or worth_telling(later / before - 1.0)
+    return news and _left(before, after, later) < -RECOVERED
+
+
+def _left(before: float, after: float, later: float) -> float:
+    """How much of a change is left, as a share of it; less than zero where nothing is and more."""
     if min(before, after, later) <= 0:
-        return abs(later - before) <= RECOVERED * abs(after - before)
-    left, moved = math.log(later / before), math.log(after / before)
-    return abs(left) <= RECOVERED * abs(moved)
+        left, moved = later - before, after - before
+    else:
+        left, moved = math.log(later / before), math.log(after / before)
+    return left / moved if moved else math.inf
+
+
+def own(value: float, worker: str, offsets: Mapping[str, float]) -> float:
+    """A value as a machine without an offset would have measured it.
+
+    One that measures nothing where others measure something has no ratio to them.
+    """
+    offset = offsets.get(worker, 0.0)
+    return value / (1.0 + offset) if offset > NOTHING_LEFT else value
+
+
+def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:
+    """Whether some values lie at one of two levels by more than chance.
+
+    ``stray`` is the median deviation of single values from their level.
+    """
+    if not values:
+        return False
+    middle, reach = median(values), CLEARLY * stray / math.sqrt(len(values))
+    return abs(middle - other) > max(abs(middle - level), reach)
+
+
+def newest_return(
+    values: Sequence[float], before: float, after: float, patience: int
+) -> range | None:
+    """Where values that are at the level ``after`` by now were back at ``before`` last.
+
+    None if they clearly never were, or if no ``patience`` points have followed since.
+    """
+    level = median(values) if values else 0.0
+    stray = median(abs(value - level) for value in values) if values else 0.0
+    back = [taken_back(before, after, value) for value in values]
+    for stop in range(len(values) - patience, RETURNED - 1, -1):
+        over, since = back[stop - RETURNED : stop], back[stop:]
+        if since[0] or not all(over) or sum(since) > len(since) / 2:
+            continue
+        start = next((at + 1 for at in range(stop - 1, -1, -1) if not back[at]), 0)
+        if clearly_at(before, after, values[start:stop], stray):
+            return range(start, stop)
+    return None
 
 
 def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
@@ -161,6 +268,12 @@ def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
     )
     told = change.change
     return next((e for e in later if taken_back(told.before, told.after, e.change.after)), None)
+
+
+def only_ends(change: PlacedChange, back: PlacedChange) -> bool:
+    """Whether what takes ``change`` back is no news beside it."""
+    told = change.change
+    return not told.improvement and not surpassed(told.before, told.after, back.change.after)
 
 
 def expected_false(doubts: Iterable[float]) -> float:

@@ -54,12 +54,14 @@ class Candidate:
     series: SeriesName
     placed: PlacedChange
     rank: int
-    """Place of its first bad revision among all revisions."""
+    """Place of its first bad revision among those of the history."""
     doubt: float
     """Probability that there is no such change."""
     certainty: Certainty = Certainty.STANDING
     not_reproduced: bool = False
     """Whether it was measured again, and was not there."""
+    back: PlacedChange | None = None
+    """What takes it back, if that is known as soon as the change itself."""
 
     @property
     def kind(self) -> Kind:

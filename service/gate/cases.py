@@ -40,7 +40,8 @@ def judge_case(
     told = trouble_of(record) or _lacking(rule, found, len(pairs), levels, last=last)
     if told is None:
         verdict = _verdict(rule, found, answers)
-        told = verdict, words.of_case(verdict, rule, found, record)
+        limit = _behind(verdict, rule, found, answers)
+        told = verdict, words.of_case(verdict, limit, rule, found, record)
     verdict, sentence = told
     exhausted = last or len(pairs) >= levels.max_pairs
     return CaseFinding(
@@ -85,6 +86,41 @@ def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[A
     if min(changed, default=0.0) < 0:
         return Verdict.ALLOWED
     return Verdict.BETTER if changed else Verdict.SAME
+
+
+def _behind(
+    verdict: Verdict,
+    rule: Rule,
+    found: Mapping[str, MetricFinding],
+    answers: Sequence[Answer],
+) -> Limit:
+    """The limit that a verdict comes from; of several that are broken or unclear, the worst."""
+
+    def made_it(limit: Limit, answer: Answer) -> bool:
+        match verdict:
+            case Verdict.WORSE:
+                return _beyond(limit, rule.trades, found)
+            case Verdict.UNCLEAR:
+                return not _within(limit, rule.trades, found)
+            case Verdict.NOT_WORSE:
+                return answer is Answer.UNKNOWN
+            case Verdict.ALLOWED:
+                return answer is Answer.DIFFERENT and found[limit.metric].change < 0
+            case Verdict.BETTER:
+                return answer is Answer.DIFFERENT
+        return True
+
+    both = zip(rule.limits, answers, strict=True)
+    behind = [limit for limit, answer in both if made_it(limit, answer)]
+    if verdict in (Verdict.WORSE, Verdict.UNCLEAR):
+        return min(behind, key=lambda limit: _room(limit, found))
+    return behind[0]
+
+
+def _room(limit: Limit, found: Mapping[str, MetricFinding]) -> float:
+    """How far the worst that a metric may have become lies above what is allowed."""
+    own = found.get(limit.metric)
+    return 0.0 if own is None else own.low + limit.allowed
 
 
 def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:

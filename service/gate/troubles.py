@@ -37,14 +37,18 @@ def _failed(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str
     new = [each for each in after if each.trouble is not None]
     if max(len(old), len(new)) < FAILURES:
         return None
+    # A process that gave nothing by the machine's fault says nothing of its revision.
+    old_failed = [each for each in old if each.trouble is not Trouble.MISSING]
+    new_failed = [each for each in new if each.trouble is not Trouble.MISSING]
     crashed = [each for each in new if each.trouble is Trouble.FAILED]
-    if len(crashed) >= FAILURES and _any_good(before) and not old:
+    if len(crashed) >= FAILURES and _any_good(before) and not old_failed:
         return Verdict.BROKEN, _because(
             "The contender fails and the baseline does not", crashed[-1]
         )
-    if any(each.trouble is not Trouble.MISSING for each in (*old, *new)):
-        which = "Both sides failed" if old and new else f"The {_name(old)} failed"
-        return Verdict.FAILED, _because(which, (old or new)[-1])
+    if old_failed or new_failed:
+        both = old_failed and new_failed
+        which = "Both sides failed" if both else f"The {_name(old_failed)} failed"
+        return Verdict.FAILED, _because(which, (old_failed or new_failed)[-1])
     return Verdict.MISSING, _because(f"No result of the {_name(old)}", (old or new)[-1])
 
 

@@ -44,16 +44,22 @@ TIME = ("throughput", "step_time")
 
 
 def of_case(
-    verdict: Verdict, rule: Rule, found: Mapping[str, MetricFinding], record: CaseRecord
+    verdict: Verdict,
+    limit: Limit,
+    rule: Rule,
+    found: Mapping[str, MetricFinding],
+    record: CaseRecord,
 ) -> str:
-    """One sentence about a case that can be compared, or may yet be."""
-    limit = _shown(verdict, rule, found)
+    """One sentence about a case that can be compared, or may yet be.
+
+    ``limit`` is the one of ``rule`` that the verdict is to be explained by.
+    """
     own = found.get(limit.metric)
     if own is None:
         return _with_accidents(f"{len(record.whole)} pairs so far, too few to judge.", record)
     sentence = f"{own.metric} {changed(own)}{_meaning(verdict, limit, own)}"
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
-        sentence += _cycles(own, found.get(CYCLES), limit)
+        sentence += _cycles(own, found.get(CYCLES))
     if verdict is Verdict.ALLOWED:
         sentence += _bargain(rule, found)
     # The no-break spaces of formatted numbers are for pages; this goes into JSON and logs too.
@@ -64,18 +70,6 @@ def changed(found: MetricFinding) -> str:
     """A change with its interval, such as ``-2.1 % (-2.4 % to -1.8 %)``."""
     low, high = formats.change(found.low), formats.change(found.high)
     return f"{formats.change(found.change)} ({low} to {high})"
-
-
-def _shown(verdict: Verdict, rule: Rule, found: Mapping[str, MetricFinding]) -> Limit:
-    """The limit that a sentence is about: the one that is broken worst, or not clear, or first."""
-
-    def room(limit: Limit) -> float:
-        own = found.get(limit.metric)
-        return 0.0 if own is None else own.low + limit.allowed
-
-    if verdict in (Verdict.WORSE, Verdict.UNCLEAR):
-        return min(rule.limits, key=room)
-    return rule.limits[0]
 
 
 def _meaning(verdict: Verdict, limit: Limit, own: MetricFinding) -> str:
@@ -94,11 +88,16 @@ def _meaning(verdict: Verdict, limit: Limit, own: MetricFinding) -> str:
     return ""
 
 
-def _cycles(own: MetricFinding, cycles: MetricFinding | None, limit: Limit) -> str:
-    """Whether the clock or the code explains a change in time."""
+def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
+    """Whether the clock or the code explains a change in time.
+
+    The clock alone does where the cycles may be the same, and surely changed by less than half as
+    much as the time: whatever a limit allows, cycles that rose are the code's.
+    """
     if cycles is None:
         return ""
-    if -limit.allowed < cycles.low and cycles.high < limit.allowed:
+    reach = max(-cycles.low, cycles.high)
+    if cycles.consistent and cycles.low <= 0 <= cycles.high and reach < abs(own.change) / 2:
         clock = "slower" if own.change < 0 else "faster"
         return (
             f"; in clock cycles {formats.change(cycles.change)}, "

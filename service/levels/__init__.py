@@ -11,7 +11,9 @@ exclusions.py takes results out of their histories, and puts them back
 from service.levels.exclusions import ExclusionView, exclude, exclusions_of, include
 from service.levels.standing import (
     EDGE,
+    FIRST,
     JudgedPoint,
+    Place,
     Tail,
     Weighed,
     forget,
@@ -26,9 +28,11 @@ from service.levels.values import PlacedChange, Standing
 
 __all__ = [
     "EDGE",
+    "FIRST",
     "Due",
     "ExclusionView",
     "JudgedPoint",
+    "Place",
     "PlacedChange",
     "Standing",
     "Tail",

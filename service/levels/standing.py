@@ -9,7 +9,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import cast
 
 from sqlalchemy import Table, delete, select, tuple_
@@ -25,6 +25,10 @@ from service.models import JudgementRow, Point, SeriesRow, SettledWindow
 _JUDGEMENTS = cast(Table, JudgementRow.__table__)
 EDGE = 3
 """Points by which the detector may place a change beside its edge."""
+Place = tuple[datetime, str, datetime]
+"""Where a point lies: the place of its revision, its name, and when it was measured there."""
+FIRST = datetime.min.replace(tzinfo=UTC)
+"""Before any measurement."""
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
@@ -37,6 +41,12 @@ class JudgedPoint:
     revision_at: datetime
     value: float
     worker: str
+    measured_at: datetime
+
+    @property
+    def place(self) -> Place:
+        """Where it lies among the points of any series."""
+        return self.revision_at, self.revision, self.measured_at
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +60,13 @@ class Tail:
 
     def index_of(self, at: datetime) -> int | None:
         """Number of the first point at or after a place in the order; None if it lies before."""
-        if self.first and (not self.points or at < self.points[0].revision_at):
+        return self.index_at((at, "", FIRST))
+
+    def index_at(self, place: Place) -> int | None:
+        """Number of the first point at or after a place; None if it lies before."""
+        if self.first and (not self.points or place[0] < self.points[0].revision_at):
             return None
-        return self.first + bisect_left(self.points, at, key=lambda point: point.revision_at)
+        return self.first + bisect_left(self.points, place, key=lambda point: point.place)
 
     def place_of(self, result_id: str, at: datetime) -> int | None:
         """Number of a point; if it is excluded, or lies before, of the first one at its place."""
@@ -219,7 +233,14 @@ def _settled(
 
 def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) -> Tail:
     wanted = (
-        select(Point.result_id, Point.revision, Point.revision_at, Point.value, Point.worker)
+        select(
+            Point.result_id,
+            Point.revision,
+            Point.revision_at,
+            Point.value,
+            Point.worker,
+            Point.measured_at,
+        )
         .where(Point.series_id == series_id, Point.excluded.is_(False))
         .order_by(*_ORDER)
     )

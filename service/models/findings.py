@@ -43,7 +43,7 @@ class FindingRow(Base):
     last_good: Mapped[str | None] = mapped_column(ForeignKey("revisions.name"))
     first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     first_bad_at: Mapped[datetime]
-    """Place of ``first_bad`` in the order of revisions when the finding was opened."""
+    """Place of ``first_bad`` in the order of revisions; moves when that revision's date does."""
     comparability: Mapped[dict[str, str]]
     worker: Mapped[str | None] = mapped_column(ForeignKey("workers.name"))
     """The node, if it is the cause."""

@@ -105,14 +105,17 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     if known is not None:
         return known
     earlier = turns.fitting(session, held, result)
+    restless = None
     if turns.has_more(held.spec, earlier, result):
-        return _take_turn(session, held, posted, len(earlier) + 1, now)
-    counted = _end(session, held, holder, result, now)
+        restless = turns.restless(session, held, earlier, result)
+        if restless is None:
+            return _take_turn(session, held, posted, len(earlier) + 1, now)
+    counted = _end(session, held, holder, restless or result, now)
     if not counted and _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
     kept = posted
-    if counted and earlier:
-        kept = results.written(merge([*earlier, result]))
+    if counted and (restless or earlier):
+        kept = results.written(restless or merge([*earlier, result]))
     if kept.digest != posted.digest:  # what was posted stays as well
         results.record(session, held.origin, posted, now, turn=len(earlier) + 1)
     stored = results.record(session, held.origin, kept, now, counted=counted)

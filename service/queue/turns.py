@@ -4,23 +4,33 @@ After each process the job goes back into the queue, behind all others of its su
 kept for the worker that has begun it: its processes must be of one device. Every other round goes
 the other way (A B C, C B A, A B C), so that a drift of the machine favours no case. With the last
 process the results of all of them become the job's result.
+
+Where the environment changes in between, the job begins anew; where it changes again and again, the
+job ends and says what differs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
+from itertools import pairwise
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec, JobState, Result, Status
 from service import results
 from service.database import rows
-from service.models import Job, ResultRow, WorkerRow
+from service.models import Job, Requirement, ResultRow, WorkerRow
 from service.queue.swap import HELD, change_job
 from service.queue.values import Held
 
+MOST_CHANGES = 3
+"""Changes of the environment from one process of a job to the next that end it. A driver that is
+replaced, and put back, is two; what changes with every process would let the job begin for ever."""
+_FACTS_NAMED = 3
+_VALUE_SHOWN = 40
+"""Characters of a fact's value in a sentence, which must stay one line."""
 _KEPT = (Job.kept_for.is_not(None), Job.state == JobState.QUEUED)
 """Between two turns."""
 
@@ -39,6 +49,40 @@ def fitting(session: Session, held: Held, result: Result) -> list[Result]:
     earlier = measured(session, held)
     same = all(each.environment == result.environment for each in earlier)
     return earlier if same or result.status is not Status.OK else []
+
+
+def restless(
+    session: Session, held: Held, earlier: Sequence[Result], result: Result
+) -> Result | None:
+    """How the job ends with ``result`` if its environment changes again and again; None if not.
+
+    Args:
+        session: to read in.
+        held: the job, and the attempt that took the turn.
+        earlier: what `fitting` found; if there is any, nothing has changed.
+        result: the newest turn's.
+    """
+    if earlier or not held.turns:
+        return None
+    seen = session.scalars(
+        select(ResultRow.environment)
+        .where(ResultRow.job_id == held.holder.job_id, ResultRow.worker == held.worker)
+        .where(ResultRow.turn.is_not(None))
+        .order_by(ResultRow.attempt)
+    ).all()
+    changes = sum(one != other for one, other in pairwise(seen)) + 1  # and the one of now
+    if changes < MOST_CHANGES:
+        return None
+    before, after = measured(session, held)[-1].environment.facts, result.environment.facts
+    named = ", ".join(_differences(before, after))
+    ended = {
+        "status": Status.INFRA_ERROR,
+        "reason": f"Its environment differs from process to process: {named}.",
+        "samples": (),
+        "verdict": None,
+        "efficiency": None,
+    }
+    return result.model_copy(update=ended)
 
 
 def has_more(spec: JobSpec, earlier: Sequence[Result], result: Result) -> bool:
@@ -89,7 +133,9 @@ def measured(session: Session, held: Held) -> list[Result]:
 
 
 def forget_absent(session: Session, patience: timedelta, now: datetime) -> int:
-    """Let others begin anew what is kept for workers that are gone; return how many jobs.
+    """Let others begin anew what is kept for workers that are gone, or that may not do it any more.
+
+    Returns how many jobs that are.
 
     Args:
         session: to change them in.
@@ -97,13 +143,53 @@ def forget_absent(session: Session, patience: timedelta, now: datetime) -> int:
         now: the time.
     """
     gone = select(WorkerRow.name).where(WorkerRow.last_seen_at < now - patience)
-    stale = Job.kept_for.in_(gone), Job.queued_at < now - patience
-    return rows(session, update(Job).where(*_KEPT, *stale).values(turns=0, kept_for=None))
+    count = _free(session, Job.kept_for.in_(gone), Job.queued_at < now - patience)
+    for worker, digest in _barred(session):
+        count += _free(session, Job.kept_for == worker, Job.requires == digest)
+    return count
 
 
 def wait_on(session: Session, now: datetime) -> None:
     """Be patient anew with every worker: they could not be heard, and not by their own fault."""
     session.execute(update(Job).where(*_KEPT).values(queued_at=now))
+
+
+def _free(session: Session, *which: ColumnElement[bool]) -> int:
+    """Let any worker begin jobs that are kept for one; return how many."""
+    anew = update(Job).where(*_KEPT, *which).values(turns=0, kept_for=None)
+    return rows(session, anew)
+
+
+def _barred(session: Session) -> list[tuple[str, str]]:
+    """Workers with jobs kept for them, and what these require, that lack a label by now."""
+    kept = select(Job.kept_for, Job.requires).where(*_KEPT).distinct().subquery()
+    both = (
+        select(WorkerRow.name, WorkerRow.labels, Requirement.digest, Requirement.labels)
+        .join_from(kept, WorkerRow, WorkerRow.name == kept.c.kept_for)
+        .join(Requirement, Requirement.digest == kept.c.requires)
+    )
+    return [
+        (worker, digest)
+        for worker, labels, digest, required in session.execute(both)
+        if not required.items() <= labels.items()
+    ]
+
+
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[str]:
+    """Such as ``sw.data (a -> b)``, of the facts that differ; how many more there are."""
+    names = sorted(
+        name for name in before.keys() | after.keys() if before.get(name) != after.get(name)
+    )
+    for name in names[:_FACTS_NAMED]:
+        yield f"{name} ({_shown(before.get(name))} -> {_shown(after.get(name))})"
+    if len(names) > _FACTS_NAMED:
+        yield f"and {len(names) - _FACTS_NAMED} more"
+
+
+def _shown(value: str | None) -> str:
+    if value is None:
+        return "none"
+    return value if len(value) <= _VALUE_SHOWN else f"{value[:_VALUE_SHOWN]}..."
 
 
 def _place(session: Session, held: Held, turns: int) -> str:

@@ -3,6 +3,7 @@
 from service.results.neighbours import Beside, measured_at, measured_in, neighbours_of
 from service.results.read import (
     counted_results,
+    failures_of_revisions,
     latest_of_each_series,
     list_results,
     list_series,
@@ -11,8 +12,10 @@ from service.results.read import (
     load_series,
     page_of_points,
     points_of_revisions,
+    taken_out,
 )
 from service.results.values import (
+    Failure,
     Origin,
     Place,
     ResultSummary,
@@ -24,6 +27,7 @@ from service.results.write import digest_of, points_of, record, series_of, writt
 
 __all__ = [
     "Beside",
+    "Failure",
     "Origin",
     "Place",
     "ResultSummary",
@@ -32,6 +36,7 @@ __all__ = [
     "StoredResult",
     "counted_results",
     "digest_of",
+    "failures_of_revisions",
     "latest_of_each_series",
     "list_results",
     "list_series",
@@ -46,5 +51,6 @@ __all__ = [
     "points_of_revisions",
     "record",
     "series_of",
+    "taken_out",
     "written",
 ]

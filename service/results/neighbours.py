@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Result, Status
 from benchmarks.suggestions import Neighbour, distance
-from service.models import Exclusion, Point, Revision, SeriesRow
+from service.models import Point, Revision, SeriesRow
+from service.results.read import taken_out
 from service.results.values import StoredResult
 from service.summary import summarise
 
@@ -61,7 +62,7 @@ def measured_in(session: Session, found: Sequence[StoredResult]) -> list[Beside]
 
     What somebody took out counts for nothing, and several of one case and hardware by their mean.
     """
-    out = _taken_out(session, [one.id for one in found])
+    out = taken_out(session, [one.id for one in found])
     rates: dict[_Place, list[Beside]] = {}
     for one in found:
         if one.result.status is Status.OK and one.id not in out:
@@ -96,13 +97,6 @@ def _gave(result: Result) -> Iterator[Beside]:
 def _mean(same: Sequence[Beside]) -> float:
     # Divided first, so that huge values cannot overflow the sum.
     return sum(beside.neighbour.rate / len(same) for beside in same)
-
-
-def _taken_out(session: Session, result_ids: Sequence[str]) -> set[str]:
-    out = select(Exclusion.result_id).where(
-        Exclusion.result_id.in_(result_ids), Exclusion.undone_at.is_(None)
-    )
-    return set(session.scalars(out))
 
 
 def _series(session: Session, around: Collection[Result]) -> list[tuple[Row[_Columns], Case]]:

@@ -22,12 +22,12 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session, undefer
 
-from benchmarks.contracts import Case, Direction, Result
+from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
 from service import models, paging
 from service.errors import NotFound
-from service.models import Point, ResultRow, SeriesRow
+from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.paging import Page
-from service.results.values import ResultSummary, Series, SeriesPoint, StoredResult
+from service.results.values import Failure, ResultSummary, Series, SeriesPoint, StoredResult
 
 _POINT = (
     Point.result_id,
@@ -128,6 +128,28 @@ def points_of_revisions(session: Session, metric: str, revisions: Sequence[str])
     return [_series(row, points[row.id]) for row in rows.values()]
 
 
+def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Failure]:
+    """What was measured at these revisions and makes no point, the newest first."""
+    wanted = (
+        select(Job.spec, ResultRow.revision, ResultRow.status, EnvironmentRow.facts)
+        .join(Job, Job.id == ResultRow.job_id)
+        .join(EnvironmentRow, EnvironmentRow.digest == ResultRow.environment)
+        .where(ResultRow.revision.in_(revisions), ResultRow.counted)
+        .where(ResultRow.status != Status.OK)
+        .order_by(ResultRow.id.desc())
+    )
+    return [
+        Failure(
+            Case.model_validate(spec["case"]),
+            revision,
+            status,
+            Environment(facts=facts).comparability(),
+        )
+        for spec, revision, status, facts in session.execute(wanted)
+        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+    ]
+
+
 def load_result(session: Session, result_id: str) -> StoredResult:
     """One result, whole.
 
@@ -148,6 +170,14 @@ def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, Store
         .options(undefer(ResultRow.document))
     )
     return {row.job_id: _stored(row) for row in session.scalars(wanted)}
+
+
+def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
+    """Those of these results that somebody took out of their histories, with the reasons."""
+    out = select(Exclusion.result_id, Exclusion.reason).where(
+        Exclusion.result_id.in_(result_ids), Exclusion.undone_at.is_(None)
+    )
+    return {result_id: reason for result_id, reason in session.execute(out)}  # noqa: C416
 
 
 def list_results(
@@ -194,7 +224,11 @@ def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
     if metric is not None:
         wanted = wanted.where(SeriesRow.metric == metric)
     if workload is not None:
-        wanted = wanted.where(SeriesRow.case_key.startswith(f"{workload}:", autoescape=True))
+        # A user's own workload may begin with another's name: `resnet50:train` is no `resnet50`.
+        # No axis and no value has a colon, so after the name there is one, before the preset.
+        preset = func.substr(SeriesRow.case_key, len(workload) + 2)
+        mine = SeriesRow.case_key.startswith(f"{workload}:", autoescape=True)
+        wanted = wanted.where(mine, preset.not_like("%:%"))
     return wanted
 
 

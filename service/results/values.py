@@ -45,6 +45,17 @@ class Series:
 
 
 @dataclass(frozen=True, slots=True)
+class Failure:
+    """A counted result for the history that has no numbers to compare."""
+
+    case: Case
+    """As asked for."""
+    revision: str
+    status: str
+    comparability: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
 class StoredResult:
     """A result as it came, and where it came from."""
 

@@ -15,6 +15,7 @@ from builders.measured import BATCH, a_pass
 from benchmarks.__main__ import main as benchmarks_command
 from benchmarks.climb import Bar
 from benchmarks.contracts import Case, Event, Protocol, Result, Status
+from benchmarks.exits import NO_DEVICE
 from benchmarks.measure.session import Request
 from benchmarks.workload import Context
 
@@ -211,6 +212,16 @@ def test_a_wrong_name_ends_with_one_sentence_and_status_2(
     assert finished.stdout == ""
     assert finished.stderr.startswith(sentence)
     assert len(finished.stderr.splitlines()) == 1
+
+
+def test_a_device_that_cannot_be_used_is_told_from_a_wrong_command_line(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert benchmarks_command(["nanogpt", "--device", "cuda:99"]) == NO_DEVICE
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith("cuda:99 cannot be used: torch ")
+    assert len(printed.err.splitlines()) == 1
 
 
 def test_a_case_that_this_device_cannot_run_is_unsupported(cache: Path) -> None:

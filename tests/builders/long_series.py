@@ -24,7 +24,7 @@ from benchmarks.contracts import (
 from service import levels, queue
 from service.database import insert_if_absent
 from service.findings.nodes import compare_nodes, ill_nodes
-from service.judging import Told, conclude, follow_series
+from service.judging import conclude, follow_series
 from service.models import (
     EnvironmentRow,
     Job,
@@ -36,6 +36,7 @@ from service.models import (
     WorkerRow,
 )
 from service.results.write import canonical
+from service.revisions import COMPARISON
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SERIES, OTHER = "s" * 32, "t" * 32
@@ -148,11 +149,26 @@ def add(
         points.append(point | {"measured_at": at + timedelta(minutes=minutes)})
     for row in revisions:
         insert_if_absent(session, Revision.__table__, row)  # type: ignore[arg-type]
+        submitted = {"id": f"u-{row['name']}", "suite": None, "revision": row["name"]}
+        submitted |= {"source": "api", "created_at": row["first_seen_at"]}
+        insert_if_absent(session, Submission.__table__, submitted)  # type: ignore[arg-type]
     session.execute(insert(ResultRow), results)
     session.execute(insert(Point), points)
     for number in values:
         result = result_of(number, place)
         levels.note(session, START, revision_of(number), placed_at(number), result)
+    session.flush()
+
+
+def add_proposals(session: Session, number: int, count: int) -> None:
+    """Revisions made after the one with this number that were only compared: proposed changes."""
+    for place in range(count):
+        name = f"proposal-{number}-{place}"
+        at = placed_at(number) + timedelta(minutes=1 + place)
+        session.add(Revision(name=name, ordered_at=at, dated=True, first_seen_at=at))
+        session.flush()
+        source = f"{COMPARISON}{name}"
+        session.add(Submission(id=name, suite=None, revision=name, source=source, created_at=at))
     session.flush()
 
 
@@ -175,8 +191,7 @@ def look(session: Session) -> list[str]:
         judge(session, series_id, since)
     ill = ill_nodes(session)
     told = [
-        Told(follow_series(session, series_id, ill, START).believable)
-        for series_id in sorted(due.since)
+        follow_series(session, series_id, ill, START).changes for series_id in sorted(due.since)
     ]
     compared = compare_nodes(session)
     return list(conclude(session, due.notes, told, compared, START, daily=0).opened)

@@ -6,7 +6,7 @@ Jobs travel through the real queue; only what a measurement says is made up.
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
@@ -19,6 +19,7 @@ from benchmarks.contracts import (
     Claim,
     Direction,
     Environment,
+    JobSpec,
     Lease,
     Protocol,
     Result,
@@ -42,6 +43,8 @@ Speed = Callable[[Case, int, str, int], float]
 """Items per second of a case at a revision (its number), on a worker, in a night."""
 Facts = Callable[[int], dict[str, str]]
 """Facts of the environment on a night, beside the hardware's and the revision's own."""
+Factor = Callable[[JobSpec, str, str], float]
+"""What a job's values of a metric are multiplied with, on a worker."""
 
 
 def name_of(number: int) -> str:
@@ -63,6 +66,9 @@ class Team:
     daily: int = 1_000
     """Suspicions that may be measured again in a day."""
     cases: Sequence[Case] = CASES
+    factor: Factor = lambda _spec, _worker, _metric: 1.0
+    gpus: Mapping[str, str] = field(default_factory=dict)
+    """The GPU of each worker, where they differ: each of them then has every night for itself."""
     measured: int = 0
     night_now: int = 0
     random: np.random.Generator = field(init=False)
@@ -70,17 +76,23 @@ class Team:
     def __post_init__(self) -> None:
         self.random = np.random.default_rng(self.seed)
 
-    def night(self, number: int) -> list[str]:
-        """Measure revision ``number`` and whatever that leads to; ids of findings opened."""
+    def night(self, number: int, code: int | None = None) -> list[str]:
+        """Measure revision ``number`` and whatever that leads to; ids of findings opened.
+
+        ``code`` is the revision where no newer one was made that day.
+        """
         self.night_now = number
-        with self.database.writing() as session:
-            request = SubmissionRequest(
-                cases=tuple(self.cases),
-                revision=name_of(number),
-                revision_at=START + timedelta(days=number),
-                protocol=Protocol(replicates=3),
-            )
-            submissions.submit(session, request, now_of(session))
+        revision = number if code is None else code
+        for requires in [{"worker": name} for name in self.gpus] or [{}]:
+            with self.database.writing() as session:
+                request = SubmissionRequest(
+                    cases=tuple(self.cases),
+                    revision=name_of(revision),
+                    revision_at=START + timedelta(days=revision),
+                    protocol=Protocol(replicates=3),
+                    requires=requires,
+                )
+                submissions.submit(session, request, now_of(session))
         opened: list[str] = []
         while self._work():
             comparisons.advance_all(self.database)
@@ -124,6 +136,11 @@ class Team:
         count = spec.protocol.replicates
         level = self.speed(spec.case, code, worker, self.night_now)
         rates = level * np.exp(self.random.normal(0, self.noise, count))
+        samples = (
+            _sample("throughput", "img/s", Direction.HIGHER, rates),
+            _sample("step_time", "s", Direction.LOWER, 32 / rates),
+            _sample("peak_memory", "B", Direction.LOWER, np.full(count, 2.0**30)),
+        )
         return Result(
             case=spec.case,
             status=Status.OK,
@@ -133,14 +150,11 @@ class Team:
             environment=Environment(
                 facts=GPU_FACTS
                 | {"hw.host": worker, "hw.gpu.uuid": f"GPU-{worker}"}
+                | ({"hw.gpu.name": self.gpus[worker]} if self.gpus else {})
                 | {"sw.benchmarks": f"code-{code}"}
                 | self.facts(self.night_now)
             ),
-            samples=(
-                _sample("throughput", "img/s", Direction.HIGHER, rates),
-                _sample("step_time", "s", Direction.LOWER, 32 / rates),
-                _sample("peak_memory", "B", Direction.LOWER, np.full(count, 2.0**30)),
-            ),
+            samples=tuple(_times(each, self.factor(spec, worker, each.metric)) for each in samples),
         )
 
 
@@ -148,3 +162,7 @@ def _sample(metric: str, unit: str, direction: Direction, values: np.ndarray) ->
     return Sample(
         metric=metric, unit=unit, direction=direction, values=tuple(float(v) for v in values)
     )
+
+
+def _times(sample: Sample, factor: float) -> Sample:
+    return sample.model_copy(update={"values": tuple(v * factor for v in sample.values)})

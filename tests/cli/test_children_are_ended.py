@@ -93,23 +93,61 @@ def test_stopping_what_has_ended_already_is_no_error(tmp_path: Path, patience_s:
     assert child.returncode == 0
 
 
-def test_ctrl_c_ends_bench_with_all_that_its_child_started(
-    tmp_path: Path, environment: dict[str, str]
+@pytest.mark.parametrize("command", ["bench", "diagnose"])
+@pytest.mark.parametrize("numbers", [["INT"], ["TERM"], ["HUP"], ["HUP", "HUP"]], ids="-".join)
+def test_an_interrupt_ends_a_measurement_with_all_that_its_child_started(
+    tmp_path: Path, environment: dict[str, str], command: str, numbers: list[str]
 ) -> None:
     temp, left = tmp_path / "t", tmp_path / "left"
     temp.mkdir()
     script = f"setsid sleep 99 >/dev/null 2>&1 & echo $! $$ >{left}; exec sleep 99"
-    command = json.dumps(["sh", "-c", script, "child"])
-    bench = subprocess.Popen(
-        [sys.executable, "-m", "cli", "bench", "resnet50"],
+    child = json.dumps(["sh", "-c", script, "child"])
+    measuring = subprocess.Popen(
+        [sys.executable, "-m", "cli", command, "resnet50"],
         cwd=tmp_path,
-        env=environment | {"THROUGHLINE_CHILD_COMMAND": command, "TMPDIR": str(temp)},
+        env=environment | {"THROUGHLINE_CHILD_COMMAND": child, "TMPDIR": str(temp)},
         stderr=subprocess.DEVNULL,
     )
     eventually(lambda: left.exists() and len(left.read_text().split()) == 2)
     began_s = time.monotonic()
-    bench.send_signal(signal.SIGINT)
-    assert bench.wait(15.0) == 130
+    for name in numbers:
+        measuring.send_signal(signal.Signals[f"SIG{name}"])
+    assert measuring.wait(15.0) == 130
     assert time.monotonic() - began_s < 3.0
     assert not any(is_alive(int(pid)) for pid in left.read_text().split())
     assert list(temp.iterdir()) == []
+
+
+def test_under_nohup_the_end_of_the_terminal_is_no_interrupt() -> None:
+    code = (
+        "import os, signal; from cli import interrupts\n"
+        "signal.signal(signal.SIGHUP, signal.SIG_IGN); interrupts.as_ctrl_c()\n"
+        "os.kill(os.getpid(), signal.SIGHUP); print('goes on')\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)
+    assert done.stdout == b"goes on\n"
+
+
+@pytest.mark.parametrize("limit_b", ["", "200000"], ids=["as it is", "little is kept"])
+def test_bench_waits_for_its_child_and_for_nobody_who_holds_its_output(
+    tmp_path: Path, environment: dict[str, str], limit_b: str
+) -> None:
+    """A process that a model has started inherits standard output; much may be printed before."""
+    left = tmp_path / "left"
+    benchmark = Path(__file__).with_name("scripted_benchmark.py")
+    script = (
+        f"setsid sleep 99 & echo $! >{left}; head -c 9000000 /dev/zero | tr '\\0' x; echo; "
+        f'{sys.executable} {benchmark} "$@"'
+    )
+    told = {"THROUGHLINE_CHILD_COMMAND": json.dumps(["sh", "-c", script, "child"])}
+    told |= {"THROUGHLINE_OUTPUT_LIMIT_B": limit_b} if limit_b else {}
+    done = subprocess.run(
+        [sys.executable, "-m", "cli", "bench", "resnet50", "--json"],
+        cwd=tmp_path,
+        env=environment | told,
+        capture_output=True,
+        timeout=30,
+        check=False,
+    )
+    assert json.loads(done.stdout)["status"] == "ok"
+    assert not is_alive(int(left.read_text()))

@@ -1,5 +1,6 @@
 """What may be typed, what it costs to ask for help, and how a wrong command ends."""
 
+import io
 import json
 import re
 import socket
@@ -10,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from cli import ports
+from benchmarks.contracts import Case, Result
+from cli import bench, ports
+from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.main import app
 from cli.state import StateFolder
@@ -99,6 +102,33 @@ def test_a_wrong_order_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
+def test_a_token_file_that_is_no_text_is_one_sentence(throughline: Run, tmp_path: Path) -> None:
+    (tmp_path / "token").write_bytes("tl_abc".encode("utf-16"))
+    done = throughline("jobs", "list", THROUGHLINE_TOKEN_FILE=str(tmp_path / "token"))
+    assert done.returncode == Exit.USAGE
+    assert "THROUGHLINE_TOKEN_FILE, is no token" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "field", "value"),
+    [
+        (["bench", "nanogpt"], "PROCESSES_LIMIT", "abc"),
+        (["diagnose", "nanogpt"], "CONTAINMENT", "foo"),
+        (["bench", "nanogpt"], "CHILD_COMMAND", "python -m benchmarks"),
+        (["worker", "enroll", "tl_enrol_x"], "LABELS", "rack=3"),
+        (["migrate"], "PORT", "abc"),
+    ],
+)
+def test_a_wrong_setting_is_one_sentence(
+    throughline: Run, arguments: list[str], field: str, value: str
+) -> None:
+    done = throughline(*arguments, **{f"THROUGHLINE_{field}": value})
+    assert done.returncode == Exit.USAGE
+    assert done.stderr.startswith(f"The setting THROUGHLINE_{field} is wrong: ")
+    assert done.stderr.count("\n") == 1
+
+
 def test_the_worker_says_what_an_interrupt_does(throughline: Run) -> None:
     assert "Ctrl-C lets it finish its job first" in throughline("worker", "--help").stdout
 
@@ -159,6 +189,78 @@ def test_a_benchmark_here_and_now_prints_its_result(throughline: Run) -> None:
         assert part in done.stdout.replace("\u00a0", " ")
 
 
+@pytest.fixture
+def written(tmp_path: Path, environment: dict[str, str]) -> Callable[..., tuple[int, bytes]]:
+    """Run `throughline ARGUMENTS` with its output in a file; its exit code, and stderr."""
+
+    def run(file: Path, *arguments: str, **more: str) -> tuple[int, bytes]:
+        with file.open("wb") as out:
+            done = subprocess.run(
+                [sys.executable, "-m", "cli", *arguments],
+                cwd=tmp_path,
+                env=environment | more,
+                stdout=out,
+                stderr=subprocess.PIPE,
+                timeout=60,
+                check=False,
+            )
+        return done.returncode, done.stderr
+
+    return run
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+def test_a_terminal_without_a_character_costs_no_measurement(
+    written: Callable[..., tuple[int, bytes]], tmp_path: Path, encoding: str
+) -> None:
+    out = tmp_path / "out"
+    assert written(out, "bench", "resnet50", PYTHONIOENCODING=encoding) == (Exit.OK, b"")
+    assert "resnet50:tiny" in out.read_text(encoding=encoding)
+    assert written(out, "bench", "unet", "--json", PYTHONIOENCODING=encoding) == (Exit.OK, b"")
+    assert json.loads(out.read_text(encoding=encoding))["status"] == "ok"
+
+
+@pytest.mark.parametrize("words", ["bench resnet50", "bench unet --json", "--help"])
+def test_an_output_that_takes_nothing_is_one_sentence(
+    written: Callable[..., tuple[int, bytes]], words: str
+) -> None:
+    code, told = written(Path("/dev/full"), *words.split())
+    assert code == Exit.FAILED
+    assert told == b"The output could not be written: No space left on device.\n"
+
+
+def test_a_reader_that_goes_early_is_told_nothing(
+    tmp_path: Path, environment: dict[str, str]
+) -> None:
+    command = f"{sys.executable} -m cli --help | true"
+    told = subprocess.run(
+        ["sh", "-c", command],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert told.stderr == ""
+
+
+def test_a_case_is_named_as_it_is_and_its_command_is_whole(throughline: Run) -> None:
+    """As markup and emoji of rich a preset called train was a train."""
+    sink = io.StringIO()
+    result = Result.model_validate_json(throughline("bench", "unet", "--json").stdout)
+    protocol = '{"window_min_s":' + "1" * 90 + "}"
+    told = {
+        "case": Case(workload="mypkg.more:train", preset="tiny", axes={"batch": "8"}),
+        "repro": f"python -m benchmarks --protocol '{protocol}'",
+    }
+    bench.show(result.model_copy(update=told), Console(file=sink, width=80))
+    shown = sink.getvalue()
+    assert "mypkg.more:train:tiny batch=8" in shown
+    assert "\u2026" not in shown
+    assert "".join(re.findall("1+", shown.partition("again with")[2])) == "1" * 90
+
+
 def test_a_benchmark_as_json_is_a_result_and_nothing_else(throughline: Run) -> None:
     done = throughline("bench", "unet", "--replicates", "2", "--json")
     result = json.loads(done.stdout)
@@ -195,6 +297,21 @@ def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence
     done = throughline("bench", "resnet50", "precision=bf16", SCRIPT=script)
     assert done.returncode == Exit.FAILED
     assert sentence in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "sentence"),
+    [
+        ("nowhere/x.json", "There is no folder for the trace nowhere/x.json."),
+        ("x.txt", "A trace is a .json or a .json.gz, which x.txt is not."),
+    ],
+)
+def test_a_trace_that_could_not_be_kept_is_one_sentence(
+    throughline: Run, file: str, sentence: str
+) -> None:
+    done = throughline("bench", "resnet50", "--trace", file)
+    assert done.returncode == Exit.USAGE
+    assert done.stderr == f"{sentence}\n"
 
 
 def test_a_wrong_benchmark_is_wrong_usage(throughline: Run) -> None:

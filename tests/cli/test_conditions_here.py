@@ -18,13 +18,15 @@ import psutil
 import pytest
 
 from benchmarks.contracts import Case, Result
-from cli import bench, diagnose, ladder, rig
+from cli import bench, diagnose, ladder, machine, rig
 from cli.console import Console
-from cli.exits import Exit
+from cli.enrolment import enroll
+from cli.exits import Exit, Stop
 from cli.rig import Rig
 from worker import processes
 from worker.conditions import Conditions
-from worker.nvml import Gpu
+from worker.nvml import DriverFailed, Gpu
+from worker.output import Output
 from worker.settings import Settings
 
 HERE = Path(__file__).parent
@@ -201,12 +203,13 @@ def test_the_wait_for_the_device_is_part_of_a_childs_time(
 ) -> None:
     device.busy = iter([0.9] * 10_000)
     given: list[float | None] = []
-    once = subprocess.Popen.communicate
-    monkeypatch.setattr(
-        subprocess.Popen,
-        "communicate",
-        lambda self, timeout=None: (given.append(timeout), once(self, timeout=timeout))[1],
-    )
+    once = bench.read_until_exit
+
+    def noted(child: subprocess.Popen[bytes], printed: Output, limit_s: float | None) -> None:
+        given.append(limit_s)
+        once(child, printed, limit_s)
+
+    monkeypatch.setattr(bench, "read_until_exit", noted)
     bench.measure(scripted(device, idle_limit_s=0.5), ON_GPU, limit_s=60.0)
     assert given[0] is not None
     assert given[0] <= 59.5
@@ -303,3 +306,31 @@ def test_the_device_that_is_watched_is_the_one_that_is_measured(
     assert device.closed
     assert not made.folder.exists()
     assert opened == [None if index is None else gpus[index]]
+
+
+def failing() -> list[Gpu]:
+    raise DriverFailed("The NVIDIA driver does not tell its GPUs (it says): see nvidia-smi.")
+
+
+def test_where_the_driver_fails_no_gpu_is_mistaken_for_a_cpu(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    monkeypatch.setattr("worker.nvml.devices", failing)
+    with pytest.raises(Stop, match="choose --device cpu"), rig.set_up(None):
+        pass
+    for named in ("cpu", "cuda"):
+        with rig.set_up(named) as made:
+            assert made.folder.is_dir()
+    with pytest.raises(Stop, match="set CUDA_VISIBLE_DEVICES=-1"):
+        machine.look()
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
+    assert machine.look().devices == ("cpu",)
+
+
+def test_enrolling_for_whatever_is_here_needs_a_driver_that_answers(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("worker.nvml.devices", failing)
+    with pytest.raises(Stop, match="name the device with --device"):
+        enroll("tl_enrol_x", "http://127.0.0.1:9", "auto", "", tmp_path)

@@ -116,6 +116,16 @@ def test_mixed_machines_are_judged_as_one_and_their_offsets_told() -> None:
     assert offsets["gpu1"] - offsets["gpu0"] == pytest.approx(0.05, abs=0.005)
 
 
+def test_a_machine_that_measures_nothing_has_an_offset_as_effects_are() -> None:
+    """A history with zeros has no ratios: an offset is a share of its typical size."""
+    busy = np.arange(40) // 2 % 2 == 0
+    values = np.where(busy, 8.0, 0.0) + np.random.default_rng(5).integers(0, 2, 40)
+    judged = detect(History.of(values, "lower", ["busy" if each else "idle" for each in busy]))
+    assert judged.noise is not None
+    offsets = judged.noise.machine_offsets
+    assert offsets["busy"] - offsets["idle"] == pytest.approx(1.0, abs=0.15)
+
+
 def test_a_machine_that_takes_over_is_a_change() -> None:
     values = np.random.default_rng(4).normal(100, 0.5, 100)
     values[50:] *= 1.05

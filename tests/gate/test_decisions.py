@@ -158,6 +158,70 @@ def test_every_limit_of_a_rule_must_hold() -> None:
     assert "peak_memory" in missing.cases[0].sentence
 
 
+LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
+"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
+
+
+def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_interval() -> None:
+    both = Rule(limits=(Limit(), Limit(metric="peak_memory", max_regression=0.05)))
+    found = decided(record(LOUD, peak_memory=1.07), policy=Policy(rules=(both,)))
+    assert found.cases[0].verdict is Verdict.WORSE
+    assert found.cases[0].sentence.startswith("peak_memory ")
+
+
+def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
+    policy = Policy(rules=(Rule(limits=(Limit(), Limit(metric="peak_memory", margin=0.1))),))
+    turned = [1.0, 1.0, 1.0, 1.0, 1.0, 1.05, 1.05, 1.05, 1.05, 1.05, 1.05, 1.05]
+    pairs = [
+        Pair(baseline=process(100.0, peak_memory=1.0), contender=process(100.0, peak_memory=each))
+        for each in turned
+    ]
+    found = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases[0]
+    assert found.verdict is Verdict.UNCLEAR
+    assert found.sentence.startswith("peak_memory")
+
+
+@pytest.mark.parametrize(
+    ("throughput", "memory", "verdict", "named"),
+    [
+        (QUIET, 0.8, Verdict.BETTER, "peak_memory"),
+        (slower(-0.05), 1.0, Verdict.BETTER, "throughput"),
+        (QUIET, 1.0, Verdict.SAME, "throughput"),
+    ],
+)
+def test_a_good_verdict_names_the_first_metric_that_it_comes_from(
+    throughput: list[float], memory: float, verdict: Verdict, named: str
+) -> None:
+    both = Policy(rules=(Rule(limits=(Limit(), Limit(metric="peak_memory"))),))
+    found = decided(record(throughput, peak_memory=memory), policy=both).cases[0]
+    assert found.verdict is verdict
+    assert found.sentence.startswith(named)
+
+
+CRASH = Measured(trouble=Trouble.FAILED, reason="OOM.")
+ACCIDENT = Measured.missing("The worker was lost.")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "verdict", "sentence"),
+    [
+        ((process(100), process(100)), (CRASH, CRASH), Verdict.BROKEN, "The contender fails"),
+        ((ACCIDENT, process(100)), (CRASH, CRASH), Verdict.BROKEN, "The contender fails"),
+        ((CRASH, process(100)), (CRASH, CRASH), Verdict.FAILED, "Both sides failed: OOM."),
+        ((ACCIDENT, ACCIDENT), (CRASH, CRASH), Verdict.FAILED, "The contender failed: OOM."),
+        ((CRASH, CRASH), (process(100), ACCIDENT), Verdict.FAILED, "The baseline failed: OOM."),
+        ((ACCIDENT, ACCIDENT), (process(100), process(100)), Verdict.MISSING, "No result"),
+    ],
+)
+def test_an_accident_of_the_machine_is_held_against_neither_revision(
+    before: tuple[Measured, ...], after: tuple[Measured, ...], verdict: Verdict, sentence: str
+) -> None:
+    pairs = tuple(Pair(baseline=old, contender=new) for old, new in zip(before, after, strict=True))
+    found = decided(CaseRecord(case_key="unet:full", pairs=pairs)).cases[0]
+    assert found.verdict is verdict
+    assert found.sentence.startswith(sentence)
+
+
 def test_a_lower_clock_is_named_as_the_cause() -> None:
     clock = decided(record(slower(0.03), cycles=1.0)).cases[0]
     code = decided(record(slower(0.03), cycles=1.03)).cases[0]
@@ -165,6 +229,24 @@ def test_a_lower_clock_is_named_as_the_cause() -> None:
     assert "clock was slower, not the code" in clock.sentence
     assert "clock was" not in code.sentence
     assert "in clock cycles" in code.sentence
+
+
+@pytest.mark.parametrize(
+    ("by", "cycles", "limit"),
+    [
+        (0.15, 1.09, Limit(max_regression=0.1)),  # of 15 %, 9 are the code's: within the limit
+        (0.013, 1.008, Limit()),  # less than a margin, and most of what was lost
+        (0.013, 1.002, Limit()),  # little, and surely there
+    ],
+)
+def test_cycles_that_surely_rose_are_never_put_down_to_the_clock(
+    by: float, cycles: float, limit: Limit
+) -> None:
+    policy = Policy(rules=(Rule(limits=(limit,)),))
+    found = decided(record(slower(by), cycles=cycles), policy=policy).cases[0]
+    assert found.verdict is Verdict.WORSE
+    assert "clock was" not in found.sentence
+    assert "in clock cycles" in found.sentence
 
 
 def test_more_cases_need_stronger_evidence() -> None:

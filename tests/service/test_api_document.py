@@ -5,12 +5,17 @@ import inspect
 import subprocess
 import sys
 from pkgutil import iter_modules
+from types import SimpleNamespace
 from typing import Any
 
+import anyio
+import pytest
 from fastapi.routing import APIRoute, APIRouter
 from fastapi.testclient import TestClient
 
-from service import api
+from service import api, condition
+from service.database import Database
+from service.errors import DatabaseUnavailable
 
 FOLDER = api.__path__
 
@@ -104,6 +109,54 @@ def test_health_says_which_database_is_used(client: TestClient, database_url: st
     assert told["status"] == "ok"
     assert told["migrated"] is True
     assert told["database"] == database_url.partition(":")[0]
+
+
+def test_health_is_found_out_once_however_many_ask(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody needs a token for it, and it takes the turn to write."""
+    looked: list[Database] = []
+    monkeypatch.setattr(condition, "check", looked.append)
+    times = iter([100.0, 100.0, 100.5, 101.5, 101.5])
+    clock = SimpleNamespace(monotonic=lambda: next(times))
+    monkeypatch.setattr(condition, "time", clock)
+    checkup = condition.Checkup(Database(sqlite_url))
+
+    async def ask() -> None:
+        for _ in range(3):
+            await checkup.now()
+
+    anyio.run(ask)
+    assert len(looked) == 2
+
+
+def test_a_fault_is_told_to_all_who_ask_and_forgotten(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(condition, "AFRESH_S", 0.0)
+    faults = iter([DatabaseUnavailable("It is away."), None])
+
+    def check(_: Database) -> None:
+        if fault := next(faults):
+            raise fault
+
+    monkeypatch.setattr(condition, "check", check)
+    checkup = condition.Checkup(Database(sqlite_url))
+
+    async def ask() -> None:
+        with pytest.raises(DatabaseUnavailable, match="It is away"):
+            await checkup.now()
+        await checkup.now()
+
+    anyio.run(ask)
+
+
+@pytest.mark.parametrize("path", ["/", "/series", "/api/v1/health", "/api/v1/jobs"])
+def test_a_head_is_a_get_without_its_body(client: TestClient, path: str) -> None:
+    asked, told = client.head(path), client.get(path)
+    assert (asked.status_code, asked.content) == (told.status_code, b"")
+    assert asked.headers["content-type"] == told.headers["content-type"]
+    assert client.head("/api/v1/submissions/none").status_code == 404
 
 
 def test_the_catalog_lists_what_can_be_asked_for(client: TestClient) -> None:

@@ -100,6 +100,62 @@ def test_without_its_tools_postgresql_says_which(
         backup(postgres_url, tmp_path / "copy")
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://ann:p%40ss@db.example/throughline?sslmode=require",
+        "postgresql://ann@db.example/throughline?password=p%40ss&sslmode=require",
+    ],
+)
+def test_a_password_is_on_no_command_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    """Every user of a machine may read those."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("pg_dump", "pg_restore"):
+        seen = f'echo "$0 $@ / $PGPASSWORD" >>{tmp_path}/seen'
+        writes = 'for word; do case $word in --file=*) echo x >"${word#--file=}";; esac; done'
+        (tools / name).write_text(f"#!/bin/sh\n{seen}\n{writes}\n")
+        (tools / name).chmod(0o700)
+    monkeypatch.setenv("PATH", str(tools), prepend=":")
+    monkeypatch.setattr("service.backup._refuse_tables", lambda url: None)
+    backup(address, tmp_path / "copy")
+    restore(address, tmp_path / "copy")
+    for line in (tmp_path / "seen").read_text().splitlines():
+        shown, _, password = line.rpartition(" / ")
+        assert "--dbname=postgresql://ann@db.example/throughline?sslmode=require" in shown
+        assert "p@ss" not in shown
+        assert "p%40ss" not in shown
+        assert password == "p@ss"
+
+
+def test_a_backup_needs_no_hard_links(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*paths: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)
+    backup(sqlite_url, tmp_path / "copy")
+    restore(f"sqlite:///{tmp_path}/back.sqlite3", tmp_path / "copy")
+    assert (tmp_path / "back.sqlite3").stat().st_size > 0
+    assert not list(tmp_path.glob(".*part*"))
+
+
+def test_without_hard_links_nothing_that_came_meanwhile_is_overwritten(
+    sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def late(draft: Path, to: Path) -> None:
+        to.write_text("precious")
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", late)
+    with pytest.raises(BackupRefused, match="exists already"):
+        backup(sqlite_url, tmp_path / "copy")
+    assert (tmp_path / "copy").read_text() == "precious"
+
+
 def test_nothing_is_overwritten(sqlite_url: str, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("precious")
     with pytest.raises(BackupRefused, match="exists already"):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction, Sample
 from service.changes import Verdict, compare, compare_all
-from service.results import Series, SeriesPoint
+from service.results import Failure, Series, SeriesPoint
 from service.summary import summarise
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
@@ -50,6 +50,43 @@ def test_a_verdict_follows_from_the_intervals(
     change = compare(history(before, after, direction=direction), "a", "b")
     assert change.verdict is verdict
     assert bool(change.note) == (verdict in (Verdict.UNCLEAR, Verdict.MISSING))
+
+
+GPU = {"hw.gpu.name": "H200"}
+OOM = Failure(Case(workload="unet"), "b", "oom", GPU)
+
+
+@pytest.mark.parametrize(
+    ("failures", "note"),
+    [
+        ([], "No result of the contender."),
+        ([OOM], "No result of the contender (oom)."),
+        ([replace(OOM, status="parity_fail"), OOM], "No result of the contender (failed parity)."),
+        (
+            [replace(OOM, status="infra_error", comparability={})],
+            "No result of the contender (infra error).",
+        ),
+        ([replace(OOM, comparability={"hw.gpu.name": "H100"})], "No result of the contender."),
+        ([replace(OOM, revision="a")], "No result of the contender."),
+        ([replace(OOM, case=Case(workload="nanogpt"))], "No result of the contender."),
+    ],
+)
+def test_a_side_that_is_missing_says_why_where_it_is_known(
+    failures: list[Failure], note: str
+) -> None:
+    series = replace(history(point("a", 100)), comparability=GPU)
+    change = compare(series, "a", "b", failures)
+    assert (change.verdict, change.note) == (Verdict.MISSING, note)
+
+
+def test_a_side_that_was_taken_out_is_said_to_be() -> None:
+    out = replace(point("b", 100), excluded=True)
+    change = compare(history(point("a", 100), out), "a", "b", [OOM])
+    assert (change.verdict, change.note) == (
+        Verdict.MISSING, "No result of the contender (excluded).",
+    )  # fmt: skip
+    [absent] = compare_all([], "a", "b", "m", [Case(workload="unet")], [OOM])
+    assert absent.note == "No result of the baseline and the contender (oom)."
 
 
 def test_a_difference_that_is_sure_and_small_is_no_change() -> None:

@@ -202,6 +202,33 @@ def test_only_the_first_pair_of_a_case_is_held_against_fp32(gate: GateHand) -> N
     assert not any(asked_for[2:])
 
 
+@pytest.mark.parametrize("side", ["old", "new"])
+def test_parity_is_asked_again_after_an_accident_in_the_first_pair(
+    gate: GateHand, side: str
+) -> None:
+    accident = failing(side, 1, status=Status.INFRA_ERROR, reason="The GPU was busy.")
+
+    def script(lease: Lease) -> Result:
+        if lease.spec.revision == "new" and lease.spec.protocol.parity and len(gate.seen) > 2:
+            return measured(lease, 0.0, status=Status.PARITY_FAIL, reason="The loss is off.")
+        return accident(lease)
+
+    told = gate.start(protocol={"parity": True})
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("regression", ["parity"])
+    assert [lease.spec.protocol.parity for lease in gate.seen] == [True] * 4
+
+
+def test_parity_is_asked_no_more_once_a_pair_is_whole(gate: GateHand) -> None:
+    gate.start(protocol={"parity": True})
+    gate.measure(failing("new", 1, **OOM))
+    asked_for = [lease.spec.protocol.parity for lease in gate.seen]
+    assert asked_for[:4] == [True] * 4
+    assert len(asked_for) > 4
+    assert not any(asked_for[4:])
+
+
 @pytest.mark.parametrize("fact", ["hw.gpu.uuid", "hw.gpu.name", "sw.data"])
 def test_sides_of_two_devices_or_data_are_never_compared(gate: GateHand, fact: str) -> None:
     told = gate.start()

@@ -73,6 +73,20 @@ def test_without_another_worker_the_node_is_not_excluded() -> None:
     assert "is not excluded" in said.sentence
 
 
+@pytest.mark.parametrize(
+    ("told", "state"),
+    [
+        (reading(Answer.SAME, NEW, NEW), State.UNRESOLVED),
+        (reading(Answer.SAME, OLD, OLD), State.UNRESOLVED),
+        (reading(Answer.DIFFERENT, NEW, NEW, same_code=True), State.UNRESOLVED),
+        (reading(Answer.DIFFERENT, OLD, NEW), State.CONFIRMED),
+        (reading(Answer.SAME, OLD, OLD, worker="b"), State.NOT_REPRODUCED),
+    ],
+)
+def test_a_slow_worker_says_only_whether_the_revisions_differ(told: Reading, state: State) -> None:
+    assert verdict(SUSPECTED, told, ill=frozenset("ab")).state is state
+
+
 value = st.floats(50.0, 200.0)
 
 

@@ -53,6 +53,8 @@ def test_every_list_gives_each_row_once_while_rows_are_added(
 def test_lists_are_filtered(client: TestClient, hand: Hand, submit: Callable[..., Any]) -> None:
     submit("r1")
     hand.measure((1.0,))
+    submit("r1", workload="resnet50:train")  # a user's own, of a module with that name
+    hand.measure((1.0,))
     submit("r2", workload="unet")
 
     def found(path: str) -> int:
@@ -60,13 +62,14 @@ def test_lists_are_filtered(client: TestClient, hand: Hand, submit: Callable[...
 
     counts = {
         "/jobs?state=queued": 1,
-        "/jobs?revision=r1": 1,
+        "/jobs?revision=r1": 2,
         "/submissions?revision=r2": 1,
         "/submissions?suite=smoke": 0,
         "/results?revision=r1&worker=w1&status=ok&case=resnet50:tiny": 1,
         "/results?status=oom": 0,
         "/series?workload=resnet50": 1,
         "/series?workload=resnet": 0,
+        "/series?workload=resnet50:train": 1,
         "/series?metric=step_time": 0,
         "/workers": 1,
     }

@@ -12,6 +12,7 @@ from sqlalchemy import select
 from benchmarks import suites
 from benchmarks.contracts import Case, Protocol
 from benchmarks.duration import expected_s
+from benchmarks.tiers import Tier
 from cli import forecast
 from cli.answers import CatalogView, SubmissionView
 from service import formats
@@ -42,7 +43,7 @@ def test_what_the_ladder_took_on_an_h200_is_met_within_a_quarter() -> None:
 
 def test_without_history_the_protocol_tells(database: Database) -> None:
     with database.reading() as session:
-        assert taken_before(session, "smoke") == {}
+        assert taken_before(session, SMOKE) == {}
     found = expectations(SMOKE, {})
     assert not any(each.measured_before for each in found)
     assert [each.expected_s for each in found] == [
@@ -124,9 +125,38 @@ def test_of_a_part_that_was_measured_the_time_is_what_its_own_cases_took(
     )
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
     took = formats.duration(600.0 * len(answer["jobs"]))
-    assert forecast.sentence(submission, told) == (
+    assert forecast.sentence(submission, told, 1) == (
         f"About {took} for {len(answer['jobs'])} cases on one worker (as measured before)."
     )
+
+
+@pytest.mark.parametrize(
+    ("asked", "again"),
+    [({"replicates": 3}, (3, None)), ({"tier": "gate"}, (None, Tier.GATE))],
+)
+def test_what_was_measured_for_longer_than_the_suite_asks_takes_as_long_again(
+    client: TestClient,
+    hand: Hand,
+    database: Database,
+    asked: dict[str, Any],
+    again: tuple[int | None, Tier | None],
+) -> None:
+    body = {"suite": "smoke", "revision": "r1", **asked}
+    submission = SubmissionView.model_validate(client.post("/api/v1/submissions", json=body).json())
+    processes = 0
+    while (lease := hand.claim()) is not None:
+        hand.start(lease)
+        assert hand.post(lease, result_of(lease, (100.0,))).status_code == 201
+        processes += 1
+    assert processes >= len(submission.jobs)
+    _took(database, 60)
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    said = forecast.sentence(submission, told, *again)
+    took = formats.duration(60.0 * processes)
+    assert said == f"About {took} for 6 cases on one worker (as measured before)."
+    usual = forecast.sentence(submission, told)
+    assert usual is not None
+    assert usual.partition(" for ")[0] != said.partition(" for ")[0]
 
 
 def test_a_case_of_a_suite_is_known_again_however_the_suite_writes_it(

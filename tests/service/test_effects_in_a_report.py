@@ -75,6 +75,16 @@ def test_a_run_without_a_number_or_from_another_machine_leaves_no_effects(
     assert "No effects: 1 of 16 runs have no number (resnet50:auto" in _shown(found)
 
 
+def test_a_run_that_was_taken_out_leaves_no_effects(client: TestClient, hand: Hand) -> None:
+    submission = _measure(client, hand, 16)
+    told = ReportView.model_validate_json(_report(client, submission))
+    who = {"reason": "Another process held the CPU.", "actor": "ada"}
+    result = told.rows[3].result_id
+    assert client.put(f"/api/v1/results/{result}/exclusion", json=who).is_success
+    (found,) = ReportView.model_validate_json(_report(client, submission)).effects
+    assert (found.terms, len(found.missing)) == ((), 1)
+
+
 def _shown(found: EffectsView) -> str:
     console = Console(file=io.StringIO(), width=200)
     effects.show(found, console)

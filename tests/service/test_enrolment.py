@@ -66,6 +66,26 @@ def test_a_code_for_one_worker_is_no_others_and_stays_good(doorman: Doorman, adm
     assert redeem(doorman, shown, "gpu-1").status_code == 201
 
 
+def test_a_code_for_anybody_takes_no_name_that_a_worker_has(doorman: Doorman, admin: str) -> None:
+    """Whoever found the code would act as that worker."""
+    first = redeem(doorman, code(doorman, admin), "gpu-1").json()
+    shown = code(doorman, admin)
+    refused = redeem(doorman, shown, "gpu-1")
+    assert (refused.status_code, "has a token" in refused.json()["detail"]) == (403, True)
+    assert redeem(doorman, shown, "gpu-2").status_code == 201, "it stays good"
+    assert redeem(doorman, code(doorman, admin, worker="gpu-1"), "gpu-1").status_code == 201
+    doorman.ask("POST", f"/api/v1/tokens/{first['id']}/revoke", admin)
+    last = redeem(doorman, code(doorman, admin), "gpu-1")
+    assert last.status_code == 403, "the second token is still good"
+
+
+def test_a_code_ends_with_the_token_that_made_it(doorman: Doorman, admin: str) -> None:
+    leaver = doorman.make("admin", "leaver")
+    shown = code(doorman, leaver.token)
+    doorman.ask("POST", f"/api/v1/tokens/{leaver.id}/revoke", admin)
+    assert redeem(doorman, shown).status_code == 401
+
+
 def test_an_old_a_mistyped_and_a_foreign_code_are_refused(doorman: Doorman, admin: str) -> None:
     old = code(doorman, admin)
     with doorman.database.writing() as session:
@@ -83,6 +103,8 @@ def test_codes_are_tried_only_so_often(
 ) -> None:
     monkeypatch.setattr("service.access.door.time", Clock())
     with guarded(sqlite_url, tmp_path, failures_per_min=2) as doorman:
+        good = code(doorman, doorman.token("admin"))
         answers = [redeem(doorman, token.new(token.ENROLMENT).text) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [401, 401, 429, 429]
         assert answers[-1].headers["Retry-After"] == "30"
+        assert redeem(doorman, good).status_code == 429, "no code is looked at meanwhile"

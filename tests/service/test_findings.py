@@ -1,6 +1,7 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -10,11 +11,12 @@ from builders import long_series as long
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service import findings, judging, levels
+from benchmarks.contracts import Case
+from service import findings, judging, levels, revisions
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle
-from service.models import FindingEvent, FindingRow, FindingState
+from service.findings import FindingSummary, Kind, lifecycle, members, question
+from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
 @pytest.fixture
@@ -46,8 +48,34 @@ def only(session: Session) -> FindingSummary:
     return finding
 
 
+def told_in_order(session: Session) -> list[FindingSummary]:
+    """All findings, in the order of what they are about."""
+    return sorted(findings.list_findings(session).items, key=lambda each: each.first_bad_at)
+
+
 def actions_of(session: Session, finding_id: str) -> list[str]:
     return [event.action for event in findings.load_finding(session, finding_id).events]
+
+
+def test_corrected_dates_move_what_findings_say_of_their_place(session: Session) -> None:
+    """As when a history that was taken in undated is dated afterwards."""
+    arrive(session, noisy([100.0] * 20 + [95.0] * 12 + [100.0] * 12))
+    before = only(session)
+    (told,) = findings.load_finding(session, before.id).series
+    assert (before.state, told.ended) == (FindingState.RESOLVED, "recovered")
+    assert told.ended_at is not None
+    year = timedelta(days=365)
+    for number in range(44):
+        made = long.placed_at(number) - year
+        revisions.register(session, long.revision_of(number), made, long.START)
+    assert long.look(session) == []
+    after = only(session)
+    assert after.first_bad_at == before.first_bad_at - year
+    (link,) = findings.load_finding(session, after.id).series
+    assert link.first_bad_at == told.first_bad_at - year
+    assert link.ended_at == told.ended_at - year
+    arrive(session, noisy([100.0] * 3, seed=3), start=44)
+    assert replace(only(session), first_bad_at=before.first_bad_at) == before
 
 
 STEADY, DROPPED, RAISED = [100.0] * 20, [95.0] * 12, [106.0] * 12
@@ -96,6 +124,21 @@ def test_a_revert_closes_the_finding_and_opens_no_improvement(session: Session) 
     assert long.revision_of(32) in event.detail
 
 
+def test_two_drops_that_are_reverted_at_once_are_both_over(session: Session) -> None:
+    arrive(session, noisy(STEADY + [95.0] * 15 + [90.0] * 15 + [100.0] * 12))
+    told = findings.list_findings(session).items
+    assert [(each.kind, each.state) for each in told] == [
+        (Kind.REGRESSION, FindingState.RESOLVED)
+    ] * 2
+
+
+def test_what_is_better_than_before_a_drop_ends_it_and_is_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED + [103.0] * 12))
+    worse, better = told_in_order(session)
+    assert (worse.kind, worse.state) == (Kind.REGRESSION, FindingState.RESOLVED)
+    assert (better.kind, better.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+
+
 def test_two_series_that_fall_together_are_one_finding(session: Session) -> None:
     both = noisy(STEADY + DROPPED), noisy(STEADY + DROPPED, seed=9)
     for number, (one, other) in enumerate(zip(*both, strict=True)):
@@ -105,6 +148,16 @@ def test_two_series_that_fall_together_are_one_finding(session: Session) -> None
     finding = only(session)
     assert finding.series_count == 2
     assert actions_of(session, finding.id).count("announce") == 1
+
+
+def test_proposed_changes_that_were_compared_do_not_part_one_cause(session: Session) -> None:
+    one, other = noisy(STEADY + DROPPED), noisy([100.0] * 21 + [95.0] * 11, seed=2)
+    for number in range(32):
+        long.add_proposals(session, number, 5)
+        long.add(session, {number: one[number]})
+        long.add(session, {number: other[number]}, series_id=long.OTHER, place=1)
+        long.look(session)
+    assert only(session).series_count == 2
 
 
 def test_two_steps_far_apart_are_two_findings(session: Session) -> None:
@@ -134,6 +187,23 @@ def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
     long.look(session)
     assert only(session).state is FindingState.OPEN
     assert actions_of(session, finding.id).count("announce") == 1
+
+
+def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Session) -> None:
+    """Of the results that were excluded, the first two stay so: they were no part of it."""
+    arrive(session, noisy(STEADY + DROPPED))
+    first = only(session)
+    for number in range(20, 32):
+        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.placed_at(40))
+    long.look(session)
+    assert only(session).state is FindingState.WITHDRAWN
+    for number in range(22, 32):
+        levels.include(session, long.result_of(number), "ada", long.placed_at(40))
+    long.look(session)
+    again = only(session)
+    assert (again.id, again.state) == (first.id, FindingState.OPEN)
+    assert (again.last_good, again.first_bad) == (long.revision_of(19), long.revision_of(22))
+    assert f"since {long.revision_of(22)}" in again.sentence
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
@@ -215,6 +285,26 @@ def test_many_points_of_one_revision_are_one_finding(session: Session) -> None:
     assert actions_of(session, finding.id) == ["open", "announce"]
 
 
+def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -> None:
+    """What it measures at the new level looks like the old one, or the other way round."""
+    with database.writing() as session:
+        long.prepare(session, ["fast", "slow"])
+        steps = np.exp(np.random.default_rng(3).normal(0, 0.001, 80)) * 100.0
+        for number, step in enumerate(steps):
+            night, turn = divmod(number, 2)
+            value = step * (0.99 if night >= 26 else 1.0) * (1.0 if turn else 1.015)
+            worker = "slow" if turn else "fast"
+            long.add(session, {night: float(value)}, worker, place=turn, minutes=turn)
+            long.look(session)
+        (placed,) = levels.standing_of(session, long.SERIES).changes
+        assert placed.first_bad == placed.last_good
+        (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
+        asked = question.question_of(session, found)
+    before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
+    assert long.revision_of(26) in after
+    assert not before & after
+
+
 def test_what_a_person_has_opened_again_stays_open(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED + [100.0] * 12))
     finding = only(session)
@@ -259,6 +349,19 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
     assert any(each.first_bad == long.revision_of(40) for each in found)
 
 
+def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: Database) -> None:
+    random = np.random.default_rng(5)
+    with database.writing() as session:
+        long.prepare(session, ["w", "idle"])
+        for number, value in enumerate(noisy([100.0] * 20 + [80.0] * 14)):
+            worker = "idle" if number % 5 == 4 else "w"
+            other = 0.0 if worker == "idle" else 8.0 + float(random.normal(0, 0.002))
+            long.add(session, {number: value}, worker)
+            long.add(session, {number: other}, worker, long.OTHER, place=1)
+            long.look(session)
+        assert only(session).first_bad == long.revision_of(20)
+
+
 def test_a_series_that_cannot_be_judged_holds_no_other_up(
     session: Session, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -277,3 +380,171 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
         judging.look(database, rest=lambda _: None, daily=0)
     assert levels.due(session).notes == ()
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
+
+
+@pytest.mark.parametrize(("bad", "good"), [(5, 3), (6, 3), (6, 4)])
+def test_what_lands_again_after_a_finding_was_closed_is_told(
+    session: Session, bad: int, good: int
+) -> None:
+    """To the detector both are one drop, from the first night on."""
+    values = noisy(STEADY + [95.0] * bad + [100.0] * good + [95.0] * 12)
+    arrive(session, values[: 20 + bad])
+    findings.act(session, only(session).id, "resolve", "ada", long.placed_at(20 + bad))
+    arrive(session, values[20 + bad :], start=20 + bad)
+    assert len(levels.standing_of(session, long.SERIES).changes) == 1
+    first, again = told_in_order(session)
+    assert (first.state, again.state) == (FindingState.RESOLVED, FindingState.OPEN)
+    assert again.first_bad == long.revision_of(20 + bad + good)
+
+
+def test_what_was_there_when_a_finding_was_closed_is_not_told_again(session: Session) -> None:
+    values = noisy(STEADY + [95.0] * 6 + [100.0] * 3 + [95.0] * 20)
+    arrive(session, values[:39])
+    first, again = told_in_order(session)
+    assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.OPEN)
+    findings.act(session, again.id, "expect", "ada", long.placed_at(40))
+    arrive(session, values[39:], start=39)
+    first, again = told_in_order(session)
+    assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.EXPECTED)
+
+
+@pytest.mark.parametrize("action", ["infrastructure", "withdraw", "not_reproduced", ""])
+def test_a_drop_soon_after_excluded_results_is_told(session: Session, action: str) -> None:
+    arrive(session, noisy(STEADY + [95.0] * 6))
+    first = only(session)
+    now = long.placed_at(26)
+    if action:
+        findings.act(session, first.id, action, "ada", now)
+    for number in range(20, 26):
+        levels.exclude(session, long.result_of(number), "fan broken", "ada", now)
+    long.look(session)
+    arrive(session, noisy([100.0] * 2 + [94.0] * 14, seed=8), start=26)
+    told = {each.id: each for each in findings.list_findings(session).items}
+    assert told.pop(first.id).state not in findings.ACTIVE
+    (again,) = told.values()
+    assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
+
+
+def test_a_drop_of_which_only_the_first_result_is_excluded_is_the_same(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    first = only(session)
+    findings.act(session, first.id, "expect", "ada", long.placed_at(32))
+    levels.exclude(session, long.result_of(20), "fan broken", "ada", long.placed_at(32))
+    long.look(session)
+    arrive(session, noisy([95.0] * 8, seed=8), start=32)
+    assert only(session).state is FindingState.EXPECTED
+
+
+def test_a_larger_drop_just_after_a_closed_finding_is_told(session: Session) -> None:
+    arrive(session, noisy(STEADY + [97.0] * 8))
+    first = only(session)
+    findings.act(session, first.id, "expect", "ada", long.placed_at(28))
+    arrive(session, noisy([80.0] * 12, seed=8), start=28)
+    (again,) = [each for each in findings.list_findings(session).items if each.id != first.id]
+    assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
+
+
+def both(
+    session: Session, one: Sequence[float], other: Sequence[float], action: str = "expect"
+) -> list[FindingSummary]:
+    """The first series, whose finding somebody closes, and then the other one for the same nights.
+
+    All findings, in the order in which they were opened.
+    """
+    arrive(session, one)
+    first = only(session)
+    findings.act(session, first.id, action, "ada", long.placed_at(40), detail="larger batch")
+    for number, value in enumerate(other):
+        long.add(session, {number: value}, series_id=long.OTHER, place=1)
+        long.look(session)
+    told = findings.list_findings(session).items
+    return [first, *(each for each in told if each.id != first.id)]
+
+
+@pytest.mark.parametrize(
+    ("workload", "level", "taken_in"),
+    [("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, False)],
+)
+def test_a_closed_finding_takes_in_only_its_own_workload_and_size(
+    session: Session, monkeypatch: pytest.MonkeyPatch, workload: str, level: float, taken_in: bool
+) -> None:
+    case = Case(workload=workload, preset="full", axes={"precision": "bf16"})
+    monkeypatch.setitem(long.CASES, long.OTHER, case)
+    row = session.get_one(SeriesRow, long.OTHER)
+    row.case_key, row.case = case.key, case.model_dump(mode="json")
+    told = both(session, noisy(STEADY + [97.0] * 12), noisy([200.0] * 20 + [level] * 12, seed=2))
+    assert len(told) == (1 if taken_in else 2)
+    assert taken_in or told[1].state is FindingState.OPEN
+
+
+@pytest.mark.parametrize("closed", [True, False])
+def test_at_one_revision_for_ever_a_later_drop_of_another_series_is_told(
+    session: Session, closed: bool
+) -> None:
+    one, other = noisy(STEADY + [95.0] * 30), noisy([200.0] * 36 + [190.0] * 14, seed=2)
+    for night, (left, right) in enumerate(zip(one, other, strict=True)):
+        long.add(session, {0: left}, place=2 * night, minutes=night)
+        long.add(session, {0: right}, series_id=long.OTHER, place=2 * night + 1, minutes=night)
+        long.look(session)
+        if night == 30 and closed:
+            findings.act(session, only(session).id, "environment", "ada", long.START)
+    told = findings.list_findings(session).items
+    assert sorted(each.series_count for each in told) == [1, 1]
+
+
+def test_two_changes_of_one_series_in_one_look_are_two_findings(session: Session) -> None:
+    """The second begins a revision later: each was measured twelve times."""
+    for number, value in enumerate(noisy(STEADY + DROPPED + [88.0] * 12)):
+        revision = number if number < 20 else 20 if number < 32 else 21
+        long.add(session, {revision: value}, place=number, minutes=number)
+    assert len(long.look(session)) == 2
+    assert [each.first_bad for each in told_in_order(session)] == [
+        long.revision_of(20),
+        long.revision_of(21),
+    ]
+    long.add(session, {22: 88.1})
+    assert long.look(session) == []
+
+
+@pytest.mark.parametrize("level", [95.0, 106.0])
+def test_a_change_and_its_return_in_one_look_are_told_as_if_seen_one_by_one(
+    sqlite_url: str, level: float
+) -> None:
+    outcomes = []
+    values = noisy(STEADY + [level] * 12 + [100.0] * 12)
+    for together in (True, False):
+        database = Database(sqlite_url)
+        with database.writing() as session:
+            long.prepare(session)
+            if together:
+                long.add(session, dict(enumerate(values)))
+                long.look(session)
+            else:
+                arrive(session, values)
+            outcomes.append(
+                [
+                    (each.kind, each.state, each.first_bad, actions_of(session, each.id))
+                    for each in told_in_order(session)
+                ]
+            )
+            session.rollback()
+        database.close()
+    assert outcomes[0] == outcomes[1]
+    assert outcomes[0][0][1] is FindingState.RESOLVED
+
+
+def test_two_services_that_look_at_once_tell_of_a_change_once(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    rests: list[float] = []
+
+    def another(seconds: float) -> None:
+        """Between following a series and opening findings, another service looks too."""
+        rests.append(seconds)
+        if len(rests) == 2:
+            judging.look(database, lambda _: None, daily=0)
+
+    judging.look(database, another, daily=0)
+    with database.reading() as session:
+        assert len(findings.list_findings(session).items) == 1

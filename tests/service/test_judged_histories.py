@@ -52,7 +52,9 @@ def plain(session: Session) -> tuple[int, ...]:
         select(Point).where(Point.excluded.is_(False)).order_by(Point.revision_at)
     ).all()
     told = [
-        levels.JudgedPoint(row.result_id, row.revision, row.revision_at, row.value, row.worker)
+        levels.JudgedPoint(
+            row.result_id, row.revision, row.revision_at, row.value, row.worker, row.measured_at
+        )
         for row in rows
     ]
     series = levels.load_tail(session, long.SERIES)

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import pytest
 from builders.nights import START, Team, name_of
 from sqlalchemy import func, select
 
-from benchmarks.contracts import Case
+from benchmarks.contracts import Case, JobSpec, Purpose
 from service import findings
 from service.database import Database
 from service.findings import FindingSummary, FindingView
@@ -187,6 +188,89 @@ def test_a_fluke_is_measured_again_and_forgotten(sqlite_url: str) -> None:
     database.close()
 
 
+UNET = Case(workload="unet", preset="full")
+
+
+def alone(_case: Case, _code: int, _worker: str, _night: int) -> float:
+    return 300.0
+
+
+def in_history(spec: JobSpec, revision: int) -> bool:
+    """Whether a job measures a revision for the history, and not for a comparison."""
+    return spec.purpose is Purpose.HISTORY and spec.revision == name_of(revision)
+
+
+def test_a_metric_that_did_change_is_not_cleared_by_another_ones_fluke(sqlite_url: str) -> None:
+    def factor(spec: JobSpec, _worker: str, metric: str) -> float:
+        if metric == "peak_memory":
+            return 1.05 if spec.revision >= name_of(15) else 1.0
+        return 0.88 if metric == "throughput" and in_history(spec, 15) else 1.0
+
+    database = Database(sqlite_url)
+    team = Team(database, alone, names=("a",), cases=(UNET,), factor=factor)
+    for night in range(21):
+        team.night(night)
+    assert (name_of(15), ConfirmationState.NOT_REPRODUCED) in outcomes(database)
+    (finding,) = found(database)
+    assert told(finding)[:5] == ("regression", "open", "code", "r14", "r15")
+    assert finding.sentence.startswith("peak memory")
+    database.close()
+
+
+def test_what_only_regular_runs_show_is_blamed_on_no_code_in_any_metric(sqlite_url: str) -> None:
+    def factor(spec: JobSpec, _worker: str, metric: str) -> float:
+        slow = spec.purpose is Purpose.HISTORY and spec.revision >= name_of(15)
+        return {"throughput": 0.88, "peak_memory": 1.05}.get(metric, 1.0) if slow else 1.0
+
+    database = Database(sqlite_url)
+    team = Team(database, alone, names=("a",), cases=(UNET,), factor=factor)
+    for night in range(21):
+        team.night(night)
+    assert found(database)
+    assert {finding.cause for finding in found(database)} == {"unknown"}
+    assert all("the code does not explain it" in each.sentence for each in found(database))
+    database.close()
+
+
+def test_one_kind_of_gpu_is_not_cleared_by_measuring_again_on_another(sqlite_url: str) -> None:
+    def factor(spec: JobSpec, worker: str, metric: str) -> float:
+        if metric != "throughput":
+            return 1.0
+        if worker == "new":
+            return 0.94 if spec.revision >= name_of(15) else 1.0
+        return 0.88 if in_history(spec, 15) else 1.0
+
+    database = Database(sqlite_url)
+    gpus = {"old": "NVIDIA H100", "new": "NVIDIA H200"}
+    team = Team(database, alone, names=tuple(gpus), cases=(UNET,), factor=factor, gpus=gpus)
+    for night in range(17):
+        team.night(night)
+    assert sorted(outcomes(database)) == [("r15", "confirmed"), ("r15", "not_reproduced")]
+    (finding,) = found(database)
+    assert told(finding) == ("regression", "open", "code", "r14", "r15", "confirmed")
+    assert finding.comparability["hw.gpu.name"] == "NVIDIA H200"
+    database.close()
+
+
+def test_a_node_that_is_known_to_be_slow_confirms_nothing(sqlite_url: str) -> None:
+    def one_slow(case: Case, _code: int, worker: str, night: int) -> float:
+        return USUAL[case.workload] * (0.9 if worker == "a" and night >= 14 else 1.0)
+
+    def factor(spec: JobSpec, worker: str, metric: str) -> float:
+        hiccup = worker != "a" and metric == "throughput" and spec.case == UNET
+        return 0.9 if hiccup and in_history(spec, 22) else 1.0
+
+    database = Database(sqlite_url)
+    cases = tuple(Case(workload=workload, preset="full") for workload in USUAL)
+    team = Team(database, one_slow, names=("a", "b", "c"), cases=cases, factor=factor)
+    for night in range(23):
+        team.night(night)
+    (finding,) = found(database)
+    assert (finding.kind, finding.worker) == ("bad_node", "a")
+    assert (name_of(22), ConfirmationState.NOT_REPRODUCED) in outcomes(database)
+    database.close()
+
+
 def test_without_confirmations_the_history_alone_decides(sqlite_url: str) -> None:
     database = Database(sqlite_url)
     team = Team(database, drop, daily=0)
@@ -197,3 +281,23 @@ def test_without_confirmations_the_history_alone_decides(sqlite_url: str) -> Non
     assert outcomes(database) == []
     assert finding.first_bad_at > START
     database.close()
+
+
+@pytest.mark.parametrize("newest", [12, 1])
+def test_a_driver_that_changes_under_one_revision_is_not_put_down_to_its_code(
+    database: Database, newest: int
+) -> None:
+    """Nobody commits for a fortnight, or a schedule names one revision for ever."""
+
+    def slower(case: Case, code: int, worker: str, night: int) -> float:
+        return steady(case, code, worker, night) * (0.95 if night >= 18 else 1.0)
+
+    cases = (Case(workload="unet", preset="full"), Case(workload="resnet50", preset="full"))
+    team = Team(database, slower, driver, names=("a",), daily=0, cases=cases)
+    for night in range(24):
+        team.night(night, code=min(night, newest))
+    (finding,) = found(database)
+    assert (finding.last_good, finding.first_bad) == (name_of(newest), name_of(newest))
+    assert finding.cause == "environment"
+    assert "driver 580.1 -> 590.2" in finding.sentence
+    assert finding.series_count == 2

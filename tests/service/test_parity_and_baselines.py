@@ -98,6 +98,42 @@ def test_a_baseline_that_fails_parity_is_no_baseline(client: TestClient, hand: H
     assert good["speedup"]["value"] == pytest.approx(2.5)
 
 
+def test_a_baseline_that_was_taken_out_is_no_baseline_until_it_is_put_back(
+    client: TestClient, hand: Hand
+) -> None:
+    submission = measure(hand, "r1", (100.0, PASS), (250.0, PASS))
+    plain, fast = rows(client, submission)
+    assert fast["speedup"]["value"] == pytest.approx(2.5)
+    exclusion = f"/api/v1/results/{plain['result_id']}/exclusion"
+    who = {"reason": "Another process held the CPU.", "actor": "ada"}
+    assert client.put(exclusion, json=who).is_success
+    plain, fast = rows(client, submission)
+    assert (plain["throughput"]["value"], fast["speedup"]) == (pytest.approx(100), None)
+    assert plain["reason"] == "Excluded: Another process held the CPU."
+    assert formats.times(2.5) not in client.get("/").text
+    assert client.delete(exclusion, params={"actor": "ada"}).is_success
+    plain, fast = rows(client, submission)
+    assert (plain["reason"], fast["speedup"]["value"]) == ("", pytest.approx(2.5))
+    assert formats.times(2.5) in client.get("/").text
+
+
+def test_a_case_that_was_taken_out_is_held_against_no_baseline(
+    client: TestClient, hand: Hand
+) -> None:
+    submission = measure(hand, "r1", (100.0, PASS), (250.0, PASS))
+    fast = rows(client, submission)[1]
+    who = {"reason": "The clock was set.", "actor": "ada"}
+    assert client.put(f"/api/v1/results/{fast['result_id']}/exclusion", json=who).is_success
+    fast = rows(client, submission)[1]
+    assert (fast["speedup"], fast["reason"]) == (None, "Excluded: The clock was set.")
+    assert formats.times(2.5) not in client.get("/").text
+    told = ReportView.model_validate(client.get(f"/api/v1/submissions/{submission}/report").json())
+    paper = io.StringIO()
+    table.show(told.rows, Console(file=paper, width=120))
+    assert "baseline" not in paper.getvalue()
+    assert "Excluded: The clock was set." in paper.getvalue()
+
+
 @pytest.mark.parametrize("status", [ParityStatus.NONDETERMINISTIC, ParityStatus.SKIPPED])
 def test_what_is_not_known_to_be_wrong_counts(
     client: TestClient, hand: Hand, status: ParityStatus
@@ -116,6 +152,8 @@ def test_a_failing_case_makes_no_point_and_no_comparison(client: TestClient, han
     assert told[None]["verdict"] == told["bf16"]["verdict"] == "missing"
     assert told[None]["baseline"] is None
     assert told["bf16"]["contender"] is None
+    assert told[None]["note"] == "No result of the baseline (failed parity)."
+    assert told["bf16"]["note"] == "No result of the contender (failed parity)."
 
 
 def test_the_overview_never_holds_a_case_against_a_failing_baseline(

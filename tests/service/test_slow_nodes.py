@@ -14,8 +14,9 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.database import Database
 from service.findings import Kind
+from service.findings.nodes import NodeChange, ill_nodes, open_bad_node
 from service.findings.slowdown import Measured, contrasts, slowdown, well_again
-from service.models import FindingState
+from service.models import FindingState, SeriesRow
 
 NODES = ("a", "b", "c", "d")
 CASES = 6
@@ -196,6 +197,41 @@ def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:
             assert finding.state is FindingState.OPEN
     (finding,) = findings.list_findings(session).items
     assert finding.state is FindingState.RESOLVED
+
+
+def test_proposed_changes_that_are_compared_hide_no_slow_node(session: Session) -> None:
+    random = np.random.default_rng(4)
+    for number in range(60):
+        night(session, number, random, 0.06 if 30 <= number < 46 else 0.0)
+        long.add_proposals(session, number, 8)
+        (finding, *more) = findings.list_findings(session).items or [None]
+        if number == 45:
+            assert finding is not None
+            assert (finding.kind, finding.state) == (Kind.BAD_NODE, FindingState.OPEN)
+    assert finding is not None
+    assert finding.state is FindingState.RESOLVED
+    assert not more
+
+
+def test_a_node_that_was_slow_in_another_metric_only_is_well_again(session: Session) -> None:
+    """Its disk was; that it trains as fast as ever said nothing of that."""
+    random = np.random.default_rng(4)
+    row = session.get_one(SeriesRow, long.OTHER)
+    row.metric, row.unit, row.direction = "first_step_time", "s", "lower"
+    for number in range(24):
+        for place, node in enumerate(("a", "b")):
+            slow = 1.4 if node == "b" and 14 <= number < 18 else 1.0
+            rate, wait = np.exp(random.normal(0, 0.003, 2)) * (100.0, 30.0 * slow)
+            long.add(session, {number: float(rate)}, node, place=place)
+            long.add(session, {number: float(wait)}, node, long.OTHER, place=2 + place)
+        if number == 16:
+            last_good, first_bad = long.revision_of(13), long.revision_of(14)
+            told = NodeChange("b", last_good, first_bad, 0.4, "slow disk", series=(long.OTHER,))
+            assert open_bad_node(session, told, row.comparability, long.START)
+        long.look(session)
+        if number == 17:
+            assert ill_nodes(session) == {"b"}
+    assert ill_nodes(session) == frozenset()
 
 
 def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session: Session) -> None:

@@ -164,6 +164,31 @@ def test_a_worker_that_is_gone_loses_its_turns_and_another_begins_anew(
     assert sound(client)
 
 
+def test_a_worker_that_may_no_longer_do_a_job_lets_another_begin_it_anew(
+    client: TestClient, hand: Hand
+) -> None:
+    hand.introduce(device="cpu", models="mypkg.bench")
+    other = Hand(client, "w2")
+    other.introduce(device="cpu", models="mypkg.bench")
+    put(client, WORKLOADS[:2], requires={"models": "mypkg.bench"})
+    begun = {turn(hand).job_id for _ in range(2)}
+    database = client.app.state.database  # type: ignore[attr-defined]
+
+    def forgotten() -> int:
+        with database.writing() as session:
+            return turns.forget_absent(session, PATIENCE, now_of(session))
+
+    hand.introduce(device="cpu", models="mypkg.bench", room="2")
+    assert forgotten() == 0
+    hand.introduce(device="cpu")
+    assert (hand.claim(), other.claim()) == (None, None)
+    assert forgotten() == 2
+    theirs = [turn(other) for _ in range(6)]
+    assert {lease.job_id for lease in theirs} == begun
+    assert sorted(lease.measured for lease in theirs) == [0, 0, 1, 1, 2, 2]
+    assert sound(client)
+
+
 def test_what_was_measured_in_another_environment_is_no_part_of_it(
     client: TestClient, hand: Hand
 ) -> None:
@@ -176,6 +201,60 @@ def test_what_was_measured_in_another_environment_is_no_part_of_it(
     assert [lease.measured for lease in own] == [1, 1, 2]
     result = client.get(f"/api/v1/results/{job_of(client, first)['result_id']}").json()["result"]
     assert result["samples"][0]["values"] == [2.0, 2.0, 2.0]
+    assert sound(client)
+
+
+def test_a_job_whose_environment_changes_with_every_process_ends_and_says_what_differs(
+    client: TestClient, hand: Hand
+) -> None:
+    put(client, WORKLOADS[:2])
+    first = turn(hand)
+    turn(hand)
+    for number in range(2, 30):
+        lease = hand.claim()
+        if lease is None:
+            break
+        facts = {**FACTS, "sw.data": f"d{number}"} if lease.job_id == first.job_id else FACTS
+        assert hand.post(lease, one(lease, facts=facts)).status_code == 201
+    job = job_of(client, first)
+    assert (job["state"], len(job["attempts"])) == ("failed", 1 + turns.MOST_CHANGES)
+    assert job["attempts"][-1]["state"] == "failed"
+    assert "Its environment differs from process to process: sw.data (d" in job["reason"]
+    told = client.get(f"/api/v1/results/{job['result_id']}").json()
+    assert (told["result"]["status"], told["counted"]) == ("infra_error", True)
+    other = client.get("/api/v1/series", params={"workload": WORKLOADS[0]}).json()["items"]
+    assert other == []
+    counts = client.get("/api/v1/submissions").json()["items"][0]["counts"]
+    assert counts == {"succeeded": 1, "failed": 1}
+    assert sound(client)
+
+
+def test_a_last_turn_of_another_environment_that_is_posted_twice_ends_its_job_once(
+    client: TestClient, hand: Hand
+) -> None:
+    put(client, WORKLOADS[:2])
+    held: dict[str, list[Lease]] = {}
+    for number in range(12):
+        lease = hand.claim()
+        if lease is None:
+            break
+        own = held.setdefault(lease.spec.case.workload, [])
+        own.append(lease)
+        told = one(lease, facts={**FACTS, "sw.data": f"d{number}"})
+        answers = [hand.post(lease, told) for _ in range(2)]
+        assert [answer.status_code for answer in answers] == [201, 200]
+        assert answers[0].json()["counted"] == answers[1].json()["counted"] is True
+    assert {len(leases) for leases in held.values()} == {1 + turns.MOST_CHANGES}
+    assert sound(client)
+
+
+def test_an_environment_that_changes_and_stays_costs_a_new_beginning_and_no_more(
+    client: TestClient, hand: Hand
+) -> None:
+    put(client, WORKLOADS[:2])
+    drivers = ["1", "1", "2", "2", "3", "3", "3", "3", "3", "3"]
+    leases = [turn(hand, facts=FACTS | {"sw.driver": driver}) for driver in drivers]
+    assert {job_of(client, lease)["state"] for lease in leases} == {"succeeded"}
     assert sound(client)
 
 

@@ -26,6 +26,8 @@ class Miniature:
     """Take connections and close them without an answer."""
     deaf_to: str = ""
     """Close without an answer only what ends so."""
+    stranger: tuple[int, str] | None = None
+    """Somebody else has the address, and gives this answer to everything."""
     stuck: bool = False
     """Take heartbeats and never answer them."""
     cancel: bool = False
@@ -125,7 +127,9 @@ def handler_of(service: Miniature) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
-            status, told = service.answer(path, self.headers.get("Lease-Secret"), body)
+            status, told = service.stranger or service.answer(
+                path, self.headers.get("Lease-Secret"), body
+            )
             self.send_response(status)
             if status != 204:
                 self.send_header("Content-Type", "application/json")

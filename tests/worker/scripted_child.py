@@ -181,6 +181,11 @@ def refuse(asked):
     sys.exit(2)
 
 
+def nodevice(asked):
+    print("cuda:0 cannot be used: torch sees 0 GPUs.", file=sys.stderr)
+    sys.exit(69)
+
+
 def fail(asked):
     raise RuntimeError("the sentence at the end")
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import time
 
 import pytest
+from pydantic import SecretStr
 
-from benchmarks.contracts import Lease, Progress
-from tests.worker.miniature import SECRET, Miniature, eventually
+from benchmarks.contracts import Lease, Progress, Worker
+from tests.worker.miniature import SECRET, Miniature, eventually, problem
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.heartbeat import Cause, Heartbeat, now_s
+from worker.loop import CANNOT, run
+from worker.stop import Stop
 
 
 @pytest.fixture
@@ -90,6 +93,74 @@ def test_answers_become_errors_that_say_what_to_do(client, service):
     with pytest.raises(ServiceAway, match="does not answer"):
         client.start(ticket)
     assert SECRET not in str(ticket)
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        (200, "<html>Sign in</html>"),
+        (200, '{"hello": "world"}'),
+        (204, ""),
+        (302, "<html>Sign in</html>"),
+        (404, "404 page not found"),
+        (404, '{"detail": "Not Found"}'),
+        (409, "Conflict"),
+        (413, "Request Entity Too Large"),
+    ],
+    ids=str,
+)
+def test_no_stranger_takes_or_refuses_a_result(client, service, told):
+    """Such as a captive portal, or a proxy before a service that is elsewhere by now."""
+    service.stranger = told
+    with pytest.raises(ServiceAway, match="not as a Throughline service does"):
+        client.post_result(Ticket("job1", 1, SECRET), b"{}")
+
+
+def test_a_refusal_of_the_services_own_is_one(client, service):
+    service.stranger = problem(413, "The result is larger than this service accepts.")
+    with pytest.raises(Refused, match="larger than this service accepts"):
+        client.post_result(Ticket("job1", 1, SECRET), b"{}")
+
+
+@pytest.mark.parametrize(
+    "garbage", ["tl_\u2026".encode("utf-16"), "tl_\u2026".encode(), b"\xff\xfe\0"]
+)
+def test_a_token_file_that_is_written_anew_costs_no_lease(
+    service, settings, lease, garbage, tmp_path
+):
+    path = tmp_path / "token"
+    path.write_bytes(b"tl_abc")
+    shown = settings.model_copy(update={"token_file": path})
+    with ServiceClient(service.url, 2.0, shown.read_token) as client:
+        client.register(Worker(name="w1"))
+        path.write_bytes(garbage)
+        with Heartbeat(client, lease(), now_s(), 0.75) as heart:
+            with pytest.raises(ServiceAway, match="is no token"):
+                client.post_result(Ticket("job1", 1, SECRET), b"{}")
+            time.sleep(0.2)
+            assert not service.beats
+            path.write_bytes(b"tl_abc")
+            eventually(lambda: service.beats)
+            assert heart.cause() is None
+
+
+def test_a_worker_whose_token_was_never_one_ends_with_one_sentence(service, settings, caplog):
+    for token in ("tl_\u2026", "tl_\nabc"):
+        told = {"url": service.url, "token": SecretStr(token)}
+        assert run(settings.model_copy(update=told), Stop()) == CANNOT
+    assert caplog.text.count("The worker's token is no token: it begins with tl_.") == 2
+
+
+def test_nothing_that_goes_wrong_with_one_renewal_ends_the_others(
+    client, service, lease, monkeypatch
+):
+    with Heartbeat(client, lease(), now_s(), 0.75) as heart:
+        with monkeypatch.context() as patched:
+            patched.setattr(client, "heartbeat", lambda *told: 1 / 0)
+            time.sleep(0.2)
+        before = len(service.beats)
+        eventually(lambda: len(service.beats) > before + 2)
+        assert heart.cause() is None
 
 
 @pytest.mark.parametrize("url", ["", "localhost:8765", "ftp://host", "http://host:port"])

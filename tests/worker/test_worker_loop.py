@@ -180,6 +180,30 @@ def test_a_refused_result_is_kept_aside_and_its_job_gets_a_reason(worker, servic
     assert not spooled(settings)
 
 
+@pytest.mark.parametrize("told", [(200, "<html>Sign in</html>"), (404, "404 page not found")])
+def test_a_stranger_at_the_address_costs_neither_the_result_nor_the_worker(
+    worker, service, settings, caplog, told
+):
+    service.submit("slow")
+    with worker() as stop:
+        eventually(lambda: service.started)
+        service.stranger = told
+        eventually(lambda: spooled(settings))
+        eventually(lambda: "not as a Throughline service does" in caplog.text)
+        assert not service.results
+        service.stranger = None
+        eventually(lambda: service.results)
+        eventually(lambda: not spooled(settings))
+        service.stranger = told  # an idle worker asks on
+        asked = len(service.requests)
+        eventually(lambda: len(service.requests) > asked + 2)
+        service.stranger = None
+        service.submit("ok")
+        eventually(lambda: len(service.results) == 2)
+    assert stop.codes == [0]
+    assert not list((settings.folder / "spool" / "rejected").iterdir())
+
+
 def test_a_service_that_forgot_the_worker_is_told_again(worker, service):
     with worker():
         eventually(lambda: len(service.requests) > 2)

@@ -43,7 +43,7 @@ def start(settings, service, tmp_path):
             process.kill()
             process.wait()
 
-    running.log = log
+    running.log, running.told = log, told
     return running
 
 
@@ -166,6 +166,17 @@ def test_a_wrong_setting_is_named(start):
     with start("--device", "tpu") as process:
         assert process.wait(20) == 1
     assert "The setting device is wrong" in start.log.read_text()
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("labels", "rack=3"), ("child_command", "python -m benchmarks")]
+)
+def test_a_setting_that_should_be_json_is_named(start, monkeypatch, field, value):
+    monkeypatch.setitem(start.told, f"THROUGHLINE_{field.upper()}", value)
+    with start() as process:
+        assert process.wait(20) == 1
+    (sentence,) = start.log.read_text().splitlines()
+    assert sentence.endswith(f"The setting {field} is wrong: it must be JSON.")
 
 
 def test_the_worker_never_imports_torch_the_database_or_the_service():

@@ -1,0 +1,58 @@
+"""The changes that a finding is about, and what they are put down to by now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service import revisions
+from service.detection.judgement import ChangePoint
+from service.findings import lifecycle, read
+from service.findings.question import explain
+from service.findings.values import Candidate, Certainty, Kind, Sides
+from service.levels import PlacedChange
+from service.models import FindingRow, FindingSeries, SeriesRow
+
+
+def say_again(session: Session, row: FindingRow, whole: Sequence[Candidate]) -> None:
+    """Put into words what a finding is, now that it is about the changes in ``whole``."""
+    measured = Sides(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
+    told = explain(session, whole, measured)
+    attribution = read.ATTRIBUTION.dump_python(told, mode="json")
+    lifecycle.reword(session, row, told.sentence, told.cause, attribution)
+
+
+def members(session: Session, row: FindingRow) -> list[Candidate]:
+    """The changes that a finding is about, the one that it was opened for first."""
+    wanted = (
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id == row.id)
+        .order_by(FindingSeries.place)
+    )
+    return [_member(session, row, link, series) for link, series in session.execute(wanted)]
+
+
+def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
+    change = ChangePoint(
+        index=0,
+        effect=link.effect,
+        effect_low=link.effect_low,
+        effect_high=link.effect_high,
+        before=link.before,
+        after=link.after,
+        improvement=row.kind == Kind.IMPROVEMENT,
+        confidence=1.0 - link.doubt,
+        evidence=0.0,
+    )
+    placed = PlacedChange(
+        change=change,
+        last_good=row.last_good or "",
+        first_bad=row.first_bad,
+        first_bad_at=link.first_bad_at,
+        first_bad_result=link.first_bad_result,
+    )
+    rank = revisions.rank(session, link.first_bad_at)
+    return Candidate(read.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))
