@@ -9,12 +9,12 @@ class Heads:
     """ASGI middleware: the application knows GET alone."""
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Have a HEAD answered as GET, and leave the body out."""
         if scope["type"] != "http" or scope["method"] != "HEAD":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
 
         async def send_head(message: Message) -> None:
@@ -22,4 +22,4 @@ class Heads:
                 message = {**message, "body": b""}
             await send(message)
 
-        await self._app({**scope, "method": "GET"}, receive, send_head)
+        await self.app({**scope, "method": "GET"}, receive, send_head)

@@ -263,7 +263,8 @@ class World:
             "DELETE /results/{result_id}/exclusion": {"actor": "ann"},
         }
         if call == "POST /enrolments/redeem":
-            good = self._made("/enrolments", {})["code"] if thing == "own" else "tl_enrol_none"
+            wanted = {"worker": "w3"}  # a code for anybody would take its name but once
+            good = self._made("/enrolments", wanted)["code"] if thing == "own" else "tl_enrol_none"
             return {"json": {"code": good, "worker": "w3"}}
         if call in bodies:
             return {"json": bodies[call]}
