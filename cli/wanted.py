@@ -29,16 +29,21 @@ def read(name: str, settings: Sequence[str], preset: str | None) -> Wanted:
         if settings or preset:
             raise Stop(f"{name} is a suite: it takes no axis=value and no --preset.")
         return Wanted(suite=name)
-    workload, named = _named(name)
+    workload, own = named(name)
     if workload in catalog.workloads() or catalog.is_own(workload):
-        return Wanted(case=case(workload, settings, preset or named or None))
+        return Wanted(case=case(workload, settings, preset or own or None))
     raise Stop(
         f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, the workloads "
         f"{', '.join(catalog.workloads())}; a model of your own is package.module:build."
     )
 
 
-def _named(name: str) -> tuple[str, str]:
+def named(name: str) -> tuple[str, str]:
+    """Workload and preset of a name, as `catalog.named` tells them.
+
+    Raises:
+        Stop: it is no name of a workload.
+    """
     try:
         return catalog.named(name)
     except catalog.UnknownName as error:

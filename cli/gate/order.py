@@ -11,7 +11,6 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from benchmarks import catalog
 from cli import wanted
 from cli.exits import Stop
 from cli.revision import given_or_checked_out
@@ -94,7 +93,7 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _case(words: str) -> dict[str, Any]:
     """Read ``resnet50 precision=bf16``, or with its preset ``resnet50:full precision=bf16``."""
     workload, *settings = words.split()[:65] or [""]
-    name, preset = catalog.named(workload)
+    name, preset = wanted.named(workload)
     if not name:
         raise Stop("An empty --case names nothing; write such as --case 'unet precision=bf16'.")
     return wanted.case(name, settings, preset or None).model_dump(mode="json")

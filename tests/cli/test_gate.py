@@ -147,6 +147,7 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
     ("words", "said"),
     [
         (("--case", "unet", "--suite", "smoke"), "Name what to measure"),
+        (("--case", "mypkg/bench.py:build"), "names no workload"),
         (("--suite", "no-such"), "no suite"),
         (("--suite", "smoke", "--budget", "soon"), "no span of time"),
         (("--suite", "smoke", "--max-regression", "2"), "such as 2%"),
