@@ -19,7 +19,7 @@ from typing import NoReturn, TextIO
 
 from pydantic import ValidationError
 
-from benchmarks import catalog
+from benchmarks import catalog, trace_file
 from benchmarks.catalog import Refused, UnknownName
 from benchmarks.climb import Bar
 from benchmarks.contracts import Case, Protocol
@@ -133,12 +133,9 @@ def _bar(text: str) -> Bar:
 
 
 def _trace(name: str) -> Path:
-    """A file that can be written, found out before it costs time."""
     path = Path(name)
-    if not path.name.endswith((".json", ".json.gz")):
-        raise argparse.ArgumentTypeError(f"{name!r} ends neither in .json nor in .json.gz")
-    if not path.absolute().parent.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no folder for {name!r}")
+    if why := trace_file.fault(path):
+        raise argparse.ArgumentTypeError(why)
     return path
 
 

@@ -25,7 +25,16 @@ from benchmarks.contracts import (
     Status,
     Verdict,
 )
-from benchmarks.suggestions import LEAST, Move, Place, is_slow, moves, other_moves, with_move
+from benchmarks.suggestions import (
+    LEAST,
+    Move,
+    Place,
+    compiled,
+    is_slow,
+    moves,
+    other_moves,
+    with_move,
+)
 
 WORTH = 0.02
 """A bound up to here is not worth a try, and a loss of FULL up to here may be the loader's."""
@@ -199,8 +208,8 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
 def _need_s(rungs: Sequence[Rung], best: Rung, move: Move) -> float:
     """Seconds from which a move is begun: what the budget leaves is of no other use, so as soon as
     most cases, of those that are compiled or of those that are not, would have had the time."""
-    compiled = _compiled(with_move(best.case, move))
-    alike = [rung.took_s for rung in rungs if _compiled(rung.case) == compiled]
+    alike_to = compiled(with_move(best.case, move))
+    alike = [rung.took_s for rung in rungs if compiled(rung.case) == alike_to]
     need_s = median(alike or [rung.took_s for rung in rungs])
     return max(need_s, SLOW_S) if is_slow(move) else need_s
 
@@ -265,8 +274,4 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
 def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None, bool]:
     """What decides whether a move helps: the limit, the arithmetic, and whether it is compiled."""
     limit = rung.verdict.bottleneck if rung.verdict else None
-    return limit, rung.case.axes.get("precision"), _compiled(rung.case)
-
-
-def _compiled(case: Case) -> bool:
-    return case.axes.get("compile", "off") != "off"
+    return limit, rung.case.axes.get("precision"), compiled(rung.case)

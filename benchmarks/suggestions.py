@@ -229,6 +229,11 @@ def is_slow(move: Move) -> bool:
     return (move.axis, move.value) in SLOW
 
 
+def compiled(case: Case) -> bool:
+    """Whether a compiler writes its kernels."""
+    return case.axes.get("compile", "off") != "off"
+
+
 def with_move(case: Case, move: Move) -> Case:
     """``case`` with the move made."""
     return catalog.normalise(
@@ -289,7 +294,7 @@ def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
 def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
     """Whether something else comes first: the compiler, or a value that is better where it runs."""
     if (axis, value) in _ONLY_COMPILED:
-        return case.axes.get("compile", "off") == "off"
+        return not compiled(case)
     better = _SECOND.get((axis, value))
     return better is not None and (
         case.axes.get(axis) == better or _possible(case, axis, better, place)

@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.table import Table
 from rich.text import Text
 
+from benchmarks import trace_file
 from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
 from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
@@ -174,10 +175,8 @@ def check_trace(file: Path) -> None:
     Raises:
         Stop: it cannot.
     """
-    if not file.name.endswith((".json", ".json.gz")):
-        raise Stop(f"A trace is a .json or a .json.gz, which {file} is not.")
-    if not file.absolute().parent.is_dir():
-        raise Stop(f"There is no folder for the trace {file}.")
+    if why := trace_file.fault(file):
+        raise Stop(why)
 
 
 def _ending(returncode: int) -> str:

@@ -101,8 +101,6 @@ def loss(made: object) -> Tensor:
     if isinstance(made, Tensor) and made.numel() == 1:
         return made
     what = (
-        f"a tensor of shape {tuple(made.shape)}"
-        if isinstance(made, Tensor)
-        else (f"a {type(made).__name__}")
+        f"tensor of shape {tuple(made.shape)}" if isinstance(made, Tensor) else type(made).__name__
     )
-    raise Refused(f"The loss of the recipe is {what}, and a tensor with one number is needed.")
+    raise Refused(f"The loss of the recipe is a {what}, and a tensor with one number is needed.")

@@ -100,9 +100,8 @@ def _parted(
 def _newest_return(standing: Standing, tail: Tail, known: Known, end: int) -> range | None:
     """Numbers of the points before ``end`` at which a change was over, and later is not."""
     link, _, told = known
-    offsets = standing.noise.machine_offsets if standing.noise else {}
     points = tail.points[told.index - tail.first : end - tail.first]
-    values = [rules.own(point.value, point.worker, offsets) for point in points]
+    values = [rules.own(point.value, point.worker, standing.machine_offsets) for point in points]
     patience = 1 if end == standing.points else PATIENCE  # at the end, `rules.stands` says when
     back = rules.newest_return(values, link.before, link.after, patience)
     return None if back is None else range(told.index + back.start, told.index + back.stop)

@@ -76,7 +76,7 @@ def residuals(
     series: SeriesName, standing: Standing, tail: Tail, since: Place
 ) -> Iterator[Residual]:
     """How far each point from ``since`` on lies from the level before, machines' offsets apart."""
-    offsets = _offsets(standing)
+    offsets = standing.machine_offsets
     earlier = [point for point in tail.points if point.place < since][-LEVEL_POINTS:]
     if not earlier:
         return
@@ -91,10 +91,6 @@ def residuals(
                 measured_at=point.revision_at,
                 log_residual=sign * math.log(_own(point, offsets) / level),
             )
-
-
-def _offsets(standing: Standing) -> dict[str, float]:
-    return standing.noise.machine_offsets if standing.noise else {}
 
 
 def _own(point: JudgedPoint, offsets: dict[str, float]) -> float:
@@ -112,7 +108,7 @@ def _begin(placed: PlacedChange, standing: Standing, tail: Tail) -> Place:
     cut = at - tail.first
     earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut]
     later = tail.points[cut : cut + LEVEL_POINTS]
-    if earlier and later and _at_both_levels(earlier, later, _offsets(standing)):
+    if earlier and later and _at_both_levels(earlier, later, standing.machine_offsets):
         return later[0].place
     return placed.first_bad_at, "", FIRST
 

@@ -61,6 +61,11 @@ class Standing:
     judged_at: datetime | None
     """None if the series has not been judged yet."""
 
+    @property
+    def machine_offsets(self) -> dict[str, float]:
+        """How far each machine lies from the others, as a share; empty where that is not known."""
+        return self.noise.machine_offsets if self.noise else {}
+
 
 def noise_document(noise: Noise | None) -> dict[str, Any] | None:
     """As it is stored: JSON knows no infinity, so an effect that nobody could see is null."""
