@@ -115,6 +115,39 @@ def test_training_that_amplifies_one_rounding_is_given_room_for_roundings(
     assert judge(rounded, EXACT.first, reference, SINGLE).status is ParityStatus.PASS
 
 
+def tossed(run: Trajectory, times: float) -> Trajectory:
+    """The same but for what it has from its fifth step on."""
+    losses = [loss * (times if step >= 5 else 1.0) for step, loss in enumerate(run.losses, start=1)]
+    norms = {
+        step: norm * (times if step >= 5 else 1.0) for step, norm in run.gradient_norms.items()
+    }
+    return replace(run, losses=tuple(losses), gradient_norms=norms)
+
+
+CHAOTIC = replace(EXACT, shaken=tossed(EXACT.first, 1.5))
+"""One rounding moves its fifth step by half: what a half precision does to it is anyone's guess."""
+
+
+@given(st.floats(0.0, 9.0))
+def test_in_chaos_one_lucky_base_holds_nobody(times: float) -> None:
+    case = tossed(EXACT.first, times)
+    assert judge(case, EXACT.first, CHAOTIC, HALF).status is ParityStatus.PASS
+
+
+@given(st.floats(15.0, 1e6), st.sampled_from([5, 20]))
+def test_in_chaos_divergence_still_fails(times: float, at: int) -> None:
+    losses = list(EXACT.first.losses)
+    losses[at - 1] *= times * max(losses) / losses[at - 1]
+    case = replace(EXACT.first, losses=tuple(losses))
+    assert judge(case, EXACT.first, CHAOTIC, HALF).status is ParityStatus.FAIL
+
+
+def test_the_first_step_is_held_to_its_own_limit_in_chaos() -> None:
+    base = tossed(EXACT.first, 2.0)
+    losses = (6.0 * base.losses[0], *base.losses[1:])
+    assert judge(replace(base, losses=losses), base, CHAOTIC, HALF).status is ParityStatus.FAIL
+
+
 @pytest.mark.parametrize(("skips", "status"), [(2, ParityStatus.PASS), (3, ParityStatus.FAIL)])
 def test_a_scaler_may_leave_out_two_steps(skips: int, status: ParityStatus) -> None:
     found = judge(replace(EXACT.first, skips=skips), EXACT.first, EXACT, HALF)
