@@ -37,7 +37,16 @@ def test_slower_processes_are_found() -> None:
     assert told.time.more == pytest.approx(0.01, abs=0.002)
     assert told.equal_pairs == 0
     assert (told.time.chosen, told.time.choices) == (792, 792)
-    assert "| 24 |  |  |  |  | 2 of 2 (792 of 792) | 2 of 2 (792 of 792) |" in table([told])
+    assert "| 24 | 0 |  |  |  |  | 2 of 2 (792 of 792) | 2 of 2 (792 of 792) |" in table([told])
+
+
+def test_comparisons_in_which_the_host_was_late_are_left_out_of_the_last_row() -> None:
+    lines = rows(5, 0.01, 0.001)
+    late = json.dumps({**json.loads(lines[-1]), "gpu": "GPU-2", "flags": ["synth.tail"]})
+    found = [judge(*each) for each in read([*lines, late]).items()]
+    *_, every, prompt = table(found).splitlines()
+    assert every.startswith("| all |  |  | 11 | 1 |")
+    assert prompt.startswith("| all in which the host was never late |  |  | 10 | 0 |")
 
 
 def test_a_second_recording_on_the_same_device_has_pairs_of_its_own() -> None:
