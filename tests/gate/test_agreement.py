@@ -41,12 +41,15 @@ def test_slower_processes_are_found() -> None:
 
 
 def test_comparisons_in_which_the_host_was_late_are_left_out_of_the_last_row() -> None:
-    lines = rows(5, 0.01, 0.001)
-    late = json.dumps({**json.loads(lines[-1]), "gpu": "GPU-2", "flags": ["synth.tail"]})
-    found = [judge(*each) for each in read([*lines, late]).items()]
+    lines, others = rows(5, 0.01, 0.001), rows(5, 0.0, 0.05)
+    late = [json.dumps(json.loads(line) | {"gpu": "GPU-2"}) for line in others]
+    late[-1] = json.dumps(json.loads(late[-1]) | {"flags": ["synth.tail"]})
+    found = [judge(key, processes) for key, processes in read(lines + late).items()]
     *_, every, prompt = table(found).splitlines()
-    assert every.startswith("| all |  |  | 11 | 1 |")
+    assert every.startswith("| all |  |  | 20 | 1 |")
+    assert "1 of 2" in every
     assert prompt.startswith("| all in which the host was never late |  |  | 10 | 0 |")
+    assert "1 of 1" in prompt
 
 
 def test_a_second_recording_on_the_same_device_has_pairs_of_its_own() -> None:
