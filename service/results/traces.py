@@ -20,9 +20,9 @@ from service.models import ResultRow, TraceRow
 from service.results.values import KeptTrace, StoredResult, TraceState
 
 _TRACES = cast(Table, TraceRow.__table__)
-_ON_ITS_WAY = (
-    "The worker has not delivered it. It tries again after each of its jobs and when it starts; "
-    "its log says why, and whether it has given up."
+_NOT_HERE = (
+    "The worker has not delivered it, which it tries after each of its jobs (its log says more), "
+    "or somebody has deleted it."
 )
 
 
@@ -63,7 +63,7 @@ def with_trace(session: Session, stored: StoredResult) -> StoredResult:
     owner = _owner(session, stored.id, stored.job_id, counted=stored.counted)
     state = _state(session, owner)
     if state is None:
-        state = TraceState(absent=stored.result.trace_absent or _ON_ITS_WAY)
+        state = TraceState(absent=stored.result.trace_absent or _NOT_HERE)
     return replace(stored, trace=state)
 
 
