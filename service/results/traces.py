@@ -24,6 +24,7 @@ _NOT_HERE = (
     "The worker has not delivered it, which it tries after each of its jobs (its log says more), "
     "or somebody has deleted it."
 )
+_TOO_LATE = "The result came when its attempt was over, and so would its trace: none is kept."
 
 
 def keep_trace(session: Session, result_id: str, body: bytes, now: datetime) -> KeptTrace:
@@ -63,7 +64,8 @@ def with_trace(session: Session, stored: StoredResult) -> StoredResult:
     owner = _owner(session, stored.id, stored.job_id, counted=stored.counted)
     state = _state(session, owner)
     if state is None:
-        state = TraceState(absent=stored.result.trace_absent or _NOT_HERE)
+        missing = _NOT_HERE if stored.counted or stored.turn else _TOO_LATE
+        state = TraceState(absent=stored.result.trace_absent or missing)
     return replace(stored, trace=state)
 
 

@@ -15,10 +15,12 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks import trace_file
-from benchmarks.contracts import Lease, Protocol, Result, Status
+from benchmarks.contracts import Case, Direction, Lease, Protocol, Result, Status
 from service.backup import backup
-from service.database import Database
-from service.models import TraceRow
+from service.confirmation.begin import ask
+from service.database import Database, now_of
+from service.findings.values import SeriesName
+from service.models import ComparisonRow, ConfirmationRow, TraceRow
 from service.verify import Outcome, verify
 
 Submit = Callable[..., dict[str, Any]]
@@ -98,6 +100,9 @@ def test_only_the_holder_of_an_attempt_with_a_result_adds_a_trace(
     refused.append(hand.post_trace(early, TRACE))
     second = hand.must_claim()
     assert hand.post(early, result_of(early)).status_code == 409, "too late, and kept"
+    late = client.get("/api/v1/results").json()["items"][0]["id"]
+    told = client.get(f"/api/v1/results/{late}").json()["trace"]
+    assert told["absent"].startswith("The result came when its attempt was over")
     refused.append(hand.post_trace(early, TRACE))
     assert hand.post(second, result_of(second)).status_code == 201
     refused.append(hand.post_trace(early, TRACE))
@@ -234,6 +239,23 @@ def test_a_traced_result_stands_in_the_series_of_those_without(
     assert len(listed) == 1
     whole = client.get(f"/api/v1/series/{listed[0]['id']}").json()
     assert [point["revision"] for point in whole["points"]] == ["r1", "r2"]
+
+
+def test_what_confirms_a_traced_result_keeps_no_trace(
+    client: TestClient, hand: Hand, submit: Submit
+) -> None:
+    submit("r0")
+    submit("r1", trace=True)
+    hand.measure()
+    result = hand.measure()
+    suspicious = ConfirmationRow(
+        id="c", last_good="r0", first_bad="r1", first_bad_result=result, before=1.0, after=0.9
+    )
+    series = SeriesName("s", Case(workload="resnet50"), "throughput", "", Direction.HIGHER, {})
+    with database_of(client).writing() as session:
+        made = ask(session, suspicious, series, hand.name, now_of(session))
+        asked = session.get_one(ComparisonRow, made).request["protocol"]
+    assert (asked["trace"], asked["profile"]) == (False, True)
 
 
 def test_a_failed_measurement_may_have_a_trace(
