@@ -136,11 +136,7 @@ class ServiceClient:
             raise ServiceAway(self._stranger(answer)) from error
 
     def post_trace(self, ticket: Ticket, body: bytes) -> None:
-        """Deliver the trace of a result that was taken; returns once the service has it for good.
-
-        A worker and a service of different versions may not both know of traces: then it is
-        refused.
-        """
+        """Deliver the trace of a result; returns once the service has it for good."""
         path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/trace"
         answer = self._send("POST", path, body, ticket.secret, kind=GZIP)
         try:

@@ -21,6 +21,8 @@ from worker.folder import remove, sync_folder, write_durably
 log = logging.getLogger(__name__)
 
 _TICKET = TypeAdapter(Ticket)
+MOST_TRACES = 32
+"""A quarter of a GiB at most: what a service does not take must not fill the disk of results."""
 
 
 class Answer(StrEnum):
@@ -63,6 +65,9 @@ class Spool:
 
     def put_trace(self, ticket: Ticket, body: bytes) -> None:
         """Keep the trace of a result that was put; a disk that is full costs the trace."""
+        if len(list(self._folder.glob("*.trace"))) >= MOST_TRACES:
+            log.error("The trace of %s is lost: %d others wait already.", ticket, MOST_TRACES)
+            return
         try:
             self._write(ticket, body, "trace")
         except OSError as error:

@@ -18,7 +18,7 @@ from worker.client import Fenced, Refused, ServiceAway, Ticket
 from worker.loop import run
 from worker.outcome import without_numbers
 from worker.runner import Runner
-from worker.spool import Spool
+from worker.spool import MOST_TRACES, Spool
 from worker.station import Station
 from worker.stop import Stop
 
@@ -138,6 +138,14 @@ def test_a_disk_that_is_full_costs_the_trace_alone(tmp_path, monkeypatch, caplog
     spool.put_trace(TICKET, GOOD)
     assert not list(tmp_path.glob("*.t*"))
     assert "The trace of job job1 (attempt 1) is lost" in caplog.text
+
+
+def test_traces_that_nobody_takes_do_not_fill_the_disk(tmp_path, caplog):
+    spool = Spool(tmp_path)
+    for _ in range(MOST_TRACES + 2):
+        spool.put_trace(TICKET, GOOD)
+    assert len(list(spool.traces())) == MOST_TRACES
+    assert caplog.text.count("32 others wait already") == 2
 
 
 @pytest.fixture
