@@ -39,6 +39,7 @@ class JobView(Answer):
     state: JobState
     reason: str = ""
     created_at: AwareDatetime
+    result_id: str | None = None
     attempts: tuple[AttemptView, ...] = ()
 
     @property

@@ -64,6 +64,7 @@ def _print(job: JobView, *, as_json: bool) -> None:
         ("state", job.state.value),
         ("submitted", formats.moment(job.created_at)),
         ("reason", job.reason),
+        ("result", job.result_id),
     ]
     for name, text in facts:
         if text:

@@ -25,6 +25,7 @@ from cli.commands import (
     serve,
     submit,
     token,
+    trace,
     up,
     verify,
     version,
@@ -50,6 +51,7 @@ app.command("bench")(bench.bench)
 app.command("diagnose")(diagnose.diagnose)
 app.command("submit")(submit.submit)
 app.command("report")(report.report)
+app.command("trace")(trace.trace)
 app.command("compare")(compare.compare)
 app.command("gate", cls=gate.GateCommand)(gate.gate)
 app.command("detect")(detect.detect)

@@ -99,6 +99,10 @@ class ServiceClient:
         parameters = {"against": against, "format": form}
         return self._get(f"submissions/{submission_id}/report", parameters).text
 
+    def trace(self, result_id: str) -> bytes:
+        """The profiler's trace of a result, as it is kept."""
+        return self._get(f"results/{result_id}/trace").content
+
     def comparison(
         self, baseline: str, contender: str, suite: str | None, form: str = "json"
     ) -> str:

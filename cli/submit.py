@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.tiers import Tier
-from cli import forecast, form, progress, report, wanted, watch
+from cli import forecast, form, progress, report, trace, wanted, watch
 from cli.answers import CatalogView, ReportView, SubmissionView
 from cli.console import Console
 from cli.exits import Exit
@@ -36,6 +36,7 @@ class Order:
     key: str | None
     only: Sequence[str] = ()
     tier: Tier | None = None
+    trace: bool = False
 
 
 def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json: bool) -> Exit:
@@ -59,6 +60,8 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
         say(told)
     else:
         report.show(read(ReportView, told), form.paper())
+    for remark in trace.where(submission) if order.trace else ():
+        say(remark, sys.stderr)
     return report.outcome(submission)
 
 
@@ -96,6 +99,8 @@ def _request(order: Order) -> dict[str, Any]:
         request["replicates"] = order.replicates
     if order.tier is not None:
         request["tier"] = order.tier.value
+    if order.trace:
+        request["trace"] = True
     if order.requires:
         request["requires"] = wanted.labels(order.requires)
     return request

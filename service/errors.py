@@ -126,13 +126,22 @@ class AddressTooLong(ServiceError):
 
 
 class WrongMediaType(ServiceError):
-    """The body is not plain JSON: send ``application/json``, not compressed."""
+    """The body is not what the call takes: plain JSON but for a trace, without Content-Encoding."""
 
     status_code = 415
     type = "wrong-media-type"
     title = "Wrong media type"
     headers: ClassVar[Mapping[str, str]] = {
         "Accept": "application/json",
+        "Accept-Encoding": "identity",
+    }
+
+
+class NoTrace(WrongMediaType):
+    """The body is not said to be a trace: send ``application/gzip``."""
+
+    headers: ClassVar[Mapping[str, str]] = {
+        "Accept": "application/gzip",
         "Accept-Encoding": "identity",
     }
 

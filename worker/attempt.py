@@ -29,6 +29,8 @@ class Attempt:
         self._stop = stop
         self.isolated = False
         """Whether the job was given up only because the service could not be reached."""
+        self.trace = b""
+        """The profiler's, if the job asked for it and it could be had."""
         self.unusable = ""
         """Why the device cannot be used, if that is why the job was given up."""
 
@@ -43,6 +45,10 @@ class Attempt:
     def tell(self, progress: Progress) -> None:
         """Let the next heartbeat carry ``progress``."""
         self._heart.tell(progress)
+
+    def keep(self, trace: bytes) -> None:
+        """Have ``trace`` sent after the result."""
+        self.trace = trace
 
     def run(
         self, client: ServiceClient, runner: Runner, patience: Patience, delivery: Delivery

@@ -12,6 +12,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
 from benchmarks.contracts import Claim, Heartbeat, Lease, Renewal, Worker
+from benchmarks.trace_file import GZIP
 
 T = TypeVar("T")
 
@@ -31,6 +32,12 @@ class _Posted(BaseModel):
 
     id: str
     counted: bool
+
+
+class _Kept(BaseModel):
+    """The service's word that it has a trace for good."""
+
+    result_id: str
 
 
 class ClientError(Exception):
@@ -128,6 +135,15 @@ class ServiceClient:
         except ValidationError as error:
             raise ServiceAway(self._stranger(answer)) from error
 
+    def post_trace(self, ticket: Ticket, body: bytes) -> None:
+        """Deliver the trace of a result; returns once the service has it for good."""
+        path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/trace"
+        answer = self._send("POST", path, body, ticket.secret, kind=GZIP)
+        try:
+            _Kept.model_validate_json(answer.content)
+        except ValidationError as error:
+            raise ServiceAway(self._stranger(answer)) from error
+
     def release(self, ticket: Ticket, reason: str) -> None:
         """Give the job back unharmed, so that another worker may have it at once."""
         self._for(ticket, "release", TypeAdapter(dict[str, str]).dump_json({"reason": reason}))
@@ -145,8 +161,9 @@ class ServiceClient:
         body: str | bytes | None,
         secret: str | None = None,
         patience_s: float | None = None,
+        kind: str = "application/json",
     ) -> httpx2.Response:
-        headers = {"Content-Type": "application/json"} if body is not None else {}
+        headers = {"Content-Type": kind} if body is not None else {}
         if token := self._shown():
             headers["Authorization"] = f"Bearer {token}"
         if secret is not None:

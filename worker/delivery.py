@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
+from functools import partial
 
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.patience import Patience
@@ -12,6 +13,8 @@ from worker.spool import Answer, Entry, Spool
 log = logging.getLogger(__name__)
 
 RELEASE_PATIENCE_S = 5.0
+TRACES_PATIENCE_S = 15.0
+"""For all traces that wait, after each job and at the start; a request that runs is waited for."""
 
 
 class Delivery:
@@ -28,9 +31,27 @@ class Delivery:
         self._drain_until_s: float | None = None
 
     def everything(self) -> None:
-        """Deliver what is in the spool, oldest first."""
+        """Deliver what is in the spool, oldest first: results, then traces."""
         for entry in self._spool.entries():
             self.deliver(entry)
+        self.traces()
+
+    def traces(self) -> None:
+        """Deliver traces for a while; what is left stays in the spool for the next time.
+
+        A service that takes results and no traces, its disk nearly full perhaps, must not keep
+        this worker from measuring.
+        """
+        until_s = time.monotonic() + TRACES_PATIENCE_S
+        for entry in self._spool.traces():
+            try:
+                self._patience.insist(
+                    partial(self._spool.deliver_trace, entry, self._client.post_trace),
+                    lambda: self._goes_on() and time.monotonic() < until_s,
+                )
+            except ServiceAway as away:
+                log.warning("The trace of %s is tried again later: %s", entry.ticket, away)
+                return
 
     def deliver(self, entry: Entry) -> Answer | None:
         """Send a result until it is answered; a worker that is stopping tries for a while.

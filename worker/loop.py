@@ -223,16 +223,19 @@ class Loop:
             self._unusable = attempt.unusable
             if attempt.isolated:
                 self._isolated = ticket
-            if result is not None and self._send(ticket, result) is Answer.REJECTED:
+            if result is not None and self._send(ticket, result, attempt.trace) is Answer.REJECTED:
                 sentence = (
                     "The service refused this job's result; the worker keeps it in its folder "
                     f"{self._settings.folder / 'spool' / 'rejected'}."
                 )
                 self._send(ticket, without_numbers(lease.spec, Status.INFRA_ERROR, sentence))
+        self._delivery.traces()
 
-    def _send(self, ticket: Ticket, result: Result) -> Answer | None:
+    def _send(self, ticket: Ticket, result: Result, trace: bytes = b"") -> Answer | None:
         entry = self._spool.put(ticket, result.model_dump_json().encode())
         self._journal.settle()
+        if trace:
+            self._spool.put_trace(ticket, trace)
         log.info("%s is finished: %s", ticket, summary(result))
         return self._delivery.deliver(entry)
 

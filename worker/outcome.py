@@ -18,6 +18,7 @@ from worker.child import Ending, Exit, Limits
 from worker.consumption import Excess
 from worker.guard import CANNOT_START
 from worker.output import Written
+from worker.trace import ENDED_BEFORE
 
 STDOUT_TAIL_B = 2_048
 REFUSED = 2
@@ -72,6 +73,7 @@ def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
         measured_at=run.at,
         protocol=run.spec.protocol,
         environment=Environment(facts={}),
+        trace_absent=ENDED_BEFORE if run.spec.protocol.trace else "",
     )
 
 

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
 from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
-from worker import canary, device
+from worker import canary, device, trace
 from worker.caches import Caches, Turn
 from worker.canary import NodeHistory
 from worker.child import Ending, Exit
@@ -115,10 +115,20 @@ class Runner:
         return result
 
     def _measured(self, job: Job, run: Run) -> Result:
+        """One child's result, and with that of the first one the trace if one is wanted."""
+        if not job.spec.protocol.of_replicate(run.replicate).trace:
+            return self._one(job, run)
+        with trace.place(job.folder) as place:
+            result = self._one(job, run, "--trace", str(place.file))
+            body, absent = place.take(result)
+        job.watch.keep(body)
+        return trace.told(result, absent)
+
+    def _one(self, job: Job, run: Run, *more: str) -> Result:
         flags = self.station.conditions.await_idle(_goes_on(job.watch))
         environment = environment_in(job.folder, self._settings, job.caches)
         environment = job.target.environment(environment)
-        command = [*job.target.command, *self._arguments(job.spec, run.replicate)]
+        command = [*job.target.command, *self._arguments(job.spec, run.replicate), *more]
         limits = self.station.limits(job.until_s)
         task = Task(command, environment, job.folder, job.target.folder, limits)
         outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))

@@ -46,6 +46,9 @@ class Watch(Protocol):
     def tell(self, progress: Progress) -> None:
         """Take note of where the child is."""
 
+    def keep(self, trace: bytes) -> None:
+        """Take the profiler's trace, if there is one; each time in place of what came before."""
+
 
 @dataclass(frozen=True)
 class Task:

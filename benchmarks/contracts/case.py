@@ -65,6 +65,8 @@ class Protocol(Contract):
 
     efficiency: Flag = False
     """Count there what a step has to do, and what share of the device's rates it reached."""
+    trace: Flag = False
+    """Keep that profile's Chrome trace beside the result; whoever asks for it gets the profile."""
 
     def of_replicate(self, number: int) -> Protocol:
         """What process ``number`` of a job runs: only the first one has the passes beside timing.
@@ -79,10 +81,13 @@ class Protocol(Contract):
         return self.model_copy(update=dict.fromkeys(BESIDE, False))
 
     def for_child(self) -> str:
-        """As JSON, without what is switched off: a revision of long ago may not know the switch."""
+        """As JSON, without what is switched off: a revision of long ago may not know the switch.
+
+        Nor the trace: a child is told a file to keep it in instead.
+        """
         off = {name for name in BESIDE if not getattr(self, name)}
-        return self.model_dump_json(exclude=off)
+        return self.model_dump_json(exclude=off | {"trace"})
 
 
-BESIDE = ("phases", "profile", "parity", "efficiency")
+BESIDE = ("phases", "profile", "parity", "efficiency", "trace")
 """Passes beside the timing, each switched by its field."""

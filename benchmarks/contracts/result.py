@@ -117,6 +117,8 @@ class Result(Contract):
     parity: Parity | None = None
     """Whether the case computes what fp32 eager computes; None: nobody asked."""
     efficiency: Efficiency | None = None
+    trace_absent: Line = ""
+    """Why there is no trace, where one was asked for."""
     flags: tuple[Name, ...] = Field(default=(), max_length=100)
     repro: Text = ""
     """The command that measures this case again."""

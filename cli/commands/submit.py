@@ -36,6 +36,10 @@ def submit(
         list[str] | None,
         typer.Option(metavar="WORKLOAD", help="Of a suite only this workload; may be repeated."),
     ] = None,
+    trace: Annotated[
+        bool,
+        typer.Option("--trace", help="Also profile, and keep each case's trace with its result."),
+    ] = False,
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key submits once, however often CI retries.")
     ] = None,
@@ -64,6 +68,7 @@ def submit(
         idempotency_key,
         tuple(only or ()),
         tier,
+        trace,
     )
     raise typer.Exit(
         submitting.run(

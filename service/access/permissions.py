@@ -69,6 +69,7 @@ _CALLS: Mapping[Permission, str] = {
         GET /results
         GET /results/{result_id}
         GET /results/{result_id}/exclusions
+        GET /results/{result_id}/trace
         GET /schedules
         GET /schedules/{name}
         GET /series
@@ -98,6 +99,7 @@ _CALLS: Mapping[Permission, str] = {
         POST {_ATTEMPT}/release
         POST {_ATTEMPT}/result
         POST {_ATTEMPT}/start
+        POST {_ATTEMPT}/trace
         PUT /workers/{{name}}
     """,
     Permission.ADMIN: """

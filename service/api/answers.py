@@ -18,7 +18,7 @@ _MEANINGS = {
     409: "What is stored says otherwise: the attempt is over, or was never the caller's.",
     413: "The body is too large.",
     414: "The address is too long.",
-    415: "The body is not plain, uncompressed JSON.",
+    415: "The body is not what the call takes: plain JSON, or of a trace a gzip file.",
     422: "The request says something that cannot be.",
     429: "Too many requests; wait as long as `Retry-After` says.",
     431: "The headers are too many or too large.",

@@ -12,26 +12,37 @@ from fastapi import Request, Response
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
+from benchmarks import trace_file
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
-from service import comparisons, queue
+from service import comparisons, queue, results
 from service.api.answers import problems
 from service.api.dependencies import AttemptHolder, Caller, LeaseTerms
 from service.api.noun import noun
 from service.api.waiting import pauses
 from service.database import get_database, now_of
-from service.errors import Fenced, answer
+from service.errors import Fenced, Invalid, answer
 from service.queue import Completion, Terms
+from service.results import KeptTrace
 
 router = noun("", "leases")
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _FENCED = problems(409)
+_TRACE = {"type": "string", "format": "binary", "minLength": 1, "maxLength": trace_file.LIMIT_B}
 
 
 class Release(Contract):
     """Why a worker gives a job back."""
 
     reason: Line = ""
+
+
+class PostedTrace(BaseModel):
+    """A trace that is stored."""
+
+    result_id: str
+    """The result that it belongs to."""
+    size_b: int
 
 
 class Posted(BaseModel):
@@ -116,6 +127,35 @@ async def post_result(
     if not completion.created:
         response.status_code = 200
     return Posted(id=completion.result_id, counted=True)
+
+
+@router.post(
+    f"{_ATTEMPT}/trace",
+    status_code=201,
+    response_model=PostedTrace,
+    responses={200: {"description": "Posted before.", "model": PostedTrace}, **problems(404, 409)},
+    openapi_extra={
+        "requestBody": {"required": True, "content": {trace_file.GZIP: {"schema": _TRACE}}}
+    },
+)
+async def post_trace(holder: AttemptHolder, request: Request, response: Response) -> PostedTrace:
+    """Deliver the profiler's trace of a result that was taken: JSON packed with gzip.
+
+    201 the first time, 200 for the same trace again; 409 for an attempt from which no result was
+    taken, for one that nobody asked for a trace, and for another trace of one that has one.
+    """
+    body = await request.body()
+    if flaw := trace_file.flaw(body):
+        raise Invalid(flaw)
+
+    def work(session: Session) -> KeptTrace:
+        now = now_of(session)
+        return results.keep_trace(session, queue.taken_from(session, holder), body, now)
+
+    kept = await get_database(request).run(work, write=True)
+    if not kept.created:
+        response.status_code = 200
+    return PostedTrace(result_id=kept.result_id, size_b=kept.size_b)
 
 
 @router.post(f"{_ATTEMPT}/release", status_code=204, responses=_FENCED)

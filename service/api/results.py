@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import Query
+from fastapi import Query, Response
 from pydantic import StringConstraints
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
+from benchmarks.trace_file import GZIP
 from service import advice, levels, results
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
@@ -19,6 +20,7 @@ from service.results import ResultSummary, StoredResult
 
 router = noun("/results", "results")
 
+_BINARY = {"type": "string", "format": "binary"}
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
 
@@ -52,12 +54,25 @@ def list_results(
 
 @router.get("/{result_id}", responses=problems(404))
 def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
-    """Read a whole result: every sample, trace and fact.
+    """Read a whole result: every sample and fact; `trace` says whether the profiler's is here.
 
     All of it is as it was posted but `verdict.suggestions`: these are made when they are read, so
     that they rest on what was measured beside it by now.
     """
-    return advice.advised(session, results.load_result(session, result_id))
+    stored = advice.advised(session, results.load_result(session, result_id))
+    return results.with_trace(session, stored)
+
+
+@router.get(
+    "/{result_id}/trace",
+    response_class=Response,
+    responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
+)
+def read_trace(result_id: Id, session: DatabaseSession) -> Response:
+    """Download the profiler's Chrome trace of a result, JSON packed with gzip."""
+    owner, body = results.load_trace(session, result_id)
+    name = f'attachment; filename="trace-{owner}.json.gz"'
+    return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 
 
 @router.get("/{result_id}/exclusions", responses=problems(404))

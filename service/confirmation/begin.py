@@ -109,7 +109,7 @@ def ask(
         policy=Policy(rules=(rule,), false_alarm=DOUBT, max_pairs=MOST_PAIRS),
         budget_s=BUDGET_S,
         worker=worker,
-        protocol=spec["protocol"],
+        protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
         timeout_s=spec["timeout_s"],
         source=f"{SOURCE}:{row.id}",
     )

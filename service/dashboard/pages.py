@@ -39,7 +39,7 @@ from service.dashboard.routers import COUNTED, page_router
 from service.errors import NotFound, UnknownChoice
 from service.queue import Terms
 from service.report import cases_of, changes_between
-from service.results import latest_of_each_series, load_result
+from service.results import latest_of_each_series, load_result, with_trace
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -107,7 +107,7 @@ def show_run(
     at: Annotated[RunAddress, Query()],
 ) -> HTMLResponse:
     """Show all that one run found out."""
-    stored = advice.advised(session, load_result(session, result_id))
+    stored = with_trace(session, advice.advised(session, load_result(session, result_id)))
     result = stored.result
     metrics = runs.metrics(result, queries.metric_values(session, result_id))
     return render(

@@ -14,6 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from benchmarks import trace_file
 from service.errors import BadRequest, Overloaded, ServiceError, TooLarge, TooSlow
 from service.intake import document, head
 from service.intake.route import DOCUMENT
@@ -88,8 +89,7 @@ class Gate:
     async def _read(self, scope: Scope, reader: _Reader) -> bytes:
         headers = head.read(scope)
         length = head.length_of(headers)
-        is_result = _RESULT.fullmatch(scope["path"]) is not None
-        limit_b = self._bounds.result_b if is_result else self._bounds.body_b
+        limit_b = self._limit_b(scope["path"])
         if length:
             _check_method(scope["method"])
             head.check_media_type(scope["path"], headers)
@@ -105,6 +105,11 @@ class Gate:
             if head.check_media_type(scope["path"], headers):
                 scope[DOCUMENT] = document.read(body)
         return body
+
+    def _limit_b(self, path: str) -> int:
+        if _RESULT.fullmatch(path):
+            return self._bounds.result_b
+        return trace_file.LIMIT_B if head.takes_trace(path) else self._bounds.body_b
 
 
 _TOO_LARGE = "The body is larger than this service accepts; send less at once."

@@ -8,7 +8,14 @@ from urllib.parse import unquote_to_bytes
 
 from starlette.types import Scope
 
-from service.errors import AddressTooLong, BadRequest, HeadersTooLarge, WrongMediaType
+from benchmarks.trace_file import GZIP
+from service.errors import (
+    AddressTooLong,
+    BadRequest,
+    HeadersTooLarge,
+    NoTrace,
+    WrongMediaType,
+)
 
 ADDRESS_B = 8_192
 """Path and query as sent."""
@@ -33,6 +40,7 @@ _ONCE = frozenset(
 _JSON = ("application/json", "application/json;charset=utf-8", 'application/json;charset="utf-8"')
 _FORM = ("application/x-www-form-urlencoded",)
 _API = "/api/"
+_TRACE = re.compile(r"/api/v1/jobs/[^/]+/attempts/[^/]+/trace")
 _CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 Headers = dict[bytes, bytes]
@@ -62,13 +70,22 @@ def length_of(headers: Headers) -> int:
     return int(headers.get(b"content-length", b"0"))
 
 
+def takes_trace(path: str) -> bool:
+    """Whether the call at ``path`` takes a trace, the only body that is neither JSON nor a form."""
+    return _TRACE.fullmatch(path) is not None
+
+
 def check_media_type(path: str, headers: Headers) -> bool:
-    """Whether the body is JSON; outside the API it may be a form.
+    """Whether the body is JSON; outside the API it may be a form, and one call takes a trace.
 
     Raises:
-        WrongMediaType: it is neither.
+        WrongMediaType: it is none of these, or not what this call takes.
     """
     said = headers.get(b"content-type", b"").decode("latin-1").lower().replace(" ", "")
+    if takes_trace(path):
+        if said != GZIP:
+            raise NoTrace(f"The body must be a trace: send Content-Type: {GZIP}.")
+        return False
     if said in _JSON:
         return True
     if said.partition(";")[0] in _FORM and not path.startswith(_API):

@@ -8,7 +8,7 @@ from service.models.events import JobEvent
 from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
 from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
 from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
-from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
+from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, Slot
 
 __all__ = [
@@ -42,6 +42,7 @@ __all__ = [
     "Slot",
     "Submission",
     "TokenRow",
+    "TraceRow",
     "TryRow",
     "Unjudged",
     "UtcDateTime",

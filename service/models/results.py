@@ -75,6 +75,19 @@ class ResultRow(Base):
     )
 
 
+class TraceRow(Base):
+    """The profiler's trace of a result, as its worker sent it."""
+
+    __tablename__ = "traces"
+    result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
+    digest: Mapped[str] = mapped_column(String(64))
+    """SHA-256 of ``body``."""
+    size_b: Mapped[int]
+    received_at: Mapped[datetime]
+    body: Mapped[bytes] = mapped_column(LargeBinary, deferred=True)
+    """JSON packed with gzip; last, so that the others are read without it."""
+
+
 class SeriesRow(Base):
     """A history that may be read as one line: case x metric x comparable hardware."""
 

@@ -7,7 +7,7 @@ frozen worker that wakes up cannot finish what another is running.
 
 from service.queue.candidates import has_work
 from service.queue.grant import lease, submit
-from service.queue.hold import complete, heartbeat, release, start
+from service.queue.hold import complete, heartbeat, release, start, taken_from
 from service.queue.recover import cancel, grant_amnesty, sweep
 from service.queue.values import Completion, Holder, Swept, Terms
 
@@ -26,4 +26,5 @@ __all__ = [
     "start",
     "submit",
     "sweep",
+    "taken_from",
 ]

@@ -151,6 +151,29 @@ def _take_turn(
     return Completion(stored, counted=taken, created=True)
 
 
+def taken_from(session: Session, holder: Holder) -> str:
+    """The result that was taken from an attempt, to which its trace is to be added.
+
+    Raises:
+        NotFound: there is no such attempt.
+        Fenced: it is not the holder's, or nothing was taken from it: it goes on, or came too late.
+        Conflict: nobody asked for a trace of what it measured.
+    """
+    held = _held(session, holder)
+    taken = (
+        select(ResultRow.id, ResultRow.turn)
+        .where(ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number)
+        .where(ResultRow.counted | ResultRow.turn.is_not(None))
+        .order_by(ResultRow.counted)  # of a job's last turn: what was posted, not what it became
+    )
+    found = session.execute(taken).first()
+    if found is None:
+        raise Fenced("No result was taken from this attempt, so none can have a trace.")
+    if not held.spec.protocol.trace or (found.turn or 1) > 1:
+        raise Conflict("Nobody asked for a trace of what this attempt measured.")
+    return str(found.id)
+
+
 def release(session: Session, holder: Holder, reason: str, now: datetime) -> None:
     """Take a job back unharmed from a worker that stops: queued again, nothing counts as lost.
 

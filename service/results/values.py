@@ -56,6 +56,28 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
+class TraceState:
+    """What became of a profiler's trace that was asked for."""
+
+    size_b: int | None = None
+    """As it is kept, compressed; None if it is not there."""
+    digest: str | None = None
+    """SHA-256 of that."""
+    absent: str = ""
+    """Why it is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class KeptTrace:
+    """A trace that was delivered."""
+
+    result_id: str
+    size_b: int
+    created: bool
+    """False if the same one was here before."""
+
+
+@dataclass(frozen=True, slots=True)
 class StoredResult:
     """A result as it came, and where it came from."""
 
@@ -72,6 +94,8 @@ class StoredResult:
     """Which of a job's processes it is of; None for a whole job's."""
     received_at: datetime
     result: Result
+    trace: TraceState | None = None
+    """The profiler's trace, where `with_trace` has looked for it and somebody asked for one."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,6 +70,8 @@ def _protocol(request: SubmissionRequest, suite: suites.Suite | None) -> Protoco
         protocol = tiers.timed(request.tier, protocol)
     if request.replicates is not None:
         protocol = protocol.model_copy(update={"replicates": request.replicates})
+    if request.trace or protocol.trace:
+        protocol = protocol.model_copy(update={"trace": True, "profile": True})
     return protocol
 
 

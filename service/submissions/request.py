@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from benchmarks.contracts import (
     Case,
     Contract,
+    Flag,
     JobSpec,
     Labels,
     Line,
@@ -45,6 +46,8 @@ class SubmissionRequest(Contract):
     history unless ``purpose`` says so."""
     replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
     """In how many fresh processes; without it as many as the protocol or the tier says."""
+    trace: Flag = False
+    """Keep the profiler's trace of each case, whatever the protocol or the suite says of it."""
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
     rerun_of: Line | None = None

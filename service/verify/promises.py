@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from sqlalchemy.orm import Session
 
 from service.database import Database, now_of
-from service.verify import gates, jobs, series, whole
+from service.verify import gates, jobs, series, traces, whole
 from service.verify.reading import every_job
 from service.verify.values import Breach, Finding, Outcome, Report
 
 PROMISES = {
     1: "Every accepted job reaches one terminal state, once.",
-    2: "Every answered result is present with its digest.",
+    2: "Every answered result is present with its digest, and so is each trace that is kept.",
     3: "A job has at most one counted result, of its last attempt, from the lease holder.",
     4: "Attempts are 1, 2, 3 ... without a gap.",
     5: "No two leases for one job at once, no two running attempts on one GPU.",
@@ -65,6 +65,7 @@ def check(session: Session) -> Report:
         result_count += 1
         note(found)
     note(series.points_of_nothing(session))
+    note(traces.every_trace(session))
     note(whole.one_job_per_device(session, now_of(session)))
     note(whole.slots_fire_once(session))
     note(whole.nothing_is_half_there(session))

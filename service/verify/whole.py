@@ -72,13 +72,27 @@ def nothing_is_half_there(session: Session) -> Iterator[Breach]:
 def missing_guards(session: Session) -> list[str]:
     """Tables whose guarding triggers are not all there, as after a table was rebuilt by hand."""
     if session.get_bind().dialect.name == "sqlite":
-        wanted = {"jobs": 5, "attempts": 5, "results": 2, "job_events": 2, "audit_events": 2}
+        wanted = {
+            "jobs": 5,
+            "attempts": 5,
+            "results": 2,
+            "job_events": 2,
+            "audit_events": 2,
+            "traces": 1,
+        }
         found = text(
             "SELECT tbl_name, count(*) FROM sqlite_master "
             "WHERE type = 'trigger' AND name LIKE 'guard_%' GROUP BY tbl_name"
         )
     else:
-        wanted = {"jobs": 6, "attempts": 6, "results": 3, "job_events": 3, "audit_events": 3}
+        wanted = {
+            "jobs": 6,
+            "attempts": 6,
+            "results": 3,
+            "job_events": 3,
+            "audit_events": 3,
+            "traces": 1,
+        }
         found = text(
             "SELECT tgrelid::regclass::text, count(*) FROM pg_trigger "
             "WHERE starts_with(tgname, 'guard_') AND tgenabled <> 'D' GROUP BY tgrelid"

@@ -105,7 +105,8 @@ def a_job(revision: str, **more: object) -> dict[str, Any]:
 
 def a_result(**more: object) -> dict[str, Any]:
     told = measured(PLAN, 39, datetime.now(UTC), np.random.default_rng(1)).model_dump(mode="json")
-    return {**told, "parity": {"status": "skipped"}, **more}
+    protocol = {**told["protocol"], "trace": True}  # so that a page says why there is none
+    return {**told, "protocol": protocol, "parity": {"status": "skipped"}, **more}
 
 
 def store(client: TestClient, finding: str) -> Stored:

@@ -40,7 +40,7 @@ def result_of(
         "case": Case(workload=spec.case.workload, preset="tiny", axes=spec.case.axes),
         "status": status,
         "measured_at": datetime(2026, 11, 20, 1, tzinfo=UTC),
-        "protocol": Protocol(),
+        "protocol": Protocol(trace=spec.protocol.trace),
         "item": "img",
         "environment": Environment(facts=dict(facts)),
         "samples": (sample,) if status is Status.OK else (),
@@ -94,6 +94,11 @@ class Hand:
 
     def post(self, lease: Lease, result: Result) -> Any:
         return self.tell(lease, "result", result.model_dump(mode="json"))
+
+    def post_trace(self, lease: Lease, body: bytes, **headers: str) -> Any:
+        told = {"Lease-Secret": lease.secret, "Content-Type": "application/gzip", **headers}
+        where = f"/api/v1/jobs/{lease.job_id}/attempts/{lease.attempt}/trace"
+        return self.client.post(where, content=body, headers=told)
 
     def measure(self, values: tuple[float, ...] = (100.0, 101.0, 99.0), **more: Any) -> str:
         """Take one job all the way; give its result's id."""

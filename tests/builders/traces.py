@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from typing import Any
 
 Event = dict[str, Any]
@@ -30,3 +32,9 @@ def kernel(
 ) -> Event:
     """What that call had the device do."""
     return span("kernel", name, ts, dur, stream, correlation=correlation, stream=stream)
+
+
+def a_trace_file(name: str = "sm90_gemm_bf16") -> bytes:
+    """What a child writes: a few events, packed as a worker sends them."""
+    events = [step(1, 0.0, 20.0), launch(1, 1.0), kernel(1, 5.0, 10.0, name)]
+    return gzip.compress(json.dumps({"traceEvents": events}).encode(), mtime=0)

@@ -1,5 +1,6 @@
 """Each subcommand against a real service, and a real worker with a scripted benchmark."""
 
+import gzip
 import json
 import socket
 import subprocess
@@ -20,6 +21,19 @@ from cli.exits import Exit
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 LIMIT_S = 60.0
+SHORT = {
+    "warmup_min_steps": 2,
+    "warmup_min_s": 0.0,
+    "warmup_max_steps": 4,
+    "settle_max_s": 0.0,
+    "window_min_s": 0.1,
+    "window_max_s": 0.5,
+    "window_min_steps": 4,
+    "window_min_blocks": 2,
+    "block_min_steps": 2,
+    "block_min_s": 0.0,
+}
+"""A measurement that nobody would trust, over soon."""
 MINE = ("submit", "unet", "--require", "pool=mine")
 
 
@@ -189,6 +203,54 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
     incomplete = throughline("compare", "v1", "v4")
     assert incomplete.returncode == Exit.TIMEOUT
     assert incomplete.stderr == "Not compared: 1 of 1 cases lack a result.\n"
+
+
+@pytest.mark.usefixtures("worker")
+def test_a_trace_is_asked_for_and_fetched(throughline: Run, folder: Path) -> None:
+    done = throughline(*MINE, "-r", "traced", "--trace", "--wait")
+    assert done.returncode == Exit.OK, done.stderr
+    assert "Trace of unet" in done.stderr
+    result = done.stderr.rpartition("throughline trace ")[2].strip()
+    eventually(lambda: throughline("trace", result).returncode == Exit.OK)  # it comes last
+    kept = folder / f"trace-{result}.json.gz"
+    assert gzip.decompress(kept.read_bytes()) == b'{"traceEvents": []}'
+    again = throughline("trace", result)
+    assert (again.returncode, again.stdout) == (Exit.USAGE, "")
+    assert "exists already" in again.stderr
+    nowhere = throughline("trace", result, "-o", "none/of/it.json.gz")
+    assert "cannot be written" in nowhere.stderr
+    missing = throughline("trace", "0" * 32)
+    assert missing.stderr == "There is no such result; GET /api/v1/results lists them.\n"
+    assert throughline("trace", "../jobs").returncode == Exit.USAGE
+
+
+def test_a_real_measurement_on_a_real_worker_leaves_a_trace_that_a_viewer_reads(
+    service: str, folder: Path, environment: dict[str, str], throughline: Run
+) -> None:
+    wanted = {
+        "case": {"workload": "nanogpt", "preset": "tiny"},
+        "revision": "real",
+        "requires": {"pool": "real"},
+        "protocol": SHORT,
+        "trace": True,
+    }
+    made = httpx2.post(f"{service}/api/v1/submissions", json=wanted).json()
+    job = f"{service}/api/v1/jobs/{made['jobs'][0]['id']}"
+    settings = {k: v for k, v in environment.items() if k != "THROUGHLINE_CHILD_COMMAND"}
+    more = {"THROUGHLINE_LABELS": '{"pool": "real"}', "THROUGHLINE_WORKER_NAME": "real"}
+    with running(folder, settings | more, "worker", "--device", "cpu", "--once") as process:
+        assert process.wait(LIMIT_S) == 0
+    result = httpx2.get(job).json()["result_id"]
+    told = httpx2.get(f"{service}/api/v1/results/{result}").json()
+    assert told["result"]["status"] == "ok", told["result"]["reason"]
+    assert told["result"]["replicates"][0]["profile"]["operations"]
+    file = folder / "real.json.gz"
+    assert throughline("trace", result, "-o", str(file)).returncode == Exit.OK
+    assert told["trace"]["size_b"] == file.stat().st_size
+    events = json.loads(gzip.decompress(file.read_bytes()))["traceEvents"]
+    names = {event["name"] for event in events if event.get("ph") == "X"}
+    assert {"aten::linear", "aten::scaled_dot_product_attention"} <= names
+    assert any(name.startswith("ProfilerStep#") for name in names)
 
 
 @pytest.mark.usefixtures("worker")

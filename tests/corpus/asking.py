@@ -12,7 +12,7 @@ from typing import Any, Self
 from urllib.parse import unquote
 
 import orjson
-from corpus.case import JSON, Case
+from corpus.case import GZIP, JSON, Case
 from fastapi import FastAPI
 from sqlalchemy import text
 
@@ -78,8 +78,8 @@ class Asker:
         if "{job}" in target:
             for hole, value in self._held.items():
                 target = target.replace(hole, value)
-            if headers == (JSON,):
-                headers = (JSON, (b"lease-secret", self.secret))
+            if headers in ((JSON,), (GZIP,)):
+                headers = (*headers, (b"lease-secret", self.secret))
         return self.send(case.method, target, headers, case.body)
 
     def send(

@@ -7,6 +7,7 @@ from typing import Any
 
 ACCEPTED = frozenset({200, 201, 204})
 JSON = (b"content-type", b"application/json")
+GZIP = (b"content-type", b"application/gzip")
 
 
 @dataclass(frozen=True)

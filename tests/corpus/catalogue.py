@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from corpus import address, meaning, numbers, results, structure, syntax, text
+from corpus import address, meaning, numbers, results, structure, syntax, text, traces
 from corpus.case import Case
 
 _FAMILIES = {
@@ -15,6 +15,7 @@ _FAMILIES = {
     "meaning": meaning,
     "address": address,
     "results": results,
+    "traces": traces,
 }
 
 

@@ -16,6 +16,7 @@ import pytest
 from builders import long_series as long
 from builders.access import Doorman, guarded
 from builders.service_hand import Hand, result_of
+from builders.traces import a_trace_file
 from fastapi.routing import iter_route_contexts
 from sqlalchemy import update
 
@@ -79,10 +80,12 @@ TABLE: dict[str, Row] = {
     "POST /jobs/{job_id}/attempts/{number}/start": Row(WORK, 204, 204, 409, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/heartbeat": Row(WORK, 200, 200, 409, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/result": Row(WORK, 201, 201, 404, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/trace": Row(WORK, 201, 201, 404, FENCED),
     "POST /jobs/{job_id}/attempts/{number}/release": Row(WORK, 204, 204, 409, FENCED),
     "GET /results": Row(SEE),
     "GET /results/{result_id}": one(SEE),
     "GET /results/{result_id}/exclusions": one(SEE),
+    "GET /results/{result_id}/trace": one(SEE),
     "PUT /results/{result_id}/exclusion": one(ORDER),
     "DELETE /results/{result_id}/exclusion": one(ORDER),
     "GET /series": Row(SEE),
@@ -177,13 +180,19 @@ class World:
         }
 
     def _measured(self, thing: str) -> str:
+        lease = self._finished(thing)
+        answer = self.hands[thing].post_trace(lease, a_trace_file())
+        return str(answer.json()["result_id"])
+
+    def _finished(self, thing: str) -> Lease:
         lease = self._lease(thing)
-        answer = self.hands[thing].post(lease, result_of(lease))
-        return str(answer.json()["id"])
+        self.hands[thing].post(lease, result_of(lease))
+        return lease
 
     def _lease(self, thing: str) -> Lease:
         hand = self.hands[thing]
-        spec = {**SPEC, "requires": {"worker": hand.name}, "priority": 50}
+        wanted = {"requires": {"worker": hand.name}, "protocol": {"trace": True}}
+        spec = {**SPEC, **wanted, "priority": 50}
         assert self.client.post(f"{API}/jobs", json=spec).status_code == 201
         return hand.must_claim()
 
@@ -226,7 +235,8 @@ class World:
         if not fresh:
             return ids
         if path.startswith(ATTEMPT):
-            lease = self._as_admin(lambda: self._lease(thing))
+            make = self._finished if path.endswith("/trace") else self._lease
+            lease = self._as_admin(lambda: make(thing))
             ids |= {"job_id": lease.job_id, "number": str(lease.attempt), "secret": lease.secret}
         if path.startswith("/tokens/"):
             ids["token_id"] = self.doorman.make("read").id
@@ -241,10 +251,12 @@ class World:
         """Body, query and headers of a call that would be good if it is allowed."""
         worker = self.hands[thing].name if thing in self.hands else "w9"
         if ATTEMPT in call:
-            return {
-                "json": self._told(call.rpartition("/")[2]),
-                "headers": {"Lease-Secret": ids.get("secret", "0" * 64)},
-            }
+            verb = call.rpartition("/")[2]
+            headers = {"Lease-Secret": ids.get("secret", "0" * 64)}
+            if verb == "trace":
+                typed = headers | {"Content-Type": "application/gzip"}
+                return {"content": a_trace_file(), "headers": typed}
+            return {"json": self._told(verb), "headers": headers}
         bodies: dict[str, Any] = {
             "POST /submissions": SPEC,
             "POST /jobs": SPEC,

@@ -43,9 +43,11 @@ TABLE = {
     ("POST", "/jobs/{job_id}/attempts/{number}/start"),
     ("POST", "/jobs/{job_id}/attempts/{number}/heartbeat"),
     ("POST", "/jobs/{job_id}/attempts/{number}/result"),
+    ("POST", "/jobs/{job_id}/attempts/{number}/trace"),
     ("POST", "/jobs/{job_id}/attempts/{number}/release"),
     ("GET", "/results"),
     ("GET", "/results/{result_id}"),
+    ("GET", "/results/{result_id}/trace"),
     ("GET", "/results/{result_id}/exclusions"),
     ("PUT", "/results/{result_id}/exclusion"),
     ("DELETE", "/results/{result_id}/exclusion"),
@@ -97,7 +99,7 @@ def test_every_route_is_plain_or_waits_without_the_database() -> None:
     ]
     assert len(routes) == len(TABLE)
     waiting = [route for route in routes if inspect.iscoroutinefunction(route.endpoint)]
-    work = {"claim_job", "start", "heartbeat", "post_result", "release"}
+    work = {"claim_job", "start", "heartbeat", "post_result", "post_trace", "release"}
     assert {route.name for route in waiting} == {*work, "read_submission", "read_health"}
     for route in waiting:
         asked = inspect.signature(route.endpoint).parameters

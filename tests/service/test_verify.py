@@ -307,12 +307,12 @@ def test_the_shortest_history_is_the_one_that_is_shown(healthy: Database) -> Non
 def test_guards_that_are_not_there_are_told(healthy: Database) -> None:
     disabled = [
         f"ALTER TABLE {table} DISABLE TRIGGER USER"
-        for table in ("jobs", "attempts", "results", "job_events", "audit_events")
+        for table in ("jobs", "attempts", "results", "job_events", "audit_events", "traces")
     ]
     with corrupted(healthy, *(disabled if healthy.kind == "postgresql" else [])) as session:
         report = check(session)
     assert report.kept
-    assert len(report.warnings) == 5
+    assert len(report.warnings) == 6
 
 
 def test_the_steps_are_those_that_the_database_allows() -> None:

@@ -26,6 +26,7 @@ class Onlooker:
     def __init__(self) -> None:
         self.why: Cause | None = None
         self.told: list[Progress] = []
+        self.trace = b""
 
     def cause(self) -> Cause | None:
         return self.why
@@ -35,6 +36,9 @@ class Onlooker:
 
     def tell(self, progress: Progress) -> None:
         self.told.append(progress)
+
+    def keep(self, trace: bytes) -> None:
+        self.trace = trace
 
 
 @pytest.fixture

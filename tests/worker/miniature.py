@@ -41,6 +41,9 @@ class Miniature:
     started: list[str] = field(default_factory=list)
     beats: list[Heartbeat] = field(default_factory=list)
     results: list[bytes] = field(default_factory=list)
+    traces: list[bytes] = field(default_factory=list)
+    lose: int = 0
+    """Take so many traces and let the answers be lost behind a proxy."""
     released: list[str] = field(default_factory=list)
     requests: list[tuple[float, str]] = field(default_factory=list)
     url: str = ""
@@ -105,6 +108,13 @@ class Miniature:
         if new:
             self.results.append(body)
         return (201 if new else 200), json.dumps({"id": job, "counted": True})
+
+    def _trace(self, job: str, body: bytes) -> tuple[int, str]:
+        self.traces.append(body)
+        self.lose -= 1
+        if self.lose >= 0:
+            return 502, ""
+        return 201, json.dumps({"result_id": job, "size_b": len(body)})
 
     def _release(self, job: str, body: bytes) -> tuple[int, str]:
         self.released.append(json.loads(body)["reason"])

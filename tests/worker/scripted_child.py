@@ -7,6 +7,7 @@ worker reads what another program wrote.
 # ruff: noqa: T201 - printing is what a child does
 
 import base64
+import gzip
 import json
 import os
 import signal
@@ -111,6 +112,26 @@ def grandchild(new_session):
 
 def ok(asked):
     succeed(asked)
+
+
+def traced(asked):
+    """Writes a trace where one is asked for; the second process of a job is not to be asked."""
+    if "trace" in asked:
+        assert asked["seed"] == 0
+        assert "trace" not in asked["protocol"], "a file says it all"
+        Path(asked["trace"]).write_bytes(gzip.compress(b'{"traceEvents": []}', mtime=0))
+    succeed(asked)
+
+
+def badtrace(asked):
+    os.mkfifo(asked["trace"])
+    succeed(asked)
+
+
+def unprofiled(asked):
+    found = result(asked)
+    found["replicates"][0]["profile"] = {"absent": "The driver recorded no kernel."}
+    print(json.dumps(found))
 
 
 def slow(asked):

@@ -1,0 +1,44 @@
+"""Fetches a profiler's trace into a file."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from benchmarks import trace_file
+from cli.answers import SubmissionView
+from cli.exits import Exit, Stop
+from cli.output import say
+from cli.service_client import ServiceClient
+
+
+def fetch(url: str, result_id: str, to: Path | None) -> None:
+    """Write the trace of a result into ``to``, or into a file in this folder named after it.
+
+    Raises:
+        Stop: there is none, what came is none, or the file is there or cannot be written.
+    """
+    if not re.fullmatch(r"[0-9a-zA-Z]+", result_id):
+        raise Stop("A result's id is letters and digits; `throughline jobs show JOB` has it.")
+    file = to or Path(f"trace-{result_id}.json.gz")
+    with ServiceClient(url) as client:
+        body = client.trace(result_id)
+    if trace_file.flaw(body):
+        raise Stop(f"What {url} answers is no trace: check THROUGHLINE_URL.", Exit.AWAY)
+    try:
+        with file.open("xb") as made:
+            made.write(body)
+    except FileExistsError:
+        raise Stop(f"{file} exists already; nothing is overwritten.") from None
+    except OSError as error:
+        raise Stop(f"{file} cannot be written: {error.strerror}.") from error
+    say(f"The trace is in {file}: open it in ui.perfetto.dev or chrome://tracing.")
+
+
+def where(submission: SubmissionView) -> list[str]:
+    """How to fetch the trace of each case that has a result."""
+    return [
+        f"Trace of {job.case.key}: throughline trace {job.result_id}"
+        for job in submission.jobs
+        if job.result_id
+    ]
