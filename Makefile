@@ -6,8 +6,9 @@
 .PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos load lock sbom install-dev
 
 ONCE ?=
-# Two processes: the tests start real servers, databases and browsers, which take cores of their own.
-PYTEST_JOBS ?= 2
+# Not as many as cores: two leave a third of two cores idle, as tests wait for the real servers,
+# databases and browsers that they start; more only take from these.
+PYTEST_JOBS ?= 3
 PYTEST_ARGS ?=
 CHAOS_ARGS ?=
 BIN := .venv/bin
@@ -23,7 +24,9 @@ test: install-dev ## Install what tests need, then check style, types and contra
 	@scripts/chromium
 	@scripts/compiler
 	@scripts/lint
-	$(BIN)/python -m pytest -n $(PYTEST_JOBS) -m "not gpu" $(PYTEST_ARGS)
+	@# Hundreds of processes are started: the first keeps its bytecode for the others, whatever is set.
+	PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(PYTEST_JOBS) --dist worksteal \
+	  -m "not gpu" $(PYTEST_ARGS)
 
 lint: install-dev ## Check style, types, import contracts, scripts and container files
 	@scripts/lint

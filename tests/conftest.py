@@ -25,6 +25,11 @@ if TYPE_CHECKING:
     from service.database import Database
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The longest test begins first: at the end all processes but one would wait for it."""
+    items.sort(key=lambda item: not item.nodeid.startswith("tests/whole/"))
+
+
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server with the migrated database ``template``."""

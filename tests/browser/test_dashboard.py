@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from builders import history
-from builders.polling import wait_until
+from builders.polling import opened, wait_until
 from builders.seeded import Seeded
 from playwright.sync_api import Page, expect
 
@@ -17,6 +17,9 @@ NewPage = Callable[..., Page]
 INPUT_BOUND = history.PLANS[5].case.key
 DRAWN = ".plot .main-svg"
 AXIS = "document.querySelector('.plot').layout.xaxis"
+REFRESH_MS = 5_000
+"""How often these pages ask anew; by the page's own clock, which is set forward rather than waited
+for."""
 
 
 @pytest.fixture(scope="session")
@@ -88,34 +91,39 @@ def test_the_filter_works_while_typing_and_stands_in_the_address(page: Page) -> 
 
 
 def test_the_overview_refreshes_itself_with_the_filter_in_force(page: Page) -> None:
+    page.clock.install()
     page.goto("/")
     page.get_by_label("Search").fill("tf32")
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
-    with page.expect_response(lambda answer: "text=tf32" in answer.url, timeout=10_000):
-        pass
+    with page.expect_response(lambda answer: "text=tf32" in answer.url):
+        page.clock.fast_forward(REFRESH_MS)
     expect(page.locator("table.overview tbody tr")).to_have_count(2)
     assert page.locator("#live").count() == 1
 
 
 def test_focus_survives_a_refresh(page: Page) -> None:
+    page.clock.install()
     page.goto("/")
     link = page.get_by_role("rowheader").get_by_role("link").nth(3)
     link.focus()
-    with page.expect_response(lambda answer: urlsplit(answer.url).path == "/", timeout=10_000):
-        pass
+    with page.expect_response(lambda answer: urlsplit(answer.url).path == "/"):
+        page.clock.fast_forward(REFRESH_MS)
     page.wait_for_timeout(200)
     expect(link).to_be_focused()
 
 
 def test_a_lost_connection_is_said_and_the_numbers_stay(new_page: NewPage) -> None:
     page = new_page(may_fail=True)
+    page.clock.install()
     page.goto("/")
     rows = page.locator("table.overview tbody tr")
     expect(rows).to_have_count(len(history.PLANS))
     page.route("**/*", lambda route: route.abort())
+    page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_text("the service does not answer")).to_be_visible(timeout=15_000)
     expect(rows).to_have_count(len(history.PLANS))
     page.unroute("**/*")
+    page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_text("the service does not answer")).to_be_hidden(timeout=15_000)
 
 
@@ -127,10 +135,13 @@ def test_an_answer_that_is_an_error_is_not_called_silence(
     new_page: NewPage, status: int, said: str
 ) -> None:
     page = new_page(may_fail=True)
+    page.clock.install()
     page.goto("/workers")
     page.route("**/workers", lambda route: route.fulfill(status=status, body="not now"))
+    page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_text(said)).to_be_visible(timeout=15_000)
     page.unroute("**/workers")
+    page.clock.fast_forward(REFRESH_MS)
     expect(page.get_by_text("Not updating")).to_be_hidden(timeout=15_000)
 
 
@@ -289,8 +300,7 @@ def test_no_page_scrolls_sideways_on_a_phone(new_page: NewPage, paths: dict[str,
     page = new_page(width=360, height=740, has_touch=True, is_mobile=True)
     wide = {}
     for name, path in paths.items():
-        page.goto(path)
-        page.wait_for_load_state("networkidle")
+        opened(page, path)
         wide[name] = page.evaluate("document.documentElement.scrollWidth")
     open_history(page)
     wide["series"] = page.evaluate("document.documentElement.scrollWidth")
@@ -399,8 +409,7 @@ def test_every_page_opens_without_a_fault(
 ) -> None:
     page = new_page(color_scheme=scheme)
     for path in paths.values():
-        page.goto(path)
-        page.wait_for_load_state("networkidle")
+        opened(page, path)
         expect(page.get_by_role("heading", level=1)).to_be_visible()
 
 

@@ -9,6 +9,7 @@ import pytest
 from builders import judged as builder
 from builders import long_series as long
 from builders.judged import Judged
+from builders.polling import opened
 from builders.serving import serving
 from playwright.sync_api import Locator, Page, expect
 
@@ -149,6 +150,5 @@ def test_nothing_scrolls_sideways_on_a_phone_and_nothing_runs(
     page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
     pages = ("/findings", finding, f"/findings/{judged.node}", f"/runs/{builder.EXCLUDED}")
     for path in (*pages, f"/series/{long.SERIES}", "/"):
-        page.goto(path)
-        page.wait_for_load_state("networkidle")
+        opened(page, path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

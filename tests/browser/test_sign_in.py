@@ -85,6 +85,7 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     new_page: NewPage, served: Served
 ) -> None:
     page = new_page(may_fail=True)
+    page.clock.install()
     page.goto("/jobs?state=succeeded")
     with served.app.state.database.writing() as session:
         wanted = TokenRequest(kind=Kind.READ, name="wall")
@@ -93,10 +94,12 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     with served.app.state.database.writing() as session:
         store.revoke(session, created.id, now_of(session))
+    page.clock.fast_forward(5_000)  # pages ask anew so often
     expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=15_000)
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
-    page.wait_for_timeout(6_000)
+    page.clock.fast_forward(6_000)
+    page.wait_for_timeout(500)
     assert asked == []
     sign_in(page, token(served, Kind.READ))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}/jobs?state=succeeded")
