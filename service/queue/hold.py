@@ -95,7 +95,8 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         NotFound: there is no such attempt.
         Fenced: the secret is not this attempt's, or the token is another worker's.
         Conflict: the attempt was completed with another result.
-        Invalid: the result is not of this job's case, or contradicts itself.
+        Invalid: the result is not of this job's case or of its earlier processes' preset, or
+            contradicts itself.
     """
     held = _held(session, holder)
     check_result(held.spec, result)

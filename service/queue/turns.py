@@ -19,8 +19,10 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec, JobState, Result, Status
+from benchmarks.merge import case_of
 from service import results
 from service.database import rows
+from service.errors import Invalid
 from service.models import Job, Requirement, ResultRow, WorkerRow
 from service.queue.swap import HELD, change_job
 from service.queue.values import Held
@@ -31,6 +33,9 @@ replaced, and put back, is two; what changes with every process would let the jo
 _FACTS_NAMED = 3
 _VALUE_SHOWN = 40
 """Characters of a fact's value in a sentence, which must stay one line."""
+_MIXED = (
+    "The result is of another preset than the job's earlier processes; all must be of the same one."
+)
 _KEPT = (Job.kept_for.is_not(None), Job.state == JobState.QUEUED)
 """Between two turns."""
 
@@ -45,10 +50,19 @@ def fitting(session: Session, held: Held, result: Result) -> list[Result]:
 
     What was measured in another environment (with another driver, say) is no part of the same
     result: the job's turns then begin again with this one.
+
+    Raises:
+        Invalid: it is of another preset than they are, so they could never become one result.
     """
     earlier = measured(session, held)
     same = all(each.environment == result.environment for each in earlier)
-    return earlier if same or result.status is not Status.OK else []
+    if not same and result.status is Status.OK:
+        return []
+    try:
+        case_of([*earlier, result])
+    except ValueError:
+        raise Invalid(_MIXED) from None
+    return earlier
 
 
 def restless(

@@ -1,7 +1,7 @@
 """Jobs of one submission are measured a process at a time, in turn, and count when whole."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -9,12 +9,13 @@ from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from benchmarks.contracts import Lease, Result, Status
+from benchmarks.contracts import Case, Lease, Result, Status
 from service import queue
 from service.database import now_of
 from service.models import Job, WorkerRow
 from service.queue import turns
 from service.verify import verify
+from worker.outcome import Run, failure
 
 WORKLOADS = ("nanogpt", "resnet50", "unet")
 Told = dict[str, Any]
@@ -267,6 +268,48 @@ def test_a_turn_that_fails_ends_its_job_and_no_other(
     job = job_of(client, failed)
     assert (job["state"], job["reason"]) == ("failed", "It does not fit.")
     assert [turn(hand).spec.case.workload for _ in range(4)].count("unet") == 0
+    assert sound(client)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (Status.TIMEOUT, "failed"),
+        (Status.CRASHED, "failed"),
+        (Status.GARBAGE, "failed"),
+        (Status.INFRA_ERROR, "failed"),
+        (Status.CANCELLED, "cancelled"),
+    ],
+)
+def test_a_later_turn_that_left_nothing_behind_ends_its_job(
+    client: TestClient, hand: Hand, submitted: Told, status: Status, state: str
+) -> None:
+    first = [turn(hand) for _ in range(3)][-1]
+    lease = hand.must_claim()
+    assert (lease.job_id, lease.spec.case.preset) == (first.job_id, "auto")
+    run = Run(lease.spec, lease.measured + 1, None, datetime.now(UTC), 0)
+    told = failure(run, status, "Nothing came of it.", "the end of its log")
+    assert [hand.post(lease, told).status_code for _ in range(2)] == [201, 200]
+    job = job_of(client, lease)
+    assert (job["state"], job["reason"]) == (state, "Nothing came of it.")
+    kept = client.get(f"/api/v1/results/{job['result_id']}").json()["result"]
+    assert (kept["status"], kept["case"]["preset"]) == (status.value, "tiny")
+    assert (kept["environment"]["facts"], kept["log_tail"]) == (FACTS, "the end of its log")
+    assert turn(hand).job_id != lease.job_id
+    assert sound(client)
+
+
+def test_a_later_turn_of_another_preset_is_refused(
+    client: TestClient, hand: Hand, submitted: Told
+) -> None:
+    first = [turn(hand) for _ in range(3)][-1]
+    lease = hand.must_claim()
+    assert lease.job_id == first.job_id
+    mixed = one(lease, case=Case(workload=lease.spec.case.workload, preset="full"))
+    answer = hand.post(lease, mixed)
+    assert (answer.status_code, answer.json()["type"]) == (422, "invalid")
+    assert "another preset" in answer.json()["detail"]
+    assert hand.post(lease, one(lease)).status_code == 201
     assert sound(client)
 
 
