@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import zlib
 from array import array
@@ -96,3 +97,10 @@ class Trace(Contract):
         if len(raw) != 4 * self.n:
             raise ValueError(f"a trace says {self.n} values and holds other than that")
         return array("f", raw).tolist()
+
+    def told(self) -> list[float]:
+        """What is a number among the values: one that is none, or not finite, was not told."""
+        try:
+            return [value for value in self.values() if math.isfinite(value)]
+        except ValueError:
+            return []

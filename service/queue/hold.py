@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
 from benchmarks.merge import merge
 from service import results
-from service.errors import Conflict, Fenced, NotFound
+from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.models import Attempt, Job, ResultRow, WorkerRow
 from service.plausible import check_result
 from service.queue import turns
@@ -111,16 +112,29 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         restless = turns.restless(session, held, earlier, result)
         if restless is None:
             return _take_turn(session, held, posted, len(earlier) + 1, now)
-    counted = _end(session, held, holder, restless or result, now)
+    whole = restless or _whole(earlier, result)
+    counted = _end(session, held, holder, whole, now)
     if not counted and _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    kept = posted
-    if counted and (restless or earlier):
-        kept = results.written(restless or merge([*earlier, result]))
+    kept = results.written(whole) if counted and whole is not result else posted
     if kept.digest != posted.digest:  # what was posted stays as well
         results.record(session, held.origin, posted, now, turn=len(earlier) + 1)
     stored = results.record(session, held.origin, kept, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
+
+
+def _whole(earlier: Sequence[Result], last: Result) -> Result:
+    """One result of all of a job's turns; a failure that goes with none of them stands alone.
+
+    Raises:
+        Invalid: no result can be made of them, whatever is the matter with their numbers.
+    """
+    try:
+        return merge([*earlier, last]) if earlier else last
+    except (ValueError, ArithmeticError):
+        if last.status is not Status.OK:
+            return last
+        raise Invalid("The result cannot be put together with the job's earlier turns.") from None
 
 
 def _end(session: Session, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
