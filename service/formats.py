@@ -5,6 +5,7 @@ Numbers and their units are joined by a no-break space, so that they never part 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -54,7 +55,12 @@ def _scale_seconds(size: float) -> tuple[float, str]:
 
 
 def number(value: float) -> str:
-    """Write about four significant digits, whole digits never cut: 519,634 and 242.1 and 0.0123."""
+    """Write about four significant digits, whole digits never cut: 519,634 and 242.1 and 0.0123.
+
+    What is no finite number is ``unknown``: one such value must not cost a page or a sentence.
+    """
+    if not math.isfinite(value):
+        return "unknown"
     size = abs(value)
     if size >= 1000 or value == int(value):
         text = f"{value:,.0f}"

@@ -8,11 +8,10 @@ from datetime import datetime
 from itertools import takewhile
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from service.condition import passes
 from service.detection.online import PATIENCE
-from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, rules
 from service.findings.again import links_of, tell_apart
 from service.findings.members import members, say_again
@@ -181,9 +180,9 @@ def _moves(session: Session, link: FindingSeries, row: FindingRow, change: Place
     try:
         with session.begin_nested():
             say_again(session, row, members(session, row))
-    except (DBAPIError, DatabaseUnavailable, Conflict):
-        raise
-    except Exception:
+    except Exception as error:
+        if passes(error):
+            raise
         log.exception("what finding %s is cannot be said again", row.id)
 
 

@@ -1,21 +1,24 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from builders import long_series as long
+from builders.measured import a_pass, a_replicate
 from sqlalchemy import func, select
+from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case
+from benchmarks.contracts import Case, Result, Telemetry, Trace
 from service import findings, judging, levels, revisions
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle, members, question
+from service.findings import FindingSummary, Kind, lifecycle, members, opening, question
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -360,6 +363,81 @@ def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: D
             long.add(session, {number: other}, worker, long.OTHER, place=1)
             long.look(session)
         assert only(session).first_bad == long.revision_of(20)
+
+
+@pytest.mark.parametrize("glitch", [math.nan, math.inf])
+def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
+    database: Database, monkeypatch: pytest.MonkeyPatch, glitch: float
+) -> None:
+    plain = long._result
+
+    def with_telemetry(value: float, at: datetime, series_id: str) -> Result:
+        clocks = [glitch, 7e8] if at == long.placed_at(21) else [7e8, 7.01e8]
+        channels = {"sm_clock_hz": Trace.of(clocks)}
+        told = Telemetry(hz=10.0, t_s=Trace.of([0.0, 0.1]), channels=channels)
+        replicate = a_replicate(a_pass(value), a_pass(value))
+        replicate = replicate.model_copy(update={"telemetry": {"full": told}})
+        return plain(value, at, series_id).model_copy(update={"replicates": (replicate,)})
+
+    monkeypatch.setattr(long, "_result", with_telemetry)
+    with database.writing() as session:
+        long.prepare(session)
+    for number, value in enumerate(noisy(STEADY + DROPPED)):
+        with database.writing() as session:
+            long.add(session, {number: value})
+        judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+        (finding,) = findings.list_findings(session).items
+        assert finding.first_bad == long.revision_of(20)
+        assert findings.load_finding(session, finding.id).attribution.sentence
+
+
+def test_a_change_that_the_database_does_not_take_holds_no_other_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(session: Session, *_: Any) -> None:
+        raise DataError("INSERT", {}, ValueError("Token NaN is invalid: a device is busy"))
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    monkeypatch.setattr(opening, "_tell", refused)
+    judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+
+
+@pytest.mark.parametrize("where", ["candidates", "follow"])
+def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def refused(*_: Any) -> None:
+        raise DataError("INSERT", {}, ValueError("Token NaN is invalid"))
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {0: 100.0})
+    monkeypatch.setattr(judging, where, refused)
+    judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+
+
+def test_a_database_that_is_away_costs_no_change(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError("INSERT", {}, ConnectionError("the server is gone"))
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "_tell", away)
+        with pytest.raises(OperationalError):
+            judging.look(database, rest=lambda _: None, daily=0)
+    assert judging.look(database, rest=lambda _: None, daily=0).opened
 
 
 def test_a_series_that_cannot_be_judged_holds_no_other_up(
