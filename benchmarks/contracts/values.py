@@ -28,7 +28,7 @@ Workload = Annotated[
 Value = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
 """A value on an axis; a string even where it looks like a number."""
 Line = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""One printable line."""
+"""One printable line; `line` makes any text one."""
 Text = Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]
 """Several lines, such as the tail of a log."""
 Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$")]
@@ -49,6 +49,11 @@ def _written_out(value: object) -> object:
     if isinstance(value, datetime) or (isinstance(value, str) and _TIME.match(value)):
         return value
     raise ValueError("a time is written as in 2026-11-20T01:02:03.123456Z, with its offset")
+
+
+def line(text: str) -> str:
+    """``text`` as one printable line of at most 500 characters, as `Line` wants it."""
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
 
 
 _TIME = re.compile(

@@ -19,7 +19,7 @@ from itertools import pairwise
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import JobSpec, JobState, Result, Status
+from benchmarks.contracts import JobSpec, JobState, Result, Status, line
 from benchmarks.merge import case_of
 from service import results
 from service.database import rows
@@ -92,7 +92,7 @@ def restless(
     named = ", ".join(_differences(before, after))
     ended = {
         "status": Status.INFRA_ERROR,
-        "reason": f"Its environment differs from process to process: {named}.",
+        "reason": line(f"Its environment differs from process to process: {named}."),
         "samples": (),
         "verdict": None,
         "efficiency": None,

@@ -277,6 +277,25 @@ def test_a_job_whose_environment_changes_with_every_process_ends_and_says_what_d
     assert sound(client)
 
 
+def test_a_restless_job_of_long_names_ends_with_one_line_that_can_be_read(
+    client: TestClient, hand: Hand
+) -> None:
+    submitted = put(client, WORKLOADS[:2])
+    first = turn(hand)
+    number = 1
+    while (lease := hand.claim()) is not None:
+        number += 1
+        long = {f"sw.env.{'LONG_NAME_' * 9}{k}": f"{number:04}{'x' * 60}" for k in range(4)}
+        facts = {**FACTS, **long} if lease.job_id == first.job_id else FACTS
+        assert hand.post(lease, one(lease, facts=facts)).status_code == 201
+    job = job_of(client, first)
+    assert job["state"] == "failed"
+    assert len(job["reason"]) == 500
+    assert client.get(f"/api/v1/results/{job['result_id']}").status_code == 200
+    assert client.get(f"/runs/{job['result_id']}").status_code == 200
+    assert client.get(f"/api/v1/submissions/{submitted['id']}/report").status_code == 200
+
+
 def test_a_last_turn_of_another_environment_that_is_posted_twice_ends_its_job_once(
     client: TestClient, hand: Hand
 ) -> None:
