@@ -89,5 +89,5 @@ def _end(asked: subprocess.Popen[bytes]) -> None:
 
 def _told(code: int, said: str) -> str | None:
     if code == NO_DEVICE:
-        return line(said.rpartition("\n")[2]) or "torch refuses it."
+        return line(said.rstrip().rpartition("\n")[2]) or "torch refuses it."
     return "" if code == 0 else None
