@@ -54,6 +54,7 @@ def candidates(
         back.change.index
         for each in standing.changes
         if (back := ends[each.change.index]) is not None
+        and each.change.index not in covered.wanted
         and rules.recent(standing, each)
         and rules.only_ends(each, back)
     }

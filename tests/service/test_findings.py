@@ -176,6 +176,38 @@ def test_what_was_declared_expected_stays_closed(session: Session) -> None:
     assert only(session).state is FindingState.EXPECTED
 
 
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_return_from_a_level_that_was_declared_the_baseline_is_told(
+    session: Session, at_once: bool
+) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    findings.act(session, only(session).id, "expect", "ada", long.START)
+    arrive(session, noisy([95.0] * 20, seed=2), 32)
+    back = noisy([100.0] * 15, seed=3)
+    if at_once:
+        long.add(session, dict(enumerate(back, 52)))
+        long.look(session)
+    else:
+        arrive(session, back, 52)
+    expected, returned = told_in_order(session)
+    assert expected.state == FindingState.EXPECTED
+    assert (returned.kind, returned.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+    assert returned.first_bad == long.revision_of(52)
+    arrive(session, noisy([95.0] * 15, seed=4), 67)
+    _, returned, again = told_in_order(session)
+    assert returned.state == FindingState.RESOLVED
+    assert (again.kind, again.first_bad) == (Kind.REGRESSION, long.revision_of(67))
+
+
+def test_an_expected_improvement_that_is_lost_is_a_regression(session: Session) -> None:
+    arrive(session, noisy(STEADY + RAISED))
+    findings.act(session, only(session).id, "expect", "ada", long.START)
+    arrive(session, noisy([100.0] * 12, seed=2), 32)
+    expected, lost = told_in_order(session)
+    assert expected.state == FindingState.EXPECTED
+    assert (lost.kind, lost.first_bad) == (Kind.REGRESSION, long.revision_of(32))
+
+
 def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
     session: Session,
 ) -> None:
