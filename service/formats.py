@@ -115,6 +115,17 @@ def change(ratio: float) -> str:
     return f"{sign}{digits}{NBSP}%"
 
 
+def as_measured(by: float, low: float, high: float, *, more_is_better: bool) -> tuple[str, str]:
+    """Write what became of a value, and between what: ``+3.1 %`` and ``+2.9 % to +3.3 %``.
+
+    It is given signed so that + is better. People read it beside the value: memory that tripled is
+    +200 %, though less of it is better.
+    """
+    if not more_is_better:
+        by, low, high = -by, -high, -low
+    return change(by), f"{change(low)} to {change(high)}"
+
+
 def size(ratio: float) -> str:
     """Write how large a relative change is, without its direction: ``3.1 %``."""
     return change(abs(ratio)).removeprefix("+")
