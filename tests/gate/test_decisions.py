@@ -210,7 +210,18 @@ ACCIDENT = Measured.missing("The worker was lost.")
         ((CRASH, process(100)), (CRASH, CRASH), Verdict.FAILED, "Both sides failed: OOM."),
         ((ACCIDENT, ACCIDENT), (CRASH, CRASH), Verdict.FAILED, "The contender failed: OOM."),
         ((CRASH, CRASH), (process(100), ACCIDENT), Verdict.FAILED, "The baseline failed: OOM."),
-        ((ACCIDENT, ACCIDENT), (process(100), process(100)), Verdict.MISSING, "No result"),
+        (
+            (ACCIDENT, ACCIDENT),
+            (process(100), process(100)),
+            Verdict.MISSING,
+            "No result of the baseline: The worker",
+        ),
+        (
+            (Measured.missing("Once."), process(100)),
+            (ACCIDENT, ACCIDENT),
+            Verdict.MISSING,
+            "No result of the contender: The worker",
+        ),
     ],
 )
 def test_an_accident_of_the_machine_is_held_against_neither_revision(
