@@ -146,12 +146,21 @@ def _told(
         with database.writing() as session:
             alone(session, _FINDINGS)
             followed = follow_series(session, series_id, ill, now_of(session))
-        return followed.told(since, ill) if daily else followed.changes
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
         log.exception("nothing can be concluded from series %s", series_id)
         return Told()
+    return _suspected(followed, since, ill) if daily else followed.changes
+
+
+def _suspected(followed: Followed, since: datetime, ill: frozenset[str]) -> Told:
+    """What a series says; to look for suspicions costs no change that is believable without."""
+    try:
+        return followed.told(since, ill)
+    except Exception:
+        log.exception("nothing can be suspected in series %s", followed.series.id)
+        return followed.changes
 
 
 def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:

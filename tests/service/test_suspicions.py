@@ -9,6 +9,7 @@ from builders import long_series as long
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
+from service import confirmation, judging
 from service.confirmation import Suspicion, begin
 from service.database import Database, now_of
 from service.judging import follow_series
@@ -69,3 +70,19 @@ def test_no_revision_is_compared_with_itself(session: Session) -> None:
     assert begin(session, [itself], now_of(session), 20) == []
     assert session.scalar(select(func.count()).select_from(ConfirmationRow)) == 0
     assert begin(session, [found], now_of(session), 20)
+
+
+def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr(confirmation, "suspicions", broken)
+    random = np.random.default_rng(1)
+    with database.writing() as session:
+        long.prepare(session)
+        noise = np.exp(random.normal(0, 0.003, 32))
+        levels = np.array([100.0] * 20 + [95.0] * 12) * noise
+        long.add(session, {number: float(value) for number, value in enumerate(levels)})
+    assert judging.look(database, rest=lambda _: None).opened
