@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from builders import long_series as long
 from builders.measured import a_pass, a_replicate
-from sqlalchemy import func, select
+from sqlalchemy import func, insert, select
 from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -18,8 +18,8 @@ from benchmarks.contracts import Case, Result, Telemetry, Trace
 from service import findings, judging, levels, revisions
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle, members, opening, question
-from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
+from service.findings import FindingSummary, Kind, lifecycle, members, opening, question, rules
+from service.models import FindingEvent, FindingRow, FindingState, SeriesRow, WorkerRow
 
 
 @pytest.fixture
@@ -382,6 +382,29 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
         long.look(session)
     found = [each for each in findings.list_findings(session).items if each.worst_effect]
     assert any(each.first_bad == long.revision_of(40) for each in found)
+
+
+@pytest.mark.parametrize("shift", [0.0, -1.2])
+def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift: float) -> None:
+    """By its ratio, or where a series holds zeros or both signs, by its part of the size."""
+    random = np.random.default_rng(0)
+    session.execute(
+        insert(WorkerRow).values(
+            name="x", labels={}, version="", first_seen_at=long.START, last_seen_at=long.START
+        )
+    )
+    for number in range(60):
+        worker = "wwwwx"[number % 5]
+        value = 1.0 + 0.5 * (worker == "x") + float(random.normal(0, 0.01)) + shift
+        long.add(session, {number: value}, worker)
+    long.judge(session, long.SERIES, long.START)
+    standing = levels.standing_of(session, long.SERIES)
+    tail = levels.load_tail(session, long.SERIES)
+    own = rules.own_values(standing, tail)
+    means = [
+        np.mean([own(point) for point in tail.points if point.worker == worker]) for worker in "wx"
+    ]
+    assert means[0] == pytest.approx(means[1], abs=0.02)
 
 
 def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: Database) -> None:
