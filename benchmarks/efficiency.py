@@ -84,7 +84,8 @@ def _clock(replicates: Sequence[Replicate], name: PassName) -> float | None:
     for replicate in replicates:
         told = replicate.telemetry.get(name)
         trace = told.channels.get("sm_clock_hz") if told else None
-        if trace is None or not trace.n:
+        values = trace.told() if trace else []
+        if not values:
             return None
-        means.append(fmean(trace.values()))
+        means.append(fmean(values))
     return fmean(means)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from benchmarks.conclusion import concluded
-from benchmarks.contracts import Direction, Pass, Replicate, Result, Sample, Status
+from benchmarks.contracts import Case, Direction, Pass, Replicate, Result, Sample, Status
 from benchmarks.efficiency import used
 from benchmarks.verdict import input_stall
 
@@ -51,19 +51,21 @@ def merge(results: Sequence[Result]) -> Result:
     """One Result out of the replicates of one job, in the order in which they ran.
 
     The first replicate that is not ok stands for the whole: its status and reason are the job's,
-    and the replicates before it are kept with it, so that nothing measured is thrown away.
+    and the replicates before it are kept with it, so that nothing measured is thrown away. What a
+    child that left nothing behind could not tell is known from the others: the case, with the
+    preset that ``auto`` stood for, and the environment.
 
     Raises:
         ValueError: there are no results, or they are of different cases.
     """
     if not results:
         raise ValueError("a job needs at least one replicate")
-    if len({result.case.key for result in results}) > 1:
-        raise ValueError("replicates of different cases cannot be merged")
+    case = case_of(results)
     failed = next((result for result in results if result.status is not Status.OK), None)
-    last = failed or results[-1]
+    last = _informed(failed or results[-1], results[0])
     replicates = tuple(r for result in results for r in result.replicates)
     update: dict[str, object] = {
+        "case": case,
         "measured_at": results[0].measured_at,
         "protocol": results[0].protocol,  # the only one that names the passes beside timing
         "parity": results[0].parity,
@@ -79,6 +81,29 @@ def merge(results: Sequence[Result]) -> Result:
     if failed is None:
         update["samples"] = _merged_samples(results)
     return concluded(last.model_copy(update=update))
+
+
+def case_of(results: Sequence[Result]) -> Case:
+    """The one case that all results are of; only failures may not know what ``auto`` stood for.
+
+    Raises:
+        ValueError: they are of different cases.
+    """
+    cases = [result.case for result in results]
+    known = next((case for case in cases if case.preset != "auto"), cases[0])
+    for case in cases:
+        same = (case.workload, case.axes) == (known.workload, known.axes)
+        if not same or case.preset not in ("auto", known.preset):
+            raise ValueError("replicates of different cases cannot be merged")
+    return known
+
+
+def _informed(last: Result, first: Result) -> Result:
+    """``last``, with what a child that left nothing behind could not tell of itself."""
+    if last.environment.facts:
+        return last
+    told = ("environment", "item", "batch_items", "parameters")
+    return last.model_copy(update={name: getattr(first, name) for name in told})
 
 
 def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import IO, Annotated
+from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -20,6 +20,8 @@ VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
 """A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other
 file has one column per history. ``group`` names the machine behind a row in both, ``revision``
 what was measured."""
+_SHOWN = 60
+"""Characters of a cell in a sentence."""
 
 
 class Unreadable(Exception):
@@ -34,7 +36,7 @@ class HistoryLine(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore")
 
-    id: str | int | None = None
+    id: str | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     direction: Direction = Direction.LOWER
     values: list[float | None]
     """Null is kept, so that it is refused by its place and not silently passed over."""
@@ -49,16 +51,23 @@ class HistoryLine(BaseModel):
 
 
 @contextmanager
-def opened(source: str) -> Iterator[IO[str]]:
-    """The text of a file, or of standard input."""
+def opened(source: str) -> Iterator[Iterator[str]]:
+    """The lines of a file, or of standard input."""
     if source == "-":
-        yield io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline="")
+        yield _decoded(io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", newline=""))
         return
     try:
         with Path(source).open(encoding="utf-8-sig", newline="") as lines:
-            yield lines
+            yield _decoded(lines)
     except OSError as problem:
         raise Stop(f"{source} cannot be read: {problem.strerror}.") from None
+
+
+def _decoded(lines: Iterable[str]) -> Iterator[str]:
+    try:
+        yield from lines
+    except UnicodeDecodeError:
+        raise Unreadable("The input is no text in UTF-8; save it as such.") from None
 
 
 def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
@@ -77,7 +86,7 @@ def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
 
 def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
     """One history per ``id`` or per column; columns without a single number are passed over."""
-    rows = [row for row in csv.reader(lines) if any(cell.strip() for cell in row)]
+    rows = [row for row in _rows(lines) if any(cell.strip() for cell in row)]
     if not rows:
         return
     header = [name.strip() for name in rows[0]]
@@ -96,6 +105,14 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
             groups=_column(GROUP, header, its_rows),
             revisions=_column(REVISION, header, its_rows),
         )
+
+
+def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
+    reader = csv.reader(lines)
+    try:
+        yield from reader
+    except csv.Error as problem:
+        raise Unreadable(f"Line {reader.line_num} is no CSV ({problem}).") from None
 
 
 Column = tuple[str, list[str], list[list[str]]]
@@ -129,7 +146,7 @@ def _cell(cell: str, column: str) -> float | None:
         return None
     number = _number(cell)
     if number is None:
-        raise Unreadable(f"Column {column!r} holds {cell!r}, which is no number.")
+        raise Unreadable(f"Column {column!r} holds {cell[:_SHOWN]!r}, which is no number.")
     return number
 
 

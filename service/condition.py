@@ -9,10 +9,11 @@ from pathlib import Path
 import anyio
 import anyio.to_thread
 from sqlalchemy import Connection
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from service.database import Database
-from service.errors import BUSY, DatabaseUnavailable, NotMigrated, ServiceError
+from service.errors import BUSY, Conflict, DatabaseUnavailable, NotMigrated, ServiceError
 
 MIGRATE = "run: throughline migrate"
 READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
@@ -115,6 +116,8 @@ _SAYINGS: Sequence[tuple[tuple[str, ...], ServiceError]] = (
 
 def explain(error: DBAPIError) -> ServiceError | None:
     """Say in one sentence what is wrong with the database; None if the fault is ours."""
+    if isinstance(error, DataError | IntegrityError):  # whatever words the data themselves hold
+        return None
     said = f"{type(error.orig).__name__} {error.orig}".lower()
     for words, meaning in _SAYINGS:
         if any(word in said for word in words):
@@ -125,3 +128,15 @@ def explain(error: DBAPIError) -> ServiceError | None:
     ):
         return DatabaseUnavailable("The database cannot be reached; check that it runs.")
     return None
+
+
+def passes(error: Exception) -> bool:
+    """Whether to do the same again later: the database is away, or somebody else was faster.
+
+    Anything else, such as a value that the database does not take, comes again with the same data,
+    and must cost whoever brought it and nobody else.
+    """
+    if isinstance(error, DBAPIError):
+        taken = isinstance(error, IntegrityError) and "unique" in str(error.orig).lower()
+        return taken or explain(error) is not None
+    return isinstance(error, DatabaseUnavailable | Conflict | PoolTimeout)

@@ -5,6 +5,7 @@ Numbers and their units are joined by a no-break space, so that they never part 
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -54,7 +55,12 @@ def _scale_seconds(size: float) -> tuple[float, str]:
 
 
 def number(value: float) -> str:
-    """Write about four significant digits, whole digits never cut: 519,634 and 242.1 and 0.0123."""
+    """Write about four significant digits, whole digits never cut: 519,634 and 242.1 and 0.0123.
+
+    What is no finite number is ``unknown``: one such value must not cost a page or a sentence.
+    """
+    if not math.isfinite(value):
+        return "unknown"
     size = abs(value)
     if size >= 1000 or value == int(value):
         text = f"{value:,.0f}"
@@ -107,6 +113,17 @@ def change(ratio: float) -> str:
     digits = f"{size:.2f}" if size < 0.095 else f"{size:.1f}" if size < 99.95 else f"{size:,.0f}"
     sign = "" if float(digits.replace(",", "")) == 0 else "+" if ratio > 0 else MINUS
     return f"{sign}{digits}{NBSP}%"
+
+
+def as_measured(by: float, low: float, high: float, *, more_is_better: bool) -> tuple[str, str]:
+    """Write what became of a value, and between what: ``+3.1 %`` and ``+2.9 % to +3.3 %``.
+
+    It is given signed so that + is better. People read it beside the value: memory that tripled is
+    +200 %, though less of it is better.
+    """
+    if not more_is_better:
+        by, low, high = -by, -high, -low
+    return change(by), f"{change(low)} to {change(high)}"
 
 
 def size(ratio: float) -> str:

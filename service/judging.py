@@ -13,13 +13,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from service import confirmation, levels
+from service.condition import passes
 from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
-from service.errors import Conflict, DatabaseUnavailable
 from service.findings import Candidate, Covered, SeriesName
 from service.findings.again import links_of
 from service.findings.follow import follow
@@ -128,9 +127,9 @@ def _judge(database: Database, series_id: str, since: datetime) -> None:
             weighed = levels.weigh(session, series_id, since)
         with database.writing() as session:
             levels.store(session, weighed, now_of(session))
-    except (DBAPIError, DatabaseUnavailable):
-        raise  # the database, not the series
-    except Exception:
+    except Exception as error:
+        if passes(error):  # the database, not the series
+            raise
         log.exception("series %s cannot be judged", series_id)
         with database.writing() as session:
             levels.forget(session, series_id)
@@ -147,12 +146,21 @@ def _told(
         with database.writing() as session:
             alone(session, _FINDINGS)
             followed = follow_series(session, series_id, ill, now_of(session))
-        return followed.told(since, ill) if daily else followed.changes
-    except (DBAPIError, DatabaseUnavailable, Conflict):
-        raise  # somebody was faster, or the database is away: the next look does it all
-    except Exception:
+    except Exception as error:
+        if passes(error):  # the next look does it all
+            raise
         log.exception("nothing can be concluded from series %s", series_id)
         return Told()
+    return _suspected(followed, since, ill) if daily else followed.changes
+
+
+def _suspected(followed: Followed, since: datetime, ill: frozenset[str]) -> Told:
+    """What a series says; to look for suspicions costs no change that is believable without."""
+    try:
+        return followed.told(since, ill)
+    except Exception:
+        log.exception("nothing can be suspected in series %s", followed.series.id)
+        return followed.changes
 
 
 def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:

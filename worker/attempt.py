@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 
-from benchmarks.contracts import Lease, Progress, Result, Status
+from benchmarks.contracts import Lease, Progress, Result, Status, line
 from worker.caches import Turn
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
 from worker.device import Unusable
 from worker.heartbeat import Cause, Heartbeat
-from worker.outcome import line, without_numbers
+from worker.outcome import without_numbers
 from worker.patience import Patience
 from worker.runner import Runner
 from worker.station import Interrupted

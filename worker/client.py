@@ -48,6 +48,10 @@ class ServiceAway(ClientError):
     """There was no usable answer, or it was not the service's: try again later."""
 
 
+class Faulty(ServiceAway):
+    """The service is there and fails at this very request, by a fault of its own: it may always."""
+
+
 class Fenced(ClientError):
     """The attempt is no longer this worker's: stop, its result will not count."""
 
@@ -210,7 +214,8 @@ class ServiceClient:
             raise ServiceAway(self._stranger(answer))
         sentence = problem.detail[:500] or f"status {answer.status_code}"
         if answer.status_code >= 500 or answer.status_code in _AWAY:
-            raise ServiceAway(f"{self.url} answers {answer.status_code}: {sentence}")
+            kind = Faulty if answer.status_code == 500 else ServiceAway
+            raise kind(f"{self.url} answers {answer.status_code}: {sentence}")
         if answer.status_code == 409:
             raise Fenced(sentence)
         raise Refused(answer.status_code, sentence)

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from benchmarks.contracts import line
 from benchmarks.exits import NO_DEVICE
 from worker import launch
-from worker.outcome import line
 from worker.settings import Settings, child_environment
 
 LIMIT_S = 120.0
@@ -22,6 +22,7 @@ LIMIT_S = 120.0
 LOOK_S = 0.2
 _ASK = """
 import sys
+from benchmarks.contracts import line
 from benchmarks.exits import NO_DEVICE
 from benchmarks.measure.device import choose
 try:
@@ -88,5 +89,5 @@ def _end(asked: subprocess.Popen[bytes]) -> None:
 
 def _told(code: int, said: str) -> str | None:
     if code == NO_DEVICE:
-        return line(said.rpartition("\n")[2]) or "torch refuses it."
+        return line(said.rstrip().rpartition("\n")[2]) or "torch refuses it."
     return "" if code == 0 else None

@@ -6,11 +6,10 @@ import platform
 import subprocess
 import sys
 
-from benchmarks.contracts import Worker
+from benchmarks.contracts import Worker, line
 from benchmarks.version import installed
 from worker.containment import Containment
 from worker.nvml import Gpu, driver_version
-from worker.outcome import line
 from worker.settings import Settings
 
 

@@ -145,6 +145,7 @@ class Loop:
         self._hand_back_isolated()
         if not self._alone():
             return False
+        self._delivery.again()
         try:
             pending = self._pending()
         except OSError as error:  # without a claim on the disk a lease could be lost: ask for none

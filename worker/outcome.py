@@ -5,14 +5,13 @@ Pure. Every failure has one sentence and the log's end.
 
 from __future__ import annotations
 
-import re
 import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status
+from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status, line
 from benchmarks.exits import NO_DEVICE
 from worker.child import Ending, Exit, Limits
 from worker.consumption import Excess
@@ -94,11 +93,6 @@ def read_result(printed: bytes) -> Result:
 def last_line(printed: bytes) -> bytes:
     """Where a child puts what it has to say; whatever else it prints comes before."""
     return printed.rstrip().rpartition(b"\n")[2]
-
-
-def line(text: str) -> str:
-    """``text`` as one printable line of at most 500 characters."""
-    return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
 
 
 def tail_of(written: Written, limit_b: int) -> str:

@@ -53,6 +53,7 @@ from benchmarks.contracts.values import (
     Trace,
     Value,
     Workload,
+    line,
 )
 
 __all__ = [
@@ -114,5 +115,6 @@ __all__ = [
     "Work",
     "Worker",
     "Workload",
+    "line",
     "workload_of",
 ]

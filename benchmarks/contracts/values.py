@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import math
 import re
 import zlib
 from array import array
@@ -27,7 +28,7 @@ Workload = Annotated[
 Value = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
 """A value on an axis; a string even where it looks like a number."""
 Line = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
-"""One printable line."""
+"""One printable line; `line` makes any text one."""
 Text = Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]
 """Several lines, such as the tail of a log."""
 Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$")]
@@ -48,6 +49,11 @@ def _written_out(value: object) -> object:
     if isinstance(value, datetime) or (isinstance(value, str) and _TIME.match(value)):
         return value
     raise ValueError("a time is written as in 2026-11-20T01:02:03.123456Z, with its offset")
+
+
+def line(text: str) -> str:
+    """``text`` as one printable line of at most 500 characters, as `Line` wants it."""
+    return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
 
 
 _TIME = re.compile(
@@ -96,3 +102,10 @@ class Trace(Contract):
         if len(raw) != 4 * self.n:
             raise ValueError(f"a trace says {self.n} values and holds other than that")
         return array("f", raw).tolist()
+
+    def told(self) -> list[float]:
+        """What is a number among the values: one that is none, or not finite, was not told."""
+        try:
+            return [value for value in self.values() if math.isfinite(value)]
+        except ValueError:
+            return []

@@ -7,6 +7,7 @@ from enum import StrEnum
 from pydantic import AwareDatetime
 
 from cli.answers import Answer
+from service import formats
 
 
 class Outcome(StrEnum):
@@ -22,12 +23,19 @@ class MetricFinding(Answer):
 
     metric: str
     unit: str
+    direction: str
     baseline: float
     contender: float
     pairs: int
     change: float
     low: float
     high: float
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The change and its interval as people read them, signed as measured."""
+        more = self.direction == "higher"
+        return formats.as_measured(self.change, self.low, self.high, more_is_better=more)
 
 
 class CaseFinding(Answer):

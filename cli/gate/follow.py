@@ -10,7 +10,6 @@ from cli.console import Console
 from cli.exits import Away, Exit, Stop
 from cli.gate.answers import CaseFinding, ComparisonAnswer
 from cli.service_client import ServiceClient, read
-from service import formats
 
 LOOK_S = 2.0
 PATIENCE_S = 60.0
@@ -88,8 +87,8 @@ def _words(case: CaseFinding) -> str:
     if not case.metrics:
         return f"{pairs}, going on"
     first = case.metrics[0]
-    between = f"{formats.change(first.low)} to {formats.change(first.high)}"
-    return f"{pairs}, {first.metric} {formats.change(first.change)} ({between}), going on"
+    change, between = first.shown
+    return f"{pairs}, {first.metric} {change} ({between}), going on"
 
 
 def plain(verdict: str) -> str:

@@ -181,8 +181,7 @@ def _cells(case: CaseFinding) -> tuple[str, ...]:
         case.case_key,
         formats.quantity(first.baseline, first.unit),
         formats.quantity(first.contender, first.unit),
-        formats.change(first.change),
-        f"{formats.change(first.low)} to {formats.change(first.high)}",
+        *first.shown,
         str(case.pairs),
         plain(case.verdict),
     )

@@ -117,7 +117,7 @@ def _of_difference(
     mean_old, mean_new = _mean(old), _mean(new)
     if kind not in (Kind.PART, Kind.AMOUNT):
         return Difference(kind, unit, state, mean_old, mean_new, shift, low, high, None)
-    if mean_old <= 0:  # from nothing: no ratio
+    if mean_old <= 0 or not math.isfinite(shift / mean_old):  # from nothing: no ratio
         return Difference(kind, unit, state, mean_old, mean_new, None, None, None, None)
     share, low, high = (None if each is None else each / mean_old for each in (shift, low, high))
     return Difference(kind, unit, state, mean_old, mean_new, share, low, high, None)

@@ -139,11 +139,7 @@ def _of_pass(where: str, timed: Pass) -> Read:
 
 def _of_telemetry(where: str, told: Telemetry) -> Read:
     for name, trace in told.channels.items():
-        try:
-            values = trace.values()
-        except ValueError:  # what cannot be unpacked was not told
-            continue
-        if values:
+        if values := trace.told():
             yield f"{where}.{name}", (_kind_of_field(name), fmean(values))
     for name, share in told.reasons.items():
         yield f"{where}.reason.{name}", (Kind.SHARE, share)

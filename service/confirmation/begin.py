@@ -60,8 +60,8 @@ def begin(
     for told in sorted(suspicions, key=lambda each: -abs(each.effect)):
         if len(started) >= left:
             break
-        if _known(session, told):
-            continue
+        if told.last_good == told.first_bad or _known(session, told):
+            continue  # a revision beside itself says nothing of the code
         workers = _workers(session, told.series, ill, now)
         if workers:
             started += _start(session, told, workers, now)

@@ -117,6 +117,8 @@ def _suspicion(
         if len(earlier) == 1 or abs(value - before) <= abs(value - after):
             break
         later.insert(0, earlier.pop())
+    while later[0].revision == earlier[-1].revision:  # only whole revisions can be compared
+        earlier.append(later.pop(0))
     if min(before, after) <= 0 or not rules.worth_telling(after / before - 1.0):
         return None
     return Suspicion(

@@ -101,7 +101,7 @@ def _newest_return(standing: Standing, tail: Tail, known: Known, end: int) -> ra
     """Numbers of the points before ``end`` at which a change was over, and later is not."""
     link, _, told = known
     points = tail.points[told.index - tail.first : end - tail.first]
-    values = [rules.own(point.value, point.worker, standing.machine_offsets) for point in points]
+    values = list(map(rules.own_values(standing, tail), points))
     patience = 1 if end == standing.points else PATIENCE  # at the end, `rules.stands` says when
     back = rules.newest_return(values, link.before, link.after, patience)
     return None if back is None else range(told.index + back.start, told.index + back.stop)

@@ -8,11 +8,10 @@ from datetime import datetime
 from itertools import takewhile
 
 from sqlalchemy import func, select
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from service.condition import passes
 from service.detection.online import PATIENCE
-from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, rules
 from service.findings.again import links_of, tell_apart
 from service.findings.members import members, say_again
@@ -33,13 +32,16 @@ def follow(
     standing, known = tell_apart(session, standing, tail)
     found = rules.assigned(standing.changes, [told for _, _, told in known])
     covered: set[int] = set()
+    wanted: set[int] = set()
     shifts: list[Shift] = []
     for (link, row, told), change in zip(known, found, strict=True):
         back = rules.recovery(standing, change) if change else None
         told_of = (change, back if back and _no_news(link, row, back) else None)
         covered |= {each.change.index for each in told_of if each is not None}
+        wanted |= {change.change.index} if change and _wanted(row) else set()
         ended = link.ended
-        if change is None and not link.ended and (since := _back_again(link, tail, told.index)):
+        since = None if change or ended or _wanted(row) else _back_again(link, tail, told.index)
+        if since is not None:
             _recovered(link, since)
         else:
             _update(session, link, row, change, back, now)
@@ -48,7 +50,7 @@ def follow(
             shifts += _shifts(link, row, tail, told.index, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
             settle(session, row, _since(link, tail), now)
-    return standing, Covered(frozenset(covered), tuple(shifts))
+    return standing, Covered(frozenset(covered), tuple(shifts), frozenset(wanted))
 
 
 def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
@@ -59,7 +61,7 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
         level = candidate.placed.change.after
         opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
         back = earlier and opposite and rules.taken_back(link.before, link.after, level)
-        if link.ended or not back:
+        if link.ended or not back or _wanted(row):
             continue
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
@@ -71,10 +73,18 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
 def _no_news(link: FindingSeries, row: FindingRow, back: PlacedChange) -> bool:
     """Whether what takes a change back is no news.
 
-    A lost improvement is a regression, and a level that was never seen before is news as well.
+    A lost improvement is a regression, and a level that was never seen before is news as well; so
+    is the old level, once the new one is the baseline.
     """
+    if _wanted(row):
+        return False
     lost = row.kind == Kind.IMPROVEMENT and row.state not in REFUTED
     return not lost and not rules.surpassed(link.before, link.after, back.change.after)
+
+
+def _wanted(row: FindingRow) -> bool:
+    """Whether somebody has declared the new level the baseline."""
+    return row.state == FindingState.EXPECTED
 
 
 def _shifts(
@@ -181,9 +191,9 @@ def _moves(session: Session, link: FindingSeries, row: FindingRow, change: Place
     try:
         with session.begin_nested():
             say_again(session, row, members(session, row))
-    except (DBAPIError, DatabaseUnavailable, Conflict):
-        raise
-    except Exception:
+    except Exception as error:
+        if passes(error):
+            raise
         log.exception("what finding %s is cannot be said again", row.id)
 
 

@@ -8,14 +8,13 @@ from dataclasses import asdict, replace
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
-from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import workload_of
 from service import levels, revisions
 from service.attribution import Attribution, Cause
+from service.condition import passes
 from service.detection.online import SAME
-from service.errors import Conflict, DatabaseUnavailable
 from service.findings import lifecycle, read, rules
 from service.findings.follow import settle, takes_back
 from service.findings.members import members, say_again
@@ -55,6 +54,7 @@ def candidates(
         back.change.index
         for each in standing.changes
         if (back := ends[each.change.index]) is not None
+        and each.change.index not in covered.wanted
         and rules.recent(standing, each)
         and rules.only_ends(each, back)
     }
@@ -86,9 +86,9 @@ def open_findings(
         try:
             with session.begin_nested():
                 opened += _tell(session, group, measured, now)
-        except (DBAPIError, DatabaseUnavailable, Conflict):
-            raise  # the next look does it all again
-        except Exception:
+        except Exception as error:
+            if passes(error):  # the next look does it all again
+                raise
             log.exception("no finding could be made of a change at %s", group[0].placed.first_bad)
     return opened
 

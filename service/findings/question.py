@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from statistics import median
 
@@ -76,26 +76,21 @@ def residuals(
     series: SeriesName, standing: Standing, tail: Tail, since: Place
 ) -> Iterator[Residual]:
     """How far each point from ``since`` on lies from the level before, machines' offsets apart."""
-    offsets = standing.machine_offsets
+    own = rules.own_values(standing, tail)
     earlier = [point for point in tail.points if point.place < since][-LEVEL_POINTS:]
     if not earlier:
         return
-    level = median(_own(point, offsets) for point in earlier)
+    level = median(map(own, earlier))
     sign = -1.0 if series.direction is Direction.HIGHER else 1.0
     for point in tail.points:
-        if point.place >= since and min(point.value, level) > 0:
+        if point.place >= since and min(point.value, own(point), level) > 0:
             yield Residual(
                 series=series.id,
                 revision=point.revision,
                 worker=point.worker,
                 measured_at=point.revision_at,
-                log_residual=sign * math.log(_own(point, offsets) / level),
+                log_residual=sign * math.log(own(point) / level),
             )
-
-
-def _own(point: JudgedPoint, offsets: dict[str, float]) -> float:
-    """A value as a machine without an offset would have measured it."""
-    return rules.own(point.value, point.worker, offsets)
 
 
 def _begin(placed: PlacedChange, standing: Standing, tail: Tail) -> Place:
@@ -108,26 +103,28 @@ def _begin(placed: PlacedChange, standing: Standing, tail: Tail) -> Place:
     cut = at - tail.first
     earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut]
     later = tail.points[cut : cut + LEVEL_POINTS]
-    if earlier and later and _at_both_levels(earlier, later, standing.machine_offsets):
+    if earlier and later and _at_both_levels(earlier, later, rules.own_values(standing, tail)):
         return later[0].place
     return placed.first_bad_at, "", FIRST
 
 
 def _at_both_levels(
-    earlier: Sequence[JudgedPoint], later: Sequence[JudgedPoint], offsets: dict[str, float]
+    earlier: Sequence[JudgedPoint],
+    later: Sequence[JudgedPoint],
+    own: Callable[[JudgedPoint], float],
 ) -> bool:
     """Whether one revision was clearly at the level of ``earlier``, and then at that of ``later``.
 
     Its last results there and its first ones here say so.
     """
     revision = later[0].revision
-    sides = [[_own(each, offsets) for each in side] for side in (earlier, later)]
+    sides = [[own(each) for each in side] for side in (earlier, later)]
     old, new = (median(side) for side in sides)
     stray = median(
         abs(value - level) for side, level in zip(sides, (old, new), strict=True) for value in side
     )
-    here = [_own(each, offsets) for each in earlier if each.revision == revision][-A_SIDE:]
-    there = [_own(each, offsets) for each in later if each.revision == revision][:A_SIDE]
+    here = [own(each) for each in earlier if each.revision == revision][-A_SIDE:]
+    there = [own(each) for each in later if each.revision == revision][:A_SIDE]
     return rules.clearly_at(old, new, here, stray) and rules.clearly_at(new, old, there, stray)
 
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from service.changes import LEAST_EFFECT
 from service.detection.online import PATIENCE, SAME
 from service.findings.values import Candidate, Kind
-from service.levels import PlacedChange, Standing, Tail
+from service.levels import JudgedPoint, PlacedChange, Standing, Tail
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
@@ -217,13 +217,27 @@ def _left(before: float, after: float, later: float) -> float:
     return left / moved if moved else math.inf
 
 
-def own(value: float, worker: str, offsets: Mapping[str, float]) -> float:
+def own(value: float, worker: str, offsets: Mapping[str, float], size: float | None) -> float:
     """A value as a machine without an offset would have measured it.
 
     One that measures nothing where others measure something has no ratio to them.
+
+    Args:
+        value: as measured.
+        worker: which machine did.
+        offsets: how far each lies from the others, as a share.
+        size: what they are shares of; None where that is the value itself.
     """
     offset = offsets.get(worker, 0.0)
+    if size is not None:
+        return value - offset * size
     return value / (1.0 + offset) if offset > NOTHING_LEFT else value
+
+
+def own_values(standing: Standing, tail: Tail) -> Callable[[JudgedPoint], float]:
+    """What a machine without an offset would have measured, of any point of a series."""
+    offsets, size = standing.machine_offsets, tail.typical_size
+    return lambda point: own(point.value, point.worker, offsets, size)
 
 
 def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:

@@ -97,6 +97,8 @@ class Covered:
     """Indexes of changes that findings are about, or that end them."""
     shifts: tuple[Shift, ...] = ()
     """Changes that are known and not in the judgement yet."""
+    wanted: frozenset[int] = frozenset()
+    """Indexes of changes whose new level was declared the baseline: to leave it is news."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,10 +46,11 @@ def _failed(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str
             "The contender fails and the baseline does not", crashed[-1]
         )
     if old_failed or new_failed:
-        both = old_failed and new_failed
-        which = "Both sides failed" if both else f"The {_name(old_failed)} failed"
-        return Verdict.FAILED, _because(which, (old_failed or new_failed)[-1])
-    return Verdict.MISSING, _because(f"No result of the {_name(old)}", (old or new)[-1])
+        one = "The baseline" if old_failed else "The contender"
+        which = "Both sides" if old_failed and new_failed else one
+        return Verdict.FAILED, _because(f"{which} failed", (old_failed or new_failed)[-1])
+    side, gone = ("baseline", old) if len(old) >= FAILURES else ("contender", new)
+    return Verdict.MISSING, _because(f"No result of the {side}", gone[-1])
 
 
 def _foreign(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
@@ -67,10 +68,6 @@ def _first(side: list[Measured], trouble: Trouble) -> Measured | None:
 
 def _any_good(side: list[Measured]) -> bool:
     return any(each.trouble is None for each in side)
-
-
-def _name(old: list[Measured]) -> str:
-    return "baseline" if old else "contender"
 
 
 def _because(what: str, which: Measured) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from benchmarks.contracts import Direction
 from service import formats
 from service.gate.measured import CYCLES, CaseRecord, Side
 from service.gate.metrics import MetricFinding
@@ -67,9 +68,14 @@ def of_case(
 
 
 def changed(found: MetricFinding) -> str:
-    """A change with its interval, such as ``-2.1 % (-2.4 % to -1.8 %)``."""
-    low, high = formats.change(found.low), formats.change(found.high)
-    return f"{formats.change(found.change)} ({low} to {high})"
+    """A change as measured, with its interval, such as ``-2.1 % (-2.4 % to -1.8 %)``."""
+    change, between = _told(found)
+    return f"{change} ({between})"
+
+
+def _told(found: MetricFinding) -> tuple[str, str]:
+    more = found.direction is Direction.HIGHER
+    return formats.as_measured(found.change, found.low, found.high, more_is_better=more)
 
 
 def _meaning(verdict: Verdict, limit: Limit, own: MetricFinding) -> str:
@@ -100,8 +106,7 @@ def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
     if cycles.consistent and cycles.low <= 0 <= cycles.high and reach < abs(own.change) / 2:
         clock = "slower" if own.change < 0 else "faster"
         return (
-            f"; in clock cycles {formats.change(cycles.change)}, "
-            f"so the device's clock was {clock}, not the code"
+            f"; in clock cycles {_told(cycles)[0]}, so the device's clock was {clock}, not the code"
         )
     return f"; in clock cycles {changed(cycles)}"
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import cast
 
+import numpy as np
 from sqlalchemy import Table, delete, select, tuple_
 from sqlalchemy.orm import Session
 
@@ -19,6 +20,7 @@ from benchmarks.contracts import Direction
 from service.database import insert_if_absent
 from service.detection import history, judgement
 from service.detection.judgement import ChangePoint, Judgement, end_needed, first_needed
+from service.detection.scale import transform
 from service.levels.values import PlacedChange, Standing, noise_document, noise_of
 from service.models import JudgementRow, Point, SeriesRow, SettledWindow
 
@@ -57,6 +59,12 @@ class Tail:
     direction: Direction
     first: int
     points: tuple[JudgedPoint, ...]
+
+    @property
+    def typical_size(self) -> float | None:
+        """What effects and offsets are shares of; None where it is the value itself."""
+        scale = transform(np.array([point.value for point in self.points]))[1]
+        return None if scale.logarithmic else scale.size
 
     def index_of(self, at: datetime) -> int | None:
         """Number of the first point at or after a place in the order; None if it lies before."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -12,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
 from benchmarks.merge import merge
 from service import results
-from service.errors import Conflict, Fenced, NotFound
+from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.models import Attempt, Job, ResultRow, WorkerRow
 from service.plausible import check_result
 from service.queue import turns
@@ -95,7 +96,8 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         NotFound: there is no such attempt.
         Fenced: the secret is not this attempt's, or the token is another worker's.
         Conflict: the attempt was completed with another result.
-        Invalid: the result is not of this job's case, or contradicts itself.
+        Invalid: the result is not of this job's case or of its earlier processes' preset, or
+            contradicts itself.
     """
     held = _held(session, holder)
     check_result(held.spec, result)
@@ -109,17 +111,30 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     if turns.has_more(held.spec, earlier, result):
         restless = turns.restless(session, held, earlier, result)
         if restless is None:
-            return _take_turn(session, held, posted, len(earlier) + 1, now)
-    counted = _end(session, held, holder, restless or result, now)
+            return _take_turn(session, held, posted, anew=turns.begins_anew(held, earlier), now=now)
+    whole = restless or _whole(earlier, result)
+    counted = _end(session, held, holder, whole, now)
     if not counted and _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    kept = posted
-    if counted and (restless or earlier):
-        kept = results.written(restless or merge([*earlier, result]))
+    kept = results.written(whole) if counted and whole is not result else posted
     if kept.digest != posted.digest:  # what was posted stays as well
-        results.record(session, held.origin, posted, now, turn=len(earlier) + 1)
+        results.record(session, held.origin, posted, now, turn=held.turns + 1)
     stored = results.record(session, held.origin, kept, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
+
+
+def _whole(earlier: Sequence[Result], last: Result) -> Result:
+    """One result of all of a job's turns; a failure that goes with none of them stands alone.
+
+    Raises:
+        Invalid: no result can be made of them, whatever is the matter with their numbers.
+    """
+    try:
+        return merge([*earlier, last]) if earlier else last
+    except (ValueError, ArithmeticError):
+        if last.status is not Status.OK:
+            return last
+        raise Invalid("The result cannot be put together with the job's earlier turns.") from None
 
 
 def _end(session: Session, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
@@ -136,16 +151,21 @@ def _end(session: Session, held: Held, holder: Holder, result: Result, now: date
 
 
 def _take_turn(
-    session: Session, held: Held, posted: Written, turn: int, now: datetime
+    session: Session, held: Held, posted: Written, *, anew: bool, now: datetime
 ) -> Completion:
-    """Keep one process of several; the job waits until the others of its submission had theirs."""
-    holder = held.holder
+    """Keep one process of several; the job waits until the others of its submission had theirs.
+
+    One of another environment than those before it is kept as well, and the job begins ``anew``.
+    """
+    holder, turn = held.holder, held.turns + 1
     _start_if_granted(session, holder, now)
     told = f"Process {turn} of {turns.wanted(held)}; the next one waits for its turn."
+    if anew:
+        told = f"Process {turn} has another environment than those before it: the job begins anew."
     ending = {"state": AttemptState.SUCCEEDED, "ended_at": now, "reason": told}
     taken = change_attempt(session, holder, AttemptState.STARTED, **ending)
     if taken and not cancel_held(session, holder, now):
-        must(turns.put_behind(session, held, turn, now))
+        must(turns.put_behind(session, held, 0 if anew else turn, now))
     kept_as = turn if taken else None
     stored = results.record(session, held.origin, posted, now, counted=False, turn=kept_as)
     return Completion(stored, counted=taken, created=True)

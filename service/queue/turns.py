@@ -5,8 +5,9 @@ kept for the worker that has begun it: its processes must be of one device. Ever
 the other way (A B C, C B A, A B C), so that a drift of the machine favours no case. With the last
 process the results of all of them become the job's result.
 
-Where the environment changes in between, the job begins anew; where it changes again and again, the
-job ends and says what differs.
+Where the environment changes in between, the job begins anew with its first process, which alone
+measures what is asked for beside timing and finds cold caches; where it changes again and again,
+the job ends and says what differs.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from itertools import pairwise
 from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import JobSpec, JobState, Result, Status
+from benchmarks.contracts import JobSpec, JobState, Result, Status, line
+from benchmarks.merge import case_of
 from service import results
 from service.database import rows
+from service.errors import Invalid
 from service.models import Job, Requirement, ResultRow, WorkerRow
 from service.queue.swap import HELD, change_job
 from service.queue.values import Held
@@ -31,6 +34,9 @@ replaced, and put back, is two; what changes with every process would let the jo
 _FACTS_NAMED = 3
 _VALUE_SHOWN = 40
 """Characters of a fact's value in a sentence, which must stay one line."""
+_MIXED = (
+    "The result is of another preset than the job's earlier processes; all must be of the same one."
+)
 _KEPT = (Job.kept_for.is_not(None), Job.state == JobState.QUEUED)
 """Between two turns."""
 
@@ -44,11 +50,20 @@ def fitting(session: Session, held: Held, result: Result) -> list[Result]:
     """What the job's turns measured before ``result``, in order, and belongs to it.
 
     What was measured in another environment (with another driver, say) is no part of the same
-    result: the job's turns then begin again with this one.
+    result, and nothing is: the job then begins anew.
+
+    Raises:
+        Invalid: it is of another preset than they are, so they could never become one result.
     """
     earlier = measured(session, held)
     same = all(each.environment == result.environment for each in earlier)
-    return earlier if same or result.status is not Status.OK else []
+    if not same and result.status is Status.OK:
+        return []
+    try:
+        case_of([*earlier, result])
+    except ValueError:
+        raise Invalid(_MIXED) from None
+    return earlier
 
 
 def restless(
@@ -59,10 +74,10 @@ def restless(
     Args:
         session: to read in.
         held: the job, and the attempt that took the turn.
-        earlier: what `fitting` found; if there is any, nothing has changed.
+        earlier: what `fitting` found.
         result: the newest turn's.
     """
-    if earlier or not held.turns:
+    if not begins_anew(held, earlier):
         return None
     seen = session.scalars(
         select(ResultRow.environment)
@@ -77,12 +92,17 @@ def restless(
     named = ", ".join(_differences(before, after))
     ended = {
         "status": Status.INFRA_ERROR,
-        "reason": f"Its environment differs from process to process: {named}.",
+        "reason": line(f"Its environment differs from process to process: {named}."),
         "samples": (),
         "verdict": None,
         "efficiency": None,
     }
     return result.model_copy(update=ended)
+
+
+def begins_anew(held: Held, earlier: Sequence[Result]) -> bool:
+    """Whether the job had turns, and `fitting` found that none of them belongs to the newest."""
+    return held.turns > 0 and not earlier
 
 
 def has_more(spec: JobSpec, earlier: Sequence[Result], result: Result) -> bool:
@@ -96,13 +116,15 @@ def processes(result: Result) -> int:
     return max((len(sample.values) for sample in result.samples), default=1)
 
 
-def put_behind(session: Session, held: Held, turn: int, now: datetime) -> bool:
-    """Queue the job again, behind the others of its submission; say whether it was held still.
+def put_behind(session: Session, held: Held, had: int, now: datetime) -> bool:
+    """Queue the job again, behind those of its submission that had no more turns than it.
+
+    Returns whether it was held still.
 
     Args:
         session: to change it in.
         held: the job, and the attempt that took the turn; its worker keeps the job.
-        turn: which one, from 1.
+        had: how many turns it has had; none if it begins anew.
         now: the time.
     """
     return change_job(
@@ -111,9 +133,9 @@ def put_behind(session: Session, held: Held, turn: int, now: datetime) -> bool:
         *HELD,
         state=JobState.QUEUED,
         queued_at=now,
-        turns=turn,
+        turns=had,
         kept_for=held.worker,
-        place=_place(session, held, turn),
+        place=_place(session, held, had),
     )
 
 
@@ -126,7 +148,7 @@ def measured(session: Session, held: Held) -> list[Result]:
         .where(ResultRow.job_id == held.holder.job_id, ResultRow.turn.is_not(None))
         .order_by(ResultRow.attempt)
     )
-    # After a new beginning a turn has several; the latest is meant.
+    # Where the job began anew a turn has several; the latest is meant.
     last = {turn: result_id for result_id, turn in session.execute(kept)}
     ids = [last[turn] for turn in range(1, held.turns + 1)]
     return [results.load_result(session, result_id).result for result_id in ids]

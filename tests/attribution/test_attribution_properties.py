@@ -8,11 +8,11 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from builders.attributed import Night, question, residuals, side, values_of
+from builders.attributed import Night, measurement, question, residuals, side, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks.contracts import Direction
+from benchmarks.contracts import Direction, Trace
 from service.attribution import (
     Attribution,
     Cause,
@@ -246,3 +246,53 @@ def test_alike_sides_seldom_show_a_difference(noise: float, count: int) -> None:
         changed += sum(each.state is State.CHANGED for each in moving)
         assert attribute(question(before, after, effect=-0.006)).cause is Cause.CODE
     assert changed <= 0.02 * told
+
+
+@pytest.mark.parametrize("glitch", [math.nan, math.inf, -math.inf])
+def test_a_reading_that_is_no_finite_number_was_not_told(glitch: float) -> None:
+    before, after = side(Night()), side(Night(revision="r12", work_s=0.12), first_day=3)
+    whole = attribute(question(before, after))
+    assert attribute(question(before, [with_reading(each, glitch) for each in after])) == whole
+
+
+@pytest.mark.parametrize("glitch", [math.nan, math.inf])
+def test_a_channel_without_a_finite_number_is_no_channel(glitch: float) -> None:
+    told = Trace.of([glitch, glitch])
+    replicates = tuple(
+        each.model_copy(
+            update={
+                "telemetry": {
+                    where: some.model_copy(update={"channels": {"power_w": told}})
+                    for where, some in each.telemetry.items()
+                }
+            }
+        )
+        for each in measurement(Night()).result.replicates
+    )
+    result = measurement(Night()).result.model_copy(update={"replicates": replicates})
+    found = readings([Measurement("r1", "w1", result)])
+    assert replicates[0].telemetry
+    assert not [name for name in found if name.endswith("power_w")]
+
+
+def with_reading(told: Measurement, reading: float) -> Measurement:
+    """A measurement with one more reading in every channel of its telemetry."""
+    replicates = tuple(
+        each.model_copy(
+            update={
+                "telemetry": {
+                    where: some.model_copy(
+                        update={
+                            "channels": {
+                                name: Trace.of([*trace.values(), reading])
+                                for name, trace in some.channels.items()
+                            }
+                        }
+                    )
+                    for where, some in each.telemetry.items()
+                }
+            }
+        )
+        for each in told.result.replicates
+    )
+    return replace(told, result=told.result.model_copy(update={"replicates": replicates}))

@@ -142,3 +142,10 @@ def test_the_unit_of_an_amount_does_not_matter(
 )
 def test_a_quantity_is_sorted_and_named_by_its_name(name: str, expected: Part, words: str) -> None:
     assert (part(name), title(name)) == (expected, words)
+
+
+def test_a_part_that_grew_from_next_to_nothing_has_no_ratio() -> None:
+    old, new = (reading(*[v] * 3, unit="s", kind=Kind.PART) for v in (5e-324, 1.0))
+    found = judged(old, new)
+    assert (found.state, found.change) == (State.CHANGED, None)
+    assert "->" in amount(found)

@@ -3,7 +3,7 @@
 import pytest
 from builders.measured import BATCH, a_failure, a_pass, a_replicate, a_result
 
-from benchmarks.contracts import Bottleneck, Status
+from benchmarks.contracts import Bottleneck, Case, Environment, Status
 from benchmarks.merge import merge
 
 
@@ -77,6 +77,28 @@ def test_results_of_different_cases_are_not_mixed() -> None:
     other = a_result(a_replicate(a_pass(0.1), a_pass(0.1)), workload="unet")
     with pytest.raises(ValueError, match="different cases"):
         merge([three_replicates()[0], other])
+
+
+def test_a_child_that_left_nothing_behind_is_of_the_case_and_place_of_the_others() -> None:
+    nothing = a_failure(Status.TIMEOUT, "It hangs.").model_copy(
+        update={
+            "case": Case(workload="resnet50"),
+            "environment": Environment(facts={}),
+        }
+    )
+    first = three_replicates()[0]
+    merged = merge([first, nothing])
+    assert (merged.status, merged.reason) == (Status.TIMEOUT, "It hangs.")
+    assert (merged.case, merged.environment) == (first.case, first.environment)
+    assert (merged.item, merged.batch_items) == ("img", BATCH)
+    assert merge([nothing]) == nothing
+
+
+def test_only_a_preset_that_was_not_resolved_goes_with_another() -> None:
+    first, second = three_replicates()[:2]
+    full = second.model_copy(update={"case": Case(workload="resnet50", preset="full")})
+    with pytest.raises(ValueError, match="different cases"):
+        merge([first, full])
 
 
 def test_nothing_cannot_be_merged() -> None:

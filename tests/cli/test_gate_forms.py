@@ -16,7 +16,8 @@ from cli.gate.answers import ComparisonAnswer, Decision
 from cli.gate.forms import Shown
 from cli.gate.order import Order
 from cli.span import seconds
-from service.gate import CaseRecord, Measured, Pair, Policy, Trouble, decide
+from service import formats
+from service.gate import CaseRecord, Limit, Measured, Pair, Policy, Rule, Trouble, decide
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
 STRANGE = "It <b>fails</b> | `x` ]]> \ufffe"
@@ -58,6 +59,17 @@ def test_the_table_ends_with_the_outcome_and_where_to_read_on() -> None:
     text = shown().written(Form.TEXT)
     assert "REGRESSION: 2 of 4 cases." in text
     assert text.endswith("each is named at http://here:8765/comparisons/c1")
+
+
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
+def test_memory_that_grew_is_told_with_a_plus(form: Form) -> None:
+    rule = Rule(limits=(Limit(metric="peak_memory"),))
+    decision = decide([record(QUIET, peak_memory=3.0)], Policy(rules=(rule,)), ("main", "new"))
+    told = Decision.model_validate_json(decision.model_dump_json())
+    comparison = shown().comparison.model_copy(update={"decision": told})
+    text = Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
+    assert "+200 %" in text.replace(formats.NBSP, " ")
+    assert f"{formats.MINUS}200" not in text
 
 
 @pytest.mark.parametrize(("lenient", "errors", "skipped"), [(False, "1", "0"), (True, "0", "1")])

@@ -179,6 +179,7 @@ def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:
         ([], '{"id": "a"}', "Line 1 is no history (values"),
         ([], '{"values": ["x"]}', "Line 1 is no history (values.0"),
         ([], '{"values": [1], "direction": "up"}', "direction"),
+        ([], f'{{"id": {10**30}, "values": [1]}}', "Line 1 is no history (id"),
         (["--csv"], "a\n1\nx", "Column 'a' holds 'x'"),
         (["--csv", "--direction", "up"], "a\n1", "'higher' or 'lower'"),
         (["nowhere.jsonl"], "", "nowhere.jsonl cannot be read"),
@@ -192,6 +193,32 @@ def test_wrong_input_is_one_sentence(arguments: list[str], given: str, sentence:
     assert done.returncode == 2
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "given", "sentence"),
+    [
+        ([], b'{"id": "\xe9", "values": [1]}', "no text in UTF-8"),
+        (["--csv"], b"caf\xe9\n1\n2", "no text in UTF-8"),
+        (["--csv"], b"a\n" + b"1" * 200_000, "Line 2 is no CSV (field larger"),
+        (["--csv"], b"a\n1\n" + b"x" * 100_000, "which is no number"),
+    ],
+)
+@pytest.mark.parametrize("from_file", [False, True])
+def test_input_that_is_no_text_is_one_sentence(
+    arguments: list[str], given: bytes, sentence: str, from_file: bool, tmp_path: Path
+) -> None:
+    source = tmp_path / "in"
+    source.write_bytes(given)
+    command = [sys.executable, "-m", "cli", "detect", *arguments]
+    if from_file:
+        done = subprocess.run([*command, str(source)], capture_output=True, check=False)
+    else:
+        done = subprocess.run(command, input=given, capture_output=True, check=False)
+    said = done.stderr.decode()
+    assert (done.returncode, said.count("\n")) == (2, 1)
+    assert sentence in said
+    assert len(said) < 500
 
 
 def test_a_threshold_may_be_asked_for() -> None:

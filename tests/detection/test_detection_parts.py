@@ -184,6 +184,16 @@ def test_nothing_is_expected_of_a_young_level() -> None:
     assert expectation(History.of(values), detect(History.of(values))) is None
 
 
+@pytest.mark.parametrize(
+    "values", [[1e-100, 1e100] * 3, [5e-324, 1e100] * 3, [-1e-100, -1e100] * 3]
+)
+def test_what_varies_beyond_every_bound_surprises_nobody(values: list[float]) -> None:
+    history = History.of(values)
+    expected = expectation(history, detect(history))
+    assert expected is not None
+    assert not any(expected.surprised_by(value) for value in values)
+
+
 @pytest.mark.parametrize("place", range(STRIDE - 6, STRIDE + 7, 3))
 def test_a_change_where_two_windows_meet_is_found_once(place: int) -> None:
     values = np.random.default_rng(place).normal(100, 1, 700)

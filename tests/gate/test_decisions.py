@@ -210,7 +210,18 @@ ACCIDENT = Measured.missing("The worker was lost.")
         ((CRASH, process(100)), (CRASH, CRASH), Verdict.FAILED, "Both sides failed: OOM."),
         ((ACCIDENT, ACCIDENT), (CRASH, CRASH), Verdict.FAILED, "The contender failed: OOM."),
         ((CRASH, CRASH), (process(100), ACCIDENT), Verdict.FAILED, "The baseline failed: OOM."),
-        ((ACCIDENT, ACCIDENT), (process(100), process(100)), Verdict.MISSING, "No result"),
+        (
+            (ACCIDENT, ACCIDENT),
+            (process(100), process(100)),
+            Verdict.MISSING,
+            "No result of the baseline: The worker",
+        ),
+        (
+            (Measured.missing("Once."), process(100)),
+            (ACCIDENT, ACCIDENT),
+            Verdict.MISSING,
+            "No result of the contender: The worker",
+        ),
     ],
 )
 def test_an_accident_of_the_machine_is_held_against_neither_revision(
@@ -220,6 +231,20 @@ def test_an_accident_of_the_machine_is_held_against_neither_revision(
     found = decided(CaseRecord(case_key="unet:full", pairs=pairs)).cases[0]
     assert found.verdict is verdict
     assert found.sentence.startswith(sentence)
+
+
+@pytest.mark.parametrize(("memory", "said"), [(3.0, "+200 %"), (0.8, "\u221220.0 %")])
+def test_people_read_a_change_as_it_was_measured(memory: float, said: str) -> None:
+    policy = Policy(rules=(Rule(limits=(Limit(metric="peak_memory", max_regression=0.05),)),))
+    (case,) = decided(record(QUIET, peak_memory=memory), policy=policy).cases
+    assert case.verdict is (Verdict.WORSE if memory > 1 else Verdict.BETTER)
+    assert case.sentence.startswith(f"peak_memory {said} ({said} to {said})")
+    assert case.metrics[0].change == pytest.approx(1 - memory)  # for programs: + is better
+
+
+def test_more_cycles_are_said_to_be_more() -> None:
+    code = decided(record(slower(0.03), cycles=1.03)).cases[0]
+    assert "in clock cycles +3.0 %" in code.sentence
 
 
 def test_a_lower_clock_is_named_as_the_cause() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from builders.gate_hand import GateHand, measured, steady
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
@@ -34,6 +36,17 @@ def test_a_comparison_has_a_page_with_its_cases_and_attempts(
         assert f"/jobs/{used['job_id']}" in text
         assert client.get(f"/runs/{used['result_id']}").status_code == 200
     assert f'href="{told["page"]}"' in client.get("/comparisons").text
+
+
+def test_a_time_that_grew_is_shown_with_a_plus(client: TestClient, hand: Hand) -> None:
+    gate = gate_of(client, hand)
+    told = gate.start(policy={"rules": [{"limits": [{"metric": "step_time"}]}]})
+    gate.measure(steady(0.95))
+    text = client.get(told["page"]).text.replace("\u00a0", " ")
+    assert re.search(r"\+5\.\d %</span>", text)
+    assert re.search(r"step_time \+5\.\d %", text)
+    assert f"{formats.MINUS}5." not in text
+    assert "signed as it was measured" in text
 
 
 def test_a_strangers_words_are_escaped(client: TestClient, hand: Hand) -> None:

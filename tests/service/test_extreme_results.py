@@ -9,7 +9,19 @@ from builders.measured import a_pass, a_replicate
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 
-from benchmarks.contracts import Bottleneck, Direction, Sample, Telemetry, Trace, Verdict, Window
+from benchmarks.contracts import (
+    Bottleneck,
+    Direction,
+    Efficiency,
+    Sample,
+    Status,
+    Telemetry,
+    Trace,
+    Verdict,
+    Window,
+    Work,
+)
+from worker.outcome import without_numbers
 
 GREATEST, LEAST = 1e100, 5e-324
 TEXT = '\u202e</script><img src=x onerror=alert(1)>{{7*7}}\U0001f600\ufffe\ufeff"&'
@@ -91,6 +103,29 @@ def test_every_extreme_result_is_stored_and_every_page_shows_it(
             check(client, address)
     for address in shared_addresses(client):
         check(client, address)
+
+
+def test_an_extreme_turn_of_a_job_is_answered_for_good(client: TestClient, hand: Hand) -> None:
+    beyond = Efficiency(work=Work(flops_per_item=GREATEST, roof_s=GREATEST), device="x")
+    refused = 0
+    for more in extremes():
+        cases = [{"workload": workload} for workload in ("unet", "resnet50")]
+        body = {"cases": cases, "revision": "r0", "replicates": 2}
+        submission = client.post("/api/v1/submissions", json=body).json()
+        for _ in range(4):
+            lease = hand.must_claim()
+            told = {**more, "samples": (sample("throughput", (1.0,)),), "efficiency": beyond}
+            answer = hand.post(lease, result_of(lease, **told))
+            assert answer.status_code in (201, 422), answer.text
+            if answer.status_code == 422:
+                refused += 1
+                ended = without_numbers(lease.spec, Status.INFRA_ERROR, "It was refused.")
+                answer = hand.post(lease, ended)
+                assert answer.status_code == 201
+            check(client, f"/api/v1/results/{answer.json()['id']}")
+            check(client, f"/jobs/{lease.job_id}")
+        check(client, f"/api/v1/submissions/{submission['id']}/report?format=json")
+    assert refused
 
 
 def own_addresses(submission: str, job: str, result: str) -> Iterator[str]:

@@ -1,22 +1,25 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from builders import long_series as long
-from sqlalchemy import func, select
+from builders.measured import a_pass, a_replicate
+from sqlalchemy import func, insert, select
+from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case
+from benchmarks.contracts import Case, Result, Telemetry, Trace
 from service import findings, judging, levels, revisions
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle, members, question
-from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
+from service.findings import FindingSummary, Kind, lifecycle, members, opening, question, rules
+from service.models import FindingEvent, FindingRow, FindingState, SeriesRow, WorkerRow
 
 
 @pytest.fixture
@@ -171,6 +174,38 @@ def test_what_was_declared_expected_stays_closed(session: Session) -> None:
     findings.act(session, finding.id, "expect", "ada", long.START, detail="bigger model")
     arrive(session, noisy([95.0] * 20, seed=5), start=32)
     assert only(session).state is FindingState.EXPECTED
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_return_from_a_level_that_was_declared_the_baseline_is_told(
+    session: Session, at_once: bool
+) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    findings.act(session, only(session).id, "expect", "ada", long.START)
+    arrive(session, noisy([95.0] * 20, seed=2), 32)
+    back = noisy([100.0] * 15, seed=3)
+    if at_once:
+        long.add(session, dict(enumerate(back, 52)))
+        long.look(session)
+    else:
+        arrive(session, back, 52)
+    expected, returned = told_in_order(session)
+    assert expected.state == FindingState.EXPECTED
+    assert (returned.kind, returned.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+    assert returned.first_bad == long.revision_of(52)
+    arrive(session, noisy([95.0] * 15, seed=4), 67)
+    _, returned, again = told_in_order(session)
+    assert returned.state == FindingState.RESOLVED
+    assert (again.kind, again.first_bad) == (Kind.REGRESSION, long.revision_of(67))
+
+
+def test_an_expected_improvement_that_is_lost_is_a_regression(session: Session) -> None:
+    arrive(session, noisy(STEADY + RAISED))
+    findings.act(session, only(session).id, "expect", "ada", long.START)
+    arrive(session, noisy([100.0] * 12, seed=2), 32)
+    expected, lost = told_in_order(session)
+    assert expected.state == FindingState.EXPECTED
+    assert (lost.kind, lost.first_bad) == (Kind.REGRESSION, long.revision_of(32))
 
 
 def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
@@ -349,6 +384,29 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
     assert any(each.first_bad == long.revision_of(40) for each in found)
 
 
+@pytest.mark.parametrize("shift", [0.0, -1.2])
+def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift: float) -> None:
+    """By its ratio, or where a series holds zeros or both signs, by its part of the size."""
+    random = np.random.default_rng(0)
+    session.execute(
+        insert(WorkerRow).values(
+            name="x", labels={}, version="", first_seen_at=long.START, last_seen_at=long.START
+        )
+    )
+    for number in range(60):
+        worker = "wwwwx"[number % 5]
+        value = 1.0 + 0.5 * (worker == "x") + float(random.normal(0, 0.01)) + shift
+        long.add(session, {number: value}, worker)
+    long.judge(session, long.SERIES, long.START)
+    standing = levels.standing_of(session, long.SERIES)
+    tail = levels.load_tail(session, long.SERIES)
+    own = rules.own_values(standing, tail)
+    means = [
+        np.mean([own(point) for point in tail.points if point.worker == worker]) for worker in "wx"
+    ]
+    assert means[0] == pytest.approx(means[1], abs=0.02)
+
+
 def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: Database) -> None:
     random = np.random.default_rng(5)
     with database.writing() as session:
@@ -360,6 +418,81 @@ def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: D
             long.add(session, {number: other}, worker, long.OTHER, place=1)
             long.look(session)
         assert only(session).first_bad == long.revision_of(20)
+
+
+@pytest.mark.parametrize("glitch", [math.nan, math.inf])
+def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
+    database: Database, monkeypatch: pytest.MonkeyPatch, glitch: float
+) -> None:
+    plain = long._result
+
+    def with_telemetry(value: float, at: datetime, series_id: str) -> Result:
+        clocks = [glitch, 7e8] if at == long.placed_at(21) else [7e8, 7.01e8]
+        channels = {"sm_clock_hz": Trace.of(clocks)}
+        told = Telemetry(hz=10.0, t_s=Trace.of([0.0, 0.1]), channels=channels)
+        replicate = a_replicate(a_pass(value), a_pass(value))
+        replicate = replicate.model_copy(update={"telemetry": {"full": told}})
+        return plain(value, at, series_id).model_copy(update={"replicates": (replicate,)})
+
+    monkeypatch.setattr(long, "_result", with_telemetry)
+    with database.writing() as session:
+        long.prepare(session)
+    for number, value in enumerate(noisy(STEADY + DROPPED)):
+        with database.writing() as session:
+            long.add(session, {number: value})
+        judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+        (finding,) = findings.list_findings(session).items
+        assert finding.first_bad == long.revision_of(20)
+        assert findings.load_finding(session, finding.id).attribution.sentence
+
+
+def test_a_change_that_the_database_does_not_take_holds_no_other_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(session: Session, *_: Any) -> None:
+        raise DataError("INSERT", {}, ValueError("Token NaN is invalid: a device is busy"))
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    monkeypatch.setattr(opening, "_tell", refused)
+    judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+
+
+@pytest.mark.parametrize("where", ["candidates", "follow"])
+def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
+    database: Database, monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    def refused(*_: Any) -> None:
+        raise DataError("INSERT", {}, ValueError("Token NaN is invalid"))
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, {0: 100.0})
+    monkeypatch.setattr(judging, where, refused)
+    judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+
+
+def test_a_database_that_is_away_costs_no_change(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def away(*_: Any) -> None:
+        raise OperationalError("INSERT", {}, ConnectionError("the server is gone"))
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "_tell", away)
+        with pytest.raises(OperationalError):
+            judging.look(database, rest=lambda _: None, daily=0)
+    assert judging.look(database, rest=lambda _: None, daily=0).opened
 
 
 def test_a_series_that_cannot_be_judged_holds_no_other_up(

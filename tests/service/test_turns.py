@@ -1,20 +1,30 @@
 """Jobs of one submission are measured a process at a time, in turn, and count when whole."""
 
 from collections.abc import Callable, Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
-from sqlalchemy import update
+from sqlalchemy import select, update
 
-from benchmarks.contracts import Lease, Result, Status
+from benchmarks.contracts import (
+    Case,
+    Direction,
+    Lease,
+    Parity,
+    ParityStatus,
+    Result,
+    Sample,
+    Status,
+)
 from service import queue
 from service.database import now_of
-from service.models import Job, WorkerRow
+from service.models import Job, ResultRow, WorkerRow
 from service.queue import turns
 from service.verify import verify
+from worker.outcome import Run, failure
 
 WORKLOADS = ("nanogpt", "resnet50", "unet")
 Told = dict[str, Any]
@@ -196,11 +206,49 @@ def test_what_was_measured_in_another_environment_is_no_part_of_it(
     first = turn(hand, 1.0)
     turn(hand, 1.0)
     changed = FACTS | {"sw.torch": "3.0"}
-    leases = [turn(hand, 2.0, facts=changed) for _ in range(6)]
+    leases = [turn(hand, 2.0, facts=changed) for _ in range(8)]
     own = [lease for lease in leases if lease.job_id == first.job_id]
-    assert [lease.measured for lease in own] == [1, 1, 2]
+    assert [lease.measured for lease in own] == [1, 0, 1, 2]
     result = client.get(f"/api/v1/results/{job_of(client, first)['result_id']}").json()["result"]
     assert result["samples"][0]["values"] == [2.0, 2.0, 2.0]
+    assert sound(client)
+
+
+def test_a_job_that_begins_anew_measures_its_first_process_again(
+    client: TestClient, hand: Hand
+) -> None:
+    """It alone has the passes beside timing, an empty cache and the first seed."""
+    put(client, WORKLOADS[:2], protocol={"replicates": 3, "parity": True})
+    first = turn(hand)
+    told: list[tuple[int, bool]] = []
+    while (lease := hand.claim()) is not None:
+        protocol = lease.spec.protocol.of_replicate(lease.measured + 1)
+        if lease.job_id == first.job_id:
+            told.append((lease.measured, protocol.parity))
+        parity = Parity(status=ParityStatus.PASS) if protocol.parity else None
+        facts = FACTS | {"sw.driver": "2"} if lease.job_id == first.job_id else FACTS
+        step = Sample(
+            metric="first_step_time",
+            unit="s",
+            direction=Direction.LOWER,
+            values=(3.0 if lease.measured else 30.0,),
+        )
+        own = one(lease, facts=facts, protocol=protocol, parity=parity)
+        result = own.model_copy(update={"samples": (*own.samples, step)})
+        assert hand.post(lease, result).status_code == 201
+    assert told == [(1, False), (0, True), (1, False), (2, False)]
+    job = job_of(client, first)
+    assert "the job begins anew" in job["attempts"][1]["reason"]
+    assert [attempt["state"] for attempt in job["attempts"]] == ["succeeded"] * 5
+    result = client.get(f"/api/v1/results/{job['result_id']}").json()["result"]
+    assert (result["parity"]["status"], result["protocol"]["parity"]) == ("pass", True)
+    values = {sample["metric"]: sample["values"] for sample in result["samples"]}
+    assert values["first_step_time"] == [30.0]
+    assert values["first_step_time_warm"] == [3.0, 3.0]
+    database = client.app.state.database  # type: ignore[attr-defined]
+    with database.reading() as session:
+        kept = select(ResultRow).where(ResultRow.job_id == first.job_id)
+        assert len(session.scalars(kept).all()) == 6  # each that was posted, and the whole
     assert sound(client)
 
 
@@ -229,6 +277,25 @@ def test_a_job_whose_environment_changes_with_every_process_ends_and_says_what_d
     assert sound(client)
 
 
+def test_a_restless_job_of_long_names_ends_with_one_line_that_can_be_read(
+    client: TestClient, hand: Hand
+) -> None:
+    submitted = put(client, WORKLOADS[:2])
+    first = turn(hand)
+    number = 1
+    while (lease := hand.claim()) is not None:
+        number += 1
+        long = {f"sw.env.{'LONG_NAME_' * 9}{k}": f"{number:04}{'x' * 60}" for k in range(4)}
+        facts = {**FACTS, **long} if lease.job_id == first.job_id else FACTS
+        assert hand.post(lease, one(lease, facts=facts)).status_code == 201
+    job = job_of(client, first)
+    assert job["state"] == "failed"
+    assert len(job["reason"]) == 500
+    assert client.get(f"/api/v1/results/{job['result_id']}").status_code == 200
+    assert client.get(f"/runs/{job['result_id']}").status_code == 200
+    assert client.get(f"/api/v1/submissions/{submitted['id']}/report").status_code == 200
+
+
 def test_a_last_turn_of_another_environment_that_is_posted_twice_ends_its_job_once(
     client: TestClient, hand: Hand
 ) -> None:
@@ -252,9 +319,14 @@ def test_an_environment_that_changes_and_stays_costs_a_new_beginning_and_no_more
     client: TestClient, hand: Hand
 ) -> None:
     put(client, WORKLOADS[:2])
-    drivers = ["1", "1", "2", "2", "3", "3", "3", "3", "3", "3"]
-    leases = [turn(hand, facts=FACTS | {"sw.driver": driver}) for driver in drivers]
-    assert {job_of(client, lease)["state"] for lease in leases} == {"succeeded"}
+    told: list[Lease] = []
+    while (lease := hand.claim()) is not None:
+        driver = 1 + (len(told) >= 2) + (len(told) >= 6)
+        own = one(lease, facts=FACTS | {"sw.driver": str(driver)})
+        assert hand.post(lease, own).status_code == 201
+        told.append(lease)
+    assert len(told) <= 2 * (3 + 2 * 3)  # of each job what was measured before a change is lost
+    assert {job_of(client, lease)["state"] for lease in told} == {"succeeded"}
     assert sound(client)
 
 
@@ -267,6 +339,48 @@ def test_a_turn_that_fails_ends_its_job_and_no_other(
     job = job_of(client, failed)
     assert (job["state"], job["reason"]) == ("failed", "It does not fit.")
     assert [turn(hand).spec.case.workload for _ in range(4)].count("unet") == 0
+    assert sound(client)
+
+
+@pytest.mark.parametrize(
+    ("status", "state"),
+    [
+        (Status.TIMEOUT, "failed"),
+        (Status.CRASHED, "failed"),
+        (Status.GARBAGE, "failed"),
+        (Status.INFRA_ERROR, "failed"),
+        (Status.CANCELLED, "cancelled"),
+    ],
+)
+def test_a_later_turn_that_left_nothing_behind_ends_its_job(
+    client: TestClient, hand: Hand, submitted: Told, status: Status, state: str
+) -> None:
+    first = [turn(hand) for _ in range(3)][-1]
+    lease = hand.must_claim()
+    assert (lease.job_id, lease.spec.case.preset) == (first.job_id, "auto")
+    run = Run(lease.spec, lease.measured + 1, None, datetime.now(UTC), 0)
+    told = failure(run, status, "Nothing came of it.", "the end of its log")
+    assert [hand.post(lease, told).status_code for _ in range(2)] == [201, 200]
+    job = job_of(client, lease)
+    assert (job["state"], job["reason"]) == (state, "Nothing came of it.")
+    kept = client.get(f"/api/v1/results/{job['result_id']}").json()["result"]
+    assert (kept["status"], kept["case"]["preset"]) == (status.value, "tiny")
+    assert (kept["environment"]["facts"], kept["log_tail"]) == (FACTS, "the end of its log")
+    assert turn(hand).job_id != lease.job_id
+    assert sound(client)
+
+
+def test_a_later_turn_of_another_preset_is_refused(
+    client: TestClient, hand: Hand, submitted: Told
+) -> None:
+    first = [turn(hand) for _ in range(3)][-1]
+    lease = hand.must_claim()
+    assert lease.job_id == first.job_id
+    mixed = one(lease, case=Case(workload=lease.spec.case.workload, preset="full"))
+    answer = hand.post(lease, mixed)
+    assert (answer.status_code, answer.json()["type"]) == (422, "invalid")
+    assert "another preset" in answer.json()["detail"]
+    assert hand.post(lease, one(lease)).status_code == 201
     assert sound(client)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -41,6 +42,11 @@ def test_a_quantity_reads_in_the_unit_that_suits_its_size(
     value: float, unit: str, shown: str
 ) -> None:
     assert plain(formats.quantity(value, unit)) == shown
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
+def test_what_is_no_finite_number_is_said_to_be_unknown(value: float) -> None:
+    assert formats.number(value) == "unknown"
 
 
 @given(

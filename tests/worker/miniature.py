@@ -34,6 +34,8 @@ class Miniature:
     fenced: bool = False
     refuse: str = ""
     """Results that contain this are no valid ones."""
+    fail_at: str = ""
+    """Results that contain this meet a fault of the service's own."""
     forget_workers: bool = False
     queue: list[JobSpec] = field(default_factory=list)
     leases: dict[str, Lease] = field(default_factory=dict)
@@ -102,6 +104,8 @@ class Miniature:
         return 200, json.dumps({"lease_s": self.lease_s, "cancel": self.cancel})
 
     def _result(self, job: str, body: bytes) -> tuple[int, str]:
+        if self.fail_at and self.fail_at.encode() in body:
+            return problem(500, "The service has a fault; see its log.")
         if self.refuse and self.refuse.encode() in body:
             return problem(422, "It is no valid Result.")
         new = body not in self.results

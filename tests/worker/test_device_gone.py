@@ -82,10 +82,15 @@ def test_where_only_the_child_has_torch_its_word_counts(on_gpu, service, monkeyp
     [
         ("", ""),
         (f"raise SystemExit({NO_DEVICE})", "torch refuses it."),
+        (
+            f"import sys; print('a warning', 'It has gone.', sep='\\n', file=sys.stderr);"
+            f"raise SystemExit({NO_DEVICE})",
+            "It has gone.",
+        ),
         ("raise SystemExit(1)", None),
         ("import time; time.sleep(600)", "cuda:0 does not answer within 0.5 s."),
     ],
-    ids=["usable", "unusable", "unknown", "hangs"],
+    ids=["usable", "unusable", "reason", "unknown", "hangs"],
 )
 def test_the_device_is_asked_in_a_process_of_its_own(on_gpu, monkeypatch, script, found):
     monkeypatch.setattr(device, "_ASK", script)

@@ -12,6 +12,7 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
+from worker import delivery
 from worker.folder import Journal, Pending
 from worker.loop import run
 from worker.stop import Stop
@@ -178,6 +179,43 @@ def test_a_refused_result_is_kept_aside_and_its_job_gets_a_reason(worker, servic
     (kept,) = (settings.folder / "spool" / "rejected").glob("*.result")
     assert b'"status":"ok"' in kept.read_bytes()
     assert not spooled(settings)
+
+
+def test_a_result_at_which_the_service_fails_holds_no_other_job_up_and_is_not_lost(
+    worker, service, settings, monkeypatch
+):
+    monkeypatch.setattr(delivery, "FAULT_PATIENCE_S", 0.3)
+    monkeypatch.setattr(delivery, "AGAIN_S", 0.1)
+    service.fail_at = '"status":"garbage"'
+    for workload in ("garbage", "ok"):
+        service.submit(workload)
+    with worker():
+        eventually(lambda: service.results)
+        assert [result.status for result in service.read()] == [Status.OK]
+        beats = len(service.beats)
+        assert len(spooled(settings)) == 1
+        asked = [path for _, path in service.requests].count("/jobs/job1/attempts/1/result")
+        time.sleep(0.5)
+        assert len(service.beats) == beats, "its lease is let go"
+        service.fail_at = ""
+        eventually(lambda: len(service.results) == 2)
+        eventually(lambda: not spooled(settings))
+    assert asked > 1
+    assert service.read()[-1].status is Status.GARBAGE
+
+
+def test_a_service_that_is_away_for_long_is_waited_for_with_every_result(
+    worker, service, monkeypatch
+):
+    monkeypatch.setattr(delivery, "FAULT_PATIENCE_S", 0.0)
+    service.deaf_to = "/result"
+    for _ in range(2):
+        service.submit("ok")
+    with worker():
+        eventually(lambda: sum(path.endswith("/result") for _, path in service.requests) > 2)
+        assert service.started == ["job1"]
+        service.deaf_to = ""
+        eventually(lambda: len(service.results) == 2)
 
 
 @pytest.mark.parametrize("told", [(200, "<html>Sign in</html>"), (404, "404 page not found")])

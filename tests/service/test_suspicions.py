@@ -1,0 +1,88 @@
+"""Which points are measured again, and between which revisions."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from builders import long_series as long
+from sqlalchemy import func, select, update
+from sqlalchemy.orm import Session
+
+from service import confirmation, judging
+from service.confirmation import Suspicion, begin
+from service.database import Database, now_of
+from service.judging import follow_series
+from service.models import ConfirmationRow, WorkerRow
+
+STEADY = 20
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[Session]:
+    """Twenty revisions that were measured twice each, on a worker that is there."""
+    random = np.random.default_rng(4)
+    with database.writing() as session:
+        long.prepare(session)
+        session.execute(update(WorkerRow).values(last_seen_at=now_of(session)))
+        for number in range(STEADY):
+            add(session, number, [float(100.0 * np.exp(random.normal(0, 0.01))) for _ in range(2)])
+        yield session
+
+
+def add(session: Session, number: int, values: Sequence[float]) -> None:
+    """Results of one revision, one after another."""
+    for place, value in enumerate(values):
+        long.add(session, {number: value}, place=place, minutes=place)
+
+
+def suspicious(session: Session, since: int) -> list[Suspicion]:
+    long.judge(session, long.SERIES, long.START)
+    followed = follow_series(session, long.SERIES, frozenset(), now_of(session))
+    return list(followed.told(long.placed_at(since), frozenset()).suspicious)
+
+
+def test_a_low_result_of_the_last_good_revision_does_not_make_it_the_bad_one(
+    session: Session,
+) -> None:
+    add(session, STEADY, [100.0, 97.3])
+    add(session, STEADY + 1, [95.0])
+    (found,) = suspicious(session, STEADY + 1)
+    assert found.last_good == long.revision_of(STEADY)
+    assert found.first_bad == long.revision_of(STEADY + 1)
+
+
+def test_a_whole_revision_that_was_low_before_the_surprise_is_the_bad_one(
+    session: Session,
+) -> None:
+    add(session, STEADY, [97.3, 97.2])
+    add(session, STEADY + 1, [95.0])
+    (found,) = suspicious(session, STEADY + 1)
+    assert found.last_good == long.revision_of(STEADY - 1)
+    assert found.first_bad == long.revision_of(STEADY)
+
+
+def test_no_revision_is_compared_with_itself(session: Session) -> None:
+    add(session, STEADY, [100.0, 97.3])
+    add(session, STEADY + 1, [95.0])
+    (found,) = suspicious(session, STEADY + 1)
+    itself = replace(found, last_good=found.first_bad)
+    assert begin(session, [itself], now_of(session), 20) == []
+    assert session.scalar(select(func.count()).select_from(ConfirmationRow)) == 0
+    assert begin(session, [found], now_of(session), 20)
+
+
+def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise OverflowError("math range error")
+
+    monkeypatch.setattr(confirmation, "suspicions", broken)
+    random = np.random.default_rng(1)
+    with database.writing() as session:
+        long.prepare(session)
+        noise = np.exp(random.normal(0, 0.003, 32))
+        levels = np.array([100.0] * 20 + [95.0] * 12) * noise
+        long.add(session, {number: float(value) for number, value in enumerate(levels)})
+    assert judging.look(database, rest=lambda _: None).opened
