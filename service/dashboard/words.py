@@ -97,6 +97,10 @@ EVIDENCE = {
     "memory_share_fused": ("Memory traffic, fused", "of that, with pointwise operations fused"),
     "roofline": ("Roofline", "of the step is the least time that the device's peaks allow"),
     **{f"time_{kind}": (title, "of the kernels' time") for kind, title in KINDS.items()},
+    **{
+        f"attention_{kernel}": (f"Attention by {kernel}", "of attention's time")
+        for kernel in ("cudnn", "efficient", "flash", "flex", "math")
+    },
     "noise": ("Noise", "of the step: how far these shares may be off"),
 }
 """What a verdict rests on: a title, and what its share is a share of."""
