@@ -334,6 +334,8 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert names == ["early", "nightly"]
     assert "30 5 * * 1-5" in throughline("schedule", "list").stdout
     assert len(told(throughline("schedule", "fire", "early", "--json"))["jobs"]) == 6
+    for other in ("early#junk", "early?junk=1", "nightly/../early"):
+        assert throughline("schedule", "delete", other).returncode == Exit.USAGE
     assert throughline("schedule", "delete", "early").returncode == Exit.OK
     again = throughline("schedule", "delete", "early")
     assert again.returncode == Exit.USAGE
@@ -344,8 +346,11 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     "arguments",
     [
         ["jobs", "show", "0" * 32],
+        ["jobs", "show", "a\nb"],
+        ["jobs", "show", "\udcff"],
         ["jobs", "list", "--state", "sleeping"],
         ["report", "0" * 32],
+        ["report", "a\tb"],
         ["schedule", "set", "n", "--cron", "0 2 31 2 *", "--suite", "smoke"],
         ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smokey"],
         ["compare", "v 1", "v2"],

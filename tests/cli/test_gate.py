@@ -154,6 +154,7 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
         (("--suite", "smoke", "--policy", "broken.toml"), "rule: Extra inputs"),
         (("--suite", "smoke", "--policy", "none.toml"), "cannot be read"),
         (("--suite", "smoke", "--format", "xml"), "--format"),
+        (("--suite", "smoke", "--idempotency-key", "größe"), "--idempotency-key: write"),
     ],
 )
 def test_wrong_usage_is_not_mistaken_for_inconclusive(
