@@ -143,6 +143,33 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
     assert told["state"] == "cancelled"
 
 
+def test_a_file_that_cannot_be_written_at_the_end_costs_no_answer(gate: Run) -> None:
+    order = ("same", "--case", "unet", "--idempotency-key", "full")
+    done = gate(*order, "--format", "json", "--output", "/dev/full")
+    assert done.returncode == Exit.OK, done.stderr
+    assert json.loads(done.stdout)["decision"]["outcome"] == "pass"
+    assert "/dev/full cannot be written: No space left on device." in done.stderr
+
+
+def test_a_file_is_tried_out_before_anything_is_measured_and_stays(
+    throughline: Run, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.xml"
+    kept.write_text("<before/>")
+    link = tmp_path / "link.xml"
+    link.symlink_to(tmp_path / "none.xml")
+    order = ("gate", "--baseline", "old", "--contender", "same", "--case", "unet", "--output")
+    for output in (tmp_path, tmp_path / "none" / "gate.xml", tmp_path / ("a" * 300)):
+        done = throughline(*order, str(output), THROUGHLINE_URL="http://127.0.0.1:9")
+        assert done.returncode == Exit.GATE_USAGE
+        assert "cannot be written" in done.stderr
+    for output in (kept, link, tmp_path / "new.xml"):
+        done = throughline(*order, str(output), THROUGHLINE_URL="http://127.0.0.1:9")
+        assert done.returncode == Exit.AWAY, done.stderr
+    assert kept.read_text() == "<before/>"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.xml", "link.xml"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
