@@ -109,6 +109,20 @@ def test_a_slower_revision_is_exit_code_1_in_every_form(gate: Run, folder: Path)
     assert "unet:tiny" in markdown
 
 
+@pytest.mark.usefixtures("gate")
+def test_a_report_against_a_faster_revision_is_exit_code_1(throughline: Run) -> None:
+    for revision in ("old", "slower"):
+        order = ("submit", "unet", "-r", revision, "--replicates", "3", "--wait", "--json")
+        done = throughline(*order)
+        assert done.returncode == Exit.OK, done.stderr
+    submission = json.loads(done.stdout)["submission_id"]
+    assert throughline("report", submission).returncode == Exit.OK
+    for form in ((), ("--markdown",), ("--json",)):
+        done = throughline("report", submission, "--against", "old", *form)
+        assert done.returncode == Exit.FAILED
+        assert "slower" in done.stdout
+
+
 def test_a_revision_that_is_not_deployed_is_inconclusive_and_says_where_to_put_it(
     gate: Run,
 ) -> None:
