@@ -14,7 +14,7 @@ from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
 from worker import delivery
 from worker.folder import Journal, Pending
-from worker.loop import run
+from worker.loop import CANNOT, WRONG, run
 from worker.stop import Stop
 
 
@@ -289,12 +289,18 @@ def test_two_workers_cannot_share_one_name(worker, service, settings, caplog):
     with worker():
         eventually(lambda: service.workers)
         second = settings.model_copy(update={"url": service.url})
-        assert run(second, Stop()) == 1
+        assert run(second, Stop()) == CANNOT
     assert "A worker named w1 already runs here" in caplog.text
 
 
+def test_labels_that_cannot_be_end_the_worker_as_a_wrong_setting(service, settings, caplog):
+    told = {"url": service.url, "labels": {"Rack 3": "a"}}
+    assert run(settings.model_copy(update=told), Stop()) == WRONG
+    assert "labels are not acceptable" in caplog.text
+
+
 def test_a_wrong_address_ends_the_worker_with_one_sentence(settings, caplog):
-    assert run(settings.model_copy(update={"url": "localhost"}), Stop()) == 1
+    assert run(settings.model_copy(update={"url": "localhost"}), Stop()) == WRONG
     assert "must begin with http://" in caplog.text
 
 
