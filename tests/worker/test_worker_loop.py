@@ -187,16 +187,20 @@ def test_a_result_at_which_the_service_fails_holds_no_other_job_up_and_is_not_lo
     monkeypatch.setattr(delivery, "FAULT_PATIENCE_S", 0.3)
     monkeypatch.setattr(delivery, "AGAIN_S", 0.1)
     service.fail_at = '"status":"garbage"'
+
+    def asked_for(what: str) -> int:
+        return [path for _, path in service.requests].count(f"/jobs/job1/attempts/1/{what}")
+
     for workload in ("garbage", "ok"):
         service.submit(workload)
     with worker():
         eventually(lambda: service.results)
         assert [result.status for result in service.read()] == [Status.OK]
-        beats = len(service.beats)
-        assert len(spooled(settings)) == 1
-        asked = [path for _, path in service.requests].count("/jobs/job1/attempts/1/result")
+        eventually(lambda: len(spooled(settings)) == 1)
+        beats = asked_for("heartbeat")
+        asked = asked_for("result")
         time.sleep(0.5)
-        assert len(service.beats) == beats, "its lease is let go"
+        assert asked_for("heartbeat") == beats, "its lease is let go"
         service.fail_at = ""
         eventually(lambda: len(service.results) == 2)
         eventually(lambda: not spooled(settings))
