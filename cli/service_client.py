@@ -29,6 +29,7 @@ from cli.settings import token_for
 
 _CONNECT_S = 5.0
 _READ_S = 60.0
+_API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 T = TypeVar("T", bound=Answer)
 Parameters = Mapping[str, str | int | float | None]
@@ -38,20 +39,15 @@ class ServiceClient:
     """A connection to one service; a context manager."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        self.url = url.rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
-            raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+        self.url = _address(url)
         headers = {"Accept": "application/json"}
         if given := _token(self.url) if token is None else token:
             headers["Authorization"] = f"Bearer {given}"
-        try:
-            self._http = httpx2.Client(
-                base_url=f"{self.url}/api/v1/",
-                timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
-                headers=headers,
-            )
-        except httpx2.InvalidURL as error:
-            raise Stop(f"{url!r} is no address of a service: {error}") from error
+        self._http = httpx2.Client(
+            base_url=f"{self.url}{_API}/",
+            timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
+            headers=headers,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -184,6 +180,25 @@ class ServiceClient:
         if not answer.is_success:
             raise _refusal(self.url, answer)
         return answer
+
+
+def _address(url: str) -> str:
+    """A service's address without the slash at its end.
+
+    Raises:
+        Stop: it is none.
+    """
+    try:
+        told = httpx2.URL(url.rstrip("/"))
+    except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+        raise Stop(f"{url!r} is no address of a service: {error}") from error
+    port = 1 if told.port is None else told.port
+    usual = told.scheme in ("http", "https") and told.host and not (told.query or told.fragment)
+    if not (usual and 0 < port < 2**16):
+        raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+    if told.path.endswith(_API):
+        raise Stop(f"{url!r} is the address of the service's API: leave {_API} out.")
+    return url.rstrip("/")
 
 
 def _named(name: str) -> str:

@@ -172,8 +172,9 @@ def test_waiting_ends_in_time_and_says_how_to_go_on(service: str, throughline: R
     done = throughline(*order, "--timeout", "1")
     assert done.returncode == Exit.TIMEOUT
     assert "not finished after 1 s" in done.stderr
-    submission = done.stderr.split("`throughline report ")[1].split("`")[0]
-    report = throughline("report", submission)
+    assert f" --wait --url {service})" in done.stderr
+    hint = done.stderr.split("`throughline ")[1].split("`")[0]
+    report = throughline(*hint.split(), THROUGHLINE_URL="http://127.0.0.1:9")
     assert report.returncode == Exit.TIMEOUT
     assert "6 of 6 cases are missing" in report.stderr
 
@@ -225,7 +226,7 @@ def test_a_trace_is_asked_for_and_fetched(throughline: Run, folder: Path) -> Non
     done = throughline(*MINE, "-r", "traced", "--trace", "--wait")
     assert done.returncode == Exit.OK, done.stderr
     assert "Trace of unet" in done.stderr
-    result = done.stderr.rpartition("throughline trace ")[2].strip()
+    result = done.stderr.rpartition("throughline trace ")[2].split()[0]
     eventually(lambda: throughline("trace", result).returncode == Exit.OK)  # it comes last
     kept = folder / f"trace-{result}.json.gz"
     assert gzip.decompress(kept.read_bytes()) == b'{"traceEvents": []}'
