@@ -56,7 +56,7 @@ def outcome(changes: Sequence[ChangeView]) -> Exit:
     found = Counter(change.verdict for change in changes)
     if found["unclear"]:
         _remark(f"Not clear: {found['unclear']} of {len(changes)} cases; the notes say why.")
-    if found["missing"] or not changes:
+    if found["missing"]:
         _remark(f"Not compared: {found['missing']} of {len(changes)} cases lack a result.")
     if found["slower"]:
         return Exit.FAILED
@@ -70,7 +70,7 @@ def _remark(sentence: str) -> None:
 def show(changes: Sequence[ChangeView], baseline: str, contender: str, console: Console) -> None:
     """Print one line a case."""
     if not changes:
-        console.print("Nothing to compare: neither revision has a result.")
+        console.print(formats.NOTHING_TO_COMPARE, highlight=False, soft_wrap=True)
         return
     before, after = formats.revision(baseline), formats.revision(contender)
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))

@@ -14,6 +14,8 @@ from cli.form import Form
 from cli.output import say
 from cli.service_client import ServiceClient, read
 
+_LEAST_BAD_FIRST = (Exit.OK, Exit.TIMEOUT, Exit.FAILED)
+
 
 def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_s: float) -> Exit:
     """Print the report, after waiting for ``wait_s`` at most.
@@ -29,11 +31,14 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
             submission = watch.follow(client, submission, view, timeout_s=limit_s)
         form_asked = "markdown" if shown_as is Form.MARKDOWN else "json"
         told = client.report(submission_id, against, form_asked)
+        found = client.report(submission_id, against) if form_asked != "json" else told
+    report = read(ReportView, found)
     if shown_as is Form.TABLE:
-        show(read(ReportView, told), form.paper())
+        show(report, form.paper())
     else:
         say(told.rstrip("\n"))
-    return outcome(submission)
+    compared = Exit.OK if against is None else compare.outcome(report.changes)
+    return max(outcome(submission), compared, key=_LEAST_BAD_FIRST.index)
 
 
 def show(report: ReportView, console: Console) -> None:

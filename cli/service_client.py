@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import reprlib
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self, TypeVar
+from urllib.parse import quote
 
 import httpx2
 
@@ -26,6 +29,8 @@ from cli.settings import token_for
 
 _CONNECT_S = 5.0
 _READ_S = 60.0
+_API = "/api/v1"
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
 T = TypeVar("T", bound=Answer)
 Parameters = Mapping[str, str | int | float | None]
 
@@ -34,20 +39,15 @@ class ServiceClient:
     """A connection to one service; a context manager."""
 
     def __init__(self, url: str, token: str | None = None) -> None:
-        self.url = url.rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
-            raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+        self.url = _address(url)
         headers = {"Accept": "application/json"}
         if given := _token(self.url) if token is None else token:
             headers["Authorization"] = f"Bearer {given}"
-        try:
-            self._http = httpx2.Client(
-                base_url=f"{self.url}/api/v1/",
-                timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
-                headers=headers,
-            )
-        except httpx2.InvalidURL as error:
-            raise Stop(f"{url!r} is no address of a service: {error}") from error
+        self._http = httpx2.Client(
+            base_url=f"{self.url}{_API}/",
+            timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
+            headers=headers,
+        )
 
     def __enter__(self) -> Self:
         return self
@@ -69,13 +69,12 @@ class ServiceClient:
 
     def submit(self, request: Mapping[str, Any], key: str | None = None) -> SubmissionView:
         """Submit a suite or cases; the same ``key`` with the same request submits once."""
-        headers = {} if key is None else {"Idempotency-Key": key}
-        answer = self._send("POST", "submissions", json=request, headers=headers)
+        answer = self._send("POST", "submissions", json=request, headers=_once(key))
         return _read(SubmissionView, answer)
 
     def submission(self, submission_id: str, wait_s: float = 0.0) -> SubmissionView:
         """A submission with its jobs, at once or when it has finished within ``wait_s``."""
-        answer = self._get(f"submissions/{submission_id}", {"wait_s": wait_s or None})
+        answer = self._get(f"submissions/{_named(submission_id)}", {"wait_s": wait_s or None})
         return _read(SubmissionView, answer)
 
     def submissions(self, **filters: str | int | None) -> SubmissionPage:
@@ -88,20 +87,20 @@ class ServiceClient:
 
     def job(self, job_id: str) -> JobView:
         """A job with its attempts."""
-        return _read(JobView, self._get(f"jobs/{job_id}"))
+        return _read(JobView, self._get(f"jobs/{_named(job_id)}"))
 
     def cancel(self, job_id: str) -> JobView:
         """Cancel a job; one that is running stops at its worker's next heartbeat."""
-        return _read(JobView, self._send("POST", f"jobs/{job_id}/cancel"))
+        return _read(JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
 
     def report(self, submission_id: str, against: str | None = None, form: str = "json") -> str:
         """A submission's results, and the comparison with another revision, as text."""
         parameters = {"against": against, "format": form}
-        return self._get(f"submissions/{submission_id}/report", parameters).text
+        return self._get(f"submissions/{_named(submission_id)}/report", parameters).text
 
     def trace(self, result_id: str) -> bytes:
         """The profiler's trace of a result, as it is kept."""
-        return self._get(f"results/{result_id}/trace").content
+        return self._get(f"results/{_named(result_id)}/trace").content
 
     def comparison(
         self, baseline: str, contender: str, suite: str | None, form: str = "json"
@@ -117,16 +116,15 @@ class ServiceClient:
 
     def start_comparison(self, request: Mapping[str, Any], key: str | None = None) -> str:
         """Start measuring two revisions against each other; the answer's text."""
-        headers = {} if key is None else {"Idempotency-Key": key}
-        return self._send("POST", "comparisons", json=request, headers=headers).text
+        return self._send("POST", "comparisons", json=request, headers=_once(key)).text
 
     def comparison_by_id(self, comparison_id: str) -> str:
         """A comparison and where it stands, as text."""
-        return self._get(f"comparisons/{comparison_id}").text
+        return self._get(f"comparisons/{_named(comparison_id)}").text
 
     def cancel_comparison(self, comparison_id: str) -> None:
         """Stop a comparison and its jobs."""
-        self._send("POST", f"comparisons/{comparison_id}/cancel")
+        self._send("POST", f"comparisons/{_named(comparison_id)}/cancel")
 
     def enroll(self, code: str, worker: str) -> str:
         """Turn an enrolment code into the token of a worker."""
@@ -147,15 +145,15 @@ class ServiceClient:
 
     def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> ScheduleView:
         """Make a schedule, or replace it."""
-        return _read(ScheduleView, self._send("PUT", f"schedules/{name}", json=schedule))
+        return _read(ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule))
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule; what it has submitted stays."""
-        self._send("DELETE", f"schedules/{name}")
+        self._send("DELETE", f"schedules/{_named(name)}")
 
     def fire(self, name: str) -> SubmissionView:
         """Submit a schedule's suite now."""
-        return _read(SubmissionView, self._send("POST", f"schedules/{name}/fire"))
+        return _read(SubmissionView, self._send("POST", f"schedules/{_named(name)}/fire"))
 
     def _get(self, path: str, parameters: Parameters | None = None) -> httpx2.Response:
         given = {name: value for name, value in (parameters or {}).items() if value is not None}
@@ -170,6 +168,10 @@ class ServiceClient:
                 f"No Throughline service answers at {self.url}. "
                 "Start one with `throughline serve`, or set THROUGHLINE_URL."
             ) from error
+        except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+            raise Stop(
+                "A name that was given is too long, or holds a character that names cannot have."
+            ) from error
         except httpx2.HTTPError as error:
             raise Away(
                 f"The service at {self.url} broke off ({type(error).__name__}): "
@@ -178,6 +180,53 @@ class ServiceClient:
         if not answer.is_success:
             raise _refusal(self.url, answer)
         return answer
+
+
+def _address(url: str) -> str:
+    """A service's address without the slash at its end.
+
+    Raises:
+        Stop: it is none.
+    """
+    try:
+        told = httpx2.URL(url.rstrip("/"))
+    except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+        raise Stop(f"{url!r} is no address of a service: {error}") from error
+    port = 1 if told.port is None else told.port
+    usual = told.scheme in ("http", "https") and told.host and not (told.query or told.fragment)
+    if not (usual and 0 < port < 2**16):
+        raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+    if told.path.endswith(_API):
+        raise Stop(f"{url!r} is the address of the service's API: leave {_API} out.")
+    return url.rstrip("/")
+
+
+def _named(name: str) -> str:
+    """An id or a name as one part of a path, whatever characters it has.
+
+    A slash stays refused even if it were escaped: servers and proxies read it as one all the same.
+
+    Raises:
+        Stop: it would name another path.
+    """
+    if name in ("", ".", "..") or "/" in name:
+        raise Stop(f"{reprlib.repr(name)} is no id and no name: write one, and no path.")
+    return quote(name, safe="", errors="surrogateescape")
+
+
+def _once(key: str | None) -> dict[str, str]:
+    """The header that makes a request count once.
+
+    Raises:
+        Stop: the service would not take the key.
+    """
+    if key is None:
+        return {}
+    if not _KEY.fullmatch(key):
+        raise Stop(
+            "--idempotency-key: write 1 to 200 letters, digits and signs of ASCII, without spaces."
+        )
+    return {"Idempotency-Key": key}
 
 
 def _token(url: str) -> str:

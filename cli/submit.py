@@ -51,8 +51,8 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
         if not wait:
             _print_submission(submission, url, as_json=as_json)
             return Exit.OK
-        remark = f"Submission {submission.id} (again: throughline report {submission.id} --wait)."
-        say(remark, sys.stderr)
+        again = f"throughline report {submission.id} --wait --url {client.url}"
+        say(f"Submission {submission.id} (again: {again}).", sys.stderr)
         view = progress.view(Console(stderr=True))
         submission = watch.follow(client, submission, view, timeout_s=timeout_s)
         told = client.report(submission.id)
@@ -60,7 +60,7 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
         say(told)
     else:
         report.show(read(ReportView, told), form.paper())
-    for remark in trace.where(submission) if order.trace else ():
+    for remark in trace.where(submission, url) if order.trace else ():
         say(remark, sys.stderr)
     return report.outcome(submission)
 

@@ -35,10 +35,10 @@ def fetch(url: str, result_id: str, to: Path | None) -> None:
     say(f"The trace is in {file}: open it in ui.perfetto.dev or chrome://tracing.")
 
 
-def where(submission: SubmissionView) -> list[str]:
+def where(submission: SubmissionView, url: str) -> list[str]:
     """How to fetch the trace of each case that has a result."""
     return [
-        f"Trace of {job.case.key}: throughline trace {job.result_id}"
+        f"Trace of {job.case.key}: throughline trace {job.result_id} --url {url}"
         for job in submission.jobs
         if job.result_id
     ]

@@ -45,9 +45,10 @@ def follow(
         while not submission.finished:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
+                shows = f"throughline report {submission.id} --url {client.url}"
                 raise Stop(
                     f"Submission {submission.id} is not finished after {timeout_s:g} s; it goes "
-                    f"on, and `throughline report {submission.id}` shows what there is.",
+                    f"on, and `{shows}` shows what there is.",
                     Exit.TIMEOUT,
                 )
             check()

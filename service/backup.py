@@ -11,7 +11,7 @@ import shutil
 import sqlite3
 import subprocess
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from sqlalchemy import inspect
@@ -100,7 +100,7 @@ def _copy(source: Path, draft: Path) -> None:
 @contextmanager
 def _draft(to: Path) -> Iterator[Path]:
     """A file beside ``to`` that becomes it once it is complete and on the disk."""
-    draft = to.with_name(f".{to.name}.{os.getpid()}.part")
+    draft = to.parent / f".{to.name}.{os.getpid()}.part"  # a folder such as . has no name
     try:
         if to.exists():
             raise BackupRefused(f"{to} exists already; nothing is overwritten.")
@@ -115,7 +115,8 @@ def _draft(to: Path) -> Iterator[Path]:
         raise BackupRefused(f"{to} cannot be written: {error.strerror}.") from error
     finally:
         for end in ("", *_WRITE_AHEAD):
-            Path(f"{draft}{end}").unlink(missing_ok=True)
+            with suppress(OSError):  # of a name that cannot be, which was told already
+                Path(f"{draft}{end}").unlink(missing_ok=True)
 
 
 def _name(draft: Path, to: Path) -> None:

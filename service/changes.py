@@ -228,9 +228,9 @@ def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
 
 
 def _no_result(lacking: Mapping[str, str]) -> str:
-    """Such as ``No result of the baseline (excluded) and the contender.``"""
+    """Such as ``No result of the baseline (excluded) and the contender in the history.``"""
     sides = (f"{side} ({why})" if why else side for side, why in lacking.items())
-    return f"No result of the {' and the '.join(sides)}."
+    return f"No result of the {' and the '.join(sides)} in the history."
 
 
 def _absent(case: Case, metric: str, lacking: Mapping[str, str]) -> Change:

@@ -13,6 +13,10 @@ from datetime import UTC, datetime
 NBSP = "\u00a0"
 MINUS = "\u2212"
 DASH = "\u2013"
+NOTHING_TO_COMPARE = (
+    "Nothing to compare: neither revision has a result in the history. The tier quick and the gate "
+    "make none."
+)
 TIMES = "\u00d7"
 
 _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))

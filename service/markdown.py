@@ -59,7 +59,7 @@ def changes(found: Sequence[Change], baseline: str, contender: str) -> str:
     """A comparison of two revisions; a change of more than zero is better."""
     title = f"### {escape(contender)} against {escape(baseline)}"
     if not found:
-        return f"{title}\n\nNothing to compare: neither revision has a result."
+        return f"{title}\n\n{formats.NOTHING_TO_COMPARE}"
     head = ("case", "baseline", "contender", "change", "95 % interval", "verdict")
     return f"{title}\n\n{table(head, (_change(each) for each in found))}"
 

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from benchmarks.printable import log_to_stderr
-from worker.loop import CANNOT, run
+from worker.loop import WRONG, run
 from worker.settings import Settings, faults
 
 
@@ -29,7 +29,7 @@ def main() -> int:
     except (ValidationError, SettingsError) as error:
         for field, why in faults(error):
             logging.error("The setting %s is wrong: %s.", field, why)
-        return CANNOT
+        return WRONG
     return run(settings)
 
 

@@ -29,8 +29,9 @@ from worker.vacancy import Vacancy
 
 log = logging.getLogger(__name__)
 
-DONE, CANNOT, ABORTED = 0, 1, 130
-"""Exit codes: drained; refused or wrongly set up; ended by a second signal."""
+DONE, CANNOT, WRONG, ABORTED = 0, 1, 2, 130
+"""Exit codes: drained; cannot work here, as without its device; wrongly set up, or refused by the
+service; ended by a second signal."""
 MOST_RUNS = 2
 """A job that took the worker down so often is left to the service, which counts it as lost."""
 
@@ -68,13 +69,13 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             return Loop(settings, me, client, runner, folder, stop).run()
     except (Occupied, ClientError, containment.Unavailable) as error:
         log.error("%s", error)
-        return CANNOT
+        return WRONG if isinstance(error, Refused) else CANNOT
     except Unusable as error:
         log.error("No job is claimed: this worker's device cannot be used (%s)", error)
         return CANNOT
     except ValidationError as error:
         log.error("This worker's name or labels are not acceptable: %s", error)
-        return CANNOT
+        return WRONG
     except Aborted:
         return ABORTED
     finally:

@@ -23,7 +23,11 @@ def report(
     url: Url = DEFAULT_URL,
     as_json: Json = False,
 ) -> None:
-    """Print the results of a submission; the exit code is 1 if a case failed."""
+    """Print the results of a submission.
+
+    The exit code is 1 if a case failed, 4 while one is missing. With --against it is 1 as well if a
+    case got slower, 4 if one was not compared.
+    """
     from cli import form
     from cli import report as reporting
 

@@ -33,6 +33,8 @@ def run(
         Stop: it could not be asked; wrong usage has the code 64, for 2 says inconclusive.
     """
     try:
+        if output is not None:
+            _try_out(output)
         comparison, text = _decided(url, order)
         outcome = _outcome(comparison)
         shown = Shown(comparison, text, url, lenient=inconclusive is Inconclusive.PASS)
@@ -76,14 +78,39 @@ def _outcome(comparison: ComparisonAnswer) -> Outcome:
     return comparison.decision.outcome
 
 
-def _print(text: str, output: Path | None) -> None:
-    if output is None:
-        sys.stdout.write(f"{text}\n")  # its form has seen to what a terminal obeys
-        return
+def _try_out(output: Path) -> None:
+    """Open the file before anything is measured for it, and leave all as it was.
+
+    What is neither file nor folder, such as a pipe, may be opened only once.
+
+    Raises:
+        Stop: it cannot be written.
+    """
     try:
-        output.write_text(f"{text}\n", encoding="utf-8")
+        there = output.exists()
+        if there and not (output.is_file() or output.is_dir()):
+            return
+        target = output.resolve()
+        target.open("ab" if there else "xb").close()
+        if not there:
+            target.unlink()
     except OSError as error:
-        raise Stop(f"{output} cannot be written: {error.strerror or error}.") from error
+        raise Stop(_unwritable(output, error)) from error
+
+
+def _print(text: str, output: Path | None) -> None:
+    """Print the answer, or write it to its file; what was measured is never lost for a file."""
+    if output is not None:
+        try:
+            output.write_text(f"{text}\n", encoding="utf-8")
+            return
+        except OSError as error:
+            _remark(f"{_unwritable(output, error)} This is what it was to hold:")
+    sys.stdout.write(f"{text}\n")  # its form has seen to what a terminal obeys
+
+
+def _unwritable(output: Path, error: OSError) -> str:
+    return f"{output} cannot be written: {error.strerror or error}."
 
 
 def _remark(sentence: str) -> None:

@@ -57,7 +57,9 @@ def of_case(
     """
     own = found.get(limit.metric)
     if own is None:
-        return _with_accidents(f"{len(record.whole)} pairs so far, too few to judge.", record)
+        count = len(record.whole)
+        few = f"{count} pair{'' if count == 1 else 's'}, too few to judge."
+        return _with_accidents(few, record)
     sentence = f"{own.metric} {changed(own)}{_meaning(verdict, limit, own)}"
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))

@@ -172,8 +172,9 @@ def test_waiting_ends_in_time_and_says_how_to_go_on(service: str, throughline: R
     done = throughline(*order, "--timeout", "1")
     assert done.returncode == Exit.TIMEOUT
     assert "not finished after 1 s" in done.stderr
-    submission = done.stderr.split("`throughline report ")[1].split("`")[0]
-    report = throughline("report", submission)
+    assert f" --wait --url {service})" in done.stderr
+    hint = done.stderr.split("`throughline ")[1].split("`")[0]
+    report = throughline(*hint.split(), THROUGHLINE_URL="http://127.0.0.1:9")
     assert report.returncode == Exit.TIMEOUT
     assert "6 of 6 cases are missing" in report.stderr
 
@@ -206,11 +207,26 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
 
 
 @pytest.mark.usefixtures("worker")
+def test_a_quick_look_is_said_to_be_in_no_history(throughline: Run) -> None:
+    for revision in ("look-1", "look-2"):
+        quick = told(throughline(*MINE, "-r", revision, "--tier", "quick", "--wait", "--json"))
+    for form in ((), ("--markdown",)):
+        done = throughline("compare", "look-1", "look-2", *form)
+        assert (done.returncode, done.stderr) == (Exit.TIMEOUT, "")
+        assert "neither revision has a result in the history. The tier quick" in done.stdout
+    done = throughline("report", quick["submission_id"], "--against", "look-1", "--markdown")
+    assert "missing (No result of the baseline and the contender in the history.)" in done.stdout
+    assert done.returncode == Exit.TIMEOUT
+    assert done.stderr == "Not compared: 1 of 1 cases lack a result.\n"
+    assert throughline("report", quick["submission_id"]).returncode == Exit.OK
+
+
+@pytest.mark.usefixtures("worker")
 def test_a_trace_is_asked_for_and_fetched(throughline: Run, folder: Path) -> None:
     done = throughline(*MINE, "-r", "traced", "--trace", "--wait")
     assert done.returncode == Exit.OK, done.stderr
     assert "Trace of unet" in done.stderr
-    result = done.stderr.rpartition("throughline trace ")[2].strip()
+    result = done.stderr.rpartition("throughline trace ")[2].split()[0]
     eventually(lambda: throughline("trace", result).returncode == Exit.OK)  # it comes last
     kept = folder / f"trace-{result}.json.gz"
     assert gzip.decompress(kept.read_bytes()) == b'{"traceEvents": []}'
@@ -293,7 +309,7 @@ def test_a_comparison_is_well_only_when_every_case_was_compared_and_none_got_slo
     said = capsys.readouterr()
     assert said.out == ""
     assert ("Not clear: 1 of " in said.err) == ("unclear" in verdicts)
-    assert ("Not compared: " in said.err) == ("missing" in verdicts or not verdicts)
+    assert ("Not compared: " in said.err) == ("missing" in verdicts)
 
 
 def test_a_service_that_is_restarted_does_not_end_the_waiting(
@@ -334,6 +350,8 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert names == ["early", "nightly"]
     assert "30 5 * * 1-5" in throughline("schedule", "list").stdout
     assert len(told(throughline("schedule", "fire", "early", "--json"))["jobs"]) == 6
+    for other in ("early#junk", "early?junk=1", "nightly/../early"):
+        assert throughline("schedule", "delete", other).returncode == Exit.USAGE
     assert throughline("schedule", "delete", "early").returncode == Exit.OK
     again = throughline("schedule", "delete", "early")
     assert again.returncode == Exit.USAGE
@@ -344,8 +362,11 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     "arguments",
     [
         ["jobs", "show", "0" * 32],
+        ["jobs", "show", "a\nb"],
+        ["jobs", "show", "\udcff"],
         ["jobs", "list", "--state", "sleeping"],
         ["report", "0" * 32],
+        ["report", "a\tb"],
         ["schedule", "set", "n", "--cron", "0 2 31 2 *", "--suite", "smoke"],
         ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smokey"],
         ["compare", "v 1", "v2"],

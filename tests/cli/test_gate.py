@@ -109,6 +109,20 @@ def test_a_slower_revision_is_exit_code_1_in_every_form(gate: Run, folder: Path)
     assert "unet:tiny" in markdown
 
 
+@pytest.mark.usefixtures("gate")
+def test_a_report_against_a_faster_revision_is_exit_code_1(throughline: Run) -> None:
+    for revision in ("old", "slower"):
+        order = ("submit", "unet", "-r", revision, "--replicates", "3", "--wait", "--json")
+        done = throughline(*order)
+        assert done.returncode == Exit.OK, done.stderr
+    submission = json.loads(done.stdout)["submission_id"]
+    assert throughline("report", submission).returncode == Exit.OK
+    for form in ((), ("--markdown",), ("--json",)):
+        done = throughline("report", submission, "--against", "old", *form)
+        assert done.returncode == Exit.FAILED
+        assert "slower" in done.stdout
+
+
 def test_a_revision_that_is_not_deployed_is_inconclusive_and_says_where_to_put_it(
     gate: Run,
 ) -> None:
@@ -143,6 +157,33 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
     assert told["state"] == "cancelled"
 
 
+def test_a_file_that_cannot_be_written_at_the_end_costs_no_answer(gate: Run) -> None:
+    order = ("same", "--case", "unet", "--idempotency-key", "full")
+    done = gate(*order, "--format", "json", "--output", "/dev/full")
+    assert done.returncode == Exit.OK, done.stderr
+    assert json.loads(done.stdout)["decision"]["outcome"] == "pass"
+    assert "/dev/full cannot be written: No space left on device." in done.stderr
+
+
+def test_a_file_is_tried_out_before_anything_is_measured_and_stays(
+    throughline: Run, tmp_path: Path
+) -> None:
+    kept = tmp_path / "kept.xml"
+    kept.write_text("<before/>")
+    link = tmp_path / "link.xml"
+    link.symlink_to(tmp_path / "none.xml")
+    order = ("gate", "--baseline", "old", "--contender", "same", "--case", "unet", "--output")
+    for output in (tmp_path, tmp_path / "none" / "gate.xml", tmp_path / ("a" * 300)):
+        done = throughline(*order, str(output), THROUGHLINE_URL="http://127.0.0.1:9")
+        assert done.returncode == Exit.GATE_USAGE
+        assert "cannot be written" in done.stderr
+    for output in (kept, link, tmp_path / "new.xml"):
+        done = throughline(*order, str(output), THROUGHLINE_URL="http://127.0.0.1:9")
+        assert done.returncode == Exit.AWAY, done.stderr
+    assert kept.read_text() == "<before/>"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["kept.xml", "link.xml"]
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
@@ -154,6 +195,7 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
         (("--suite", "smoke", "--policy", "broken.toml"), "rule: Extra inputs"),
         (("--suite", "smoke", "--policy", "none.toml"), "cannot be read"),
         (("--suite", "smoke", "--format", "xml"), "--format"),
+        (("--suite", "smoke", "--idempotency-key", "größe"), "--idempotency-key: write"),
     ],
 )
 def test_wrong_usage_is_not_mistaken_for_inconclusive(

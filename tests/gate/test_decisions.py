@@ -80,6 +80,12 @@ def test_fewer_than_three_pairs_never_decide(differences: list[float]) -> None:
     assert decided(record(differences)).outcome is Outcome.INCONCLUSIVE
 
 
+@pytest.mark.parametrize(("count", "sentence"), [(1, "1 pair, too few"), (2, "2 pairs, too few")])
+def test_too_few_pairs_are_said_as_they_are(count: int, sentence: str) -> None:
+    [case] = decided(record([0.0] * count)).cases
+    assert case.sentence.startswith(sentence)
+
+
 @given(LOGS)
 def test_the_end_of_the_budget_changes_nothing_about_what_was_settled(
     differences: list[float],

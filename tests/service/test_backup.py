@@ -169,6 +169,13 @@ def test_nothing_is_overwritten(sqlite_url: str, tmp_path: Path) -> None:
         restore(f"sqlite:///{tmp_path}/new.sqlite3", tmp_path / "copy")
 
 
+@pytest.mark.parametrize("name", ["", ".", "/", "a" * 250, "a" * 300])
+def test_a_name_that_no_file_can_have_is_refused(sqlite_url: str, name: str) -> None:
+    Database(sqlite_url).close()
+    with pytest.raises(BackupRefused):
+        backup(sqlite_url, Path(name))
+
+
 def test_a_damaged_database_makes_no_backup(sqlite_url: str, tmp_path: Path) -> None:
     path = Path(sqlite_url.removeprefix("sqlite:///"))
     content = bytearray(path.read_bytes())

@@ -59,16 +59,25 @@ OOM = Failure(Case(workload="unet"), "b", "oom", GPU)
 @pytest.mark.parametrize(
     ("failures", "note"),
     [
-        ([], "No result of the contender."),
-        ([OOM], "No result of the contender (oom)."),
-        ([replace(OOM, status="parity_fail"), OOM], "No result of the contender (failed parity)."),
+        ([], "No result of the contender in the history."),
+        ([OOM], "No result of the contender (oom) in the history."),
+        (
+            [replace(OOM, status="parity_fail"), OOM],
+            "No result of the contender (failed parity) in the history.",
+        ),
         (
             [replace(OOM, status="infra_error", comparability={})],
-            "No result of the contender (infra error).",
+            "No result of the contender (infra error) in the history.",
         ),
-        ([replace(OOM, comparability={"hw.gpu.name": "H100"})], "No result of the contender."),
-        ([replace(OOM, revision="a")], "No result of the contender."),
-        ([replace(OOM, case=Case(workload="nanogpt"))], "No result of the contender."),
+        (
+            [replace(OOM, comparability={"hw.gpu.name": "H100"})],
+            "No result of the contender in the history.",
+        ),
+        ([replace(OOM, revision="a")], "No result of the contender in the history."),
+        (
+            [replace(OOM, case=Case(workload="nanogpt"))],
+            "No result of the contender in the history.",
+        ),
     ],
 )
 def test_a_side_that_is_missing_says_why_where_it_is_known(
@@ -83,10 +92,10 @@ def test_a_side_that_was_taken_out_is_said_to_be() -> None:
     out = replace(point("b", 100), excluded=True)
     change = compare(history(point("a", 100), out), "a", "b", [OOM])
     assert (change.verdict, change.note) == (
-        Verdict.MISSING, "No result of the contender (excluded).",
+        Verdict.MISSING, "No result of the contender (excluded) in the history.",
     )  # fmt: skip
     [absent] = compare_all([], "a", "b", "m", [Case(workload="unet")], [OOM])
-    assert absent.note == "No result of the baseline and the contender (oom)."
+    assert absent.note == "No result of the baseline and the contender (oom) in the history."
 
 
 def test_a_difference_that_is_sure_and_small_is_no_change() -> None:

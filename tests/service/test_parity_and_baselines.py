@@ -152,8 +152,8 @@ def test_a_failing_case_makes_no_point_and_no_comparison(client: TestClient, han
     assert told[None]["verdict"] == told["bf16"]["verdict"] == "missing"
     assert told[None]["baseline"] is None
     assert told["bf16"]["contender"] is None
-    assert told[None]["note"] == "No result of the baseline (failed parity)."
-    assert told["bf16"]["note"] == "No result of the contender (failed parity)."
+    assert told[None]["note"] == "No result of the baseline (failed parity) in the history."
+    assert told["bf16"]["note"] == "No result of the contender (failed parity) in the history."
 
 
 def test_the_overview_never_holds_a_case_against_a_failing_baseline(

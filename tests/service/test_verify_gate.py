@@ -11,7 +11,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Lease, Result, Status
-from service.database import Database
+from service.database import Database, now_of
 from service.models import ComparisonRow, TryRow
 from service.verify.promises import check
 from service.verify.values import Outcome
@@ -59,6 +59,22 @@ def test_a_regression_and_an_open_answer_promise_nothing(
     gate.measure(steady(0.9))
     with database.reading() as session:
         assert told_of(session)[0] is Outcome.NOT_APPLICABLE
+
+
+def test_a_comparison_that_never_got_a_worker_is_not_half_there(
+    database: Database, gate: GateHand
+) -> None:
+    waiting = gate.start(requires={"pool": "none"})
+    with database.writing() as session:
+        assert check(session).kept
+        session.execute(update(ComparisonRow).values(ends_at=now_of(session)))
+    gate.look()
+    assert gate.read(waiting["id"])["outcome"] == "inconclusive"
+    with database.writing() as session:
+        assert check(session).kept
+        session.execute(update(ComparisonRow).values(rounds=1))
+        assert "no job" in check(session).findings[8].sentence
+        session.rollback()
 
 
 def test_a_pass_that_rests_on_nothing_is_found(database: Database, passed: dict[str, Any]) -> None:

@@ -11,7 +11,7 @@ from benchmarks.contracts import Lease, Progress, Worker
 from tests.worker.miniature import SECRET, Miniature, eventually, problem
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.heartbeat import Cause, Heartbeat, now_s
-from worker.loop import CANNOT, run
+from worker.loop import WRONG, run
 from worker.stop import Stop
 
 
@@ -147,7 +147,7 @@ def test_a_token_file_that_is_written_anew_costs_no_lease(
 def test_a_worker_whose_token_was_never_one_ends_with_one_sentence(service, settings, caplog):
     for token in ("tl_\u2026", "tl_\nabc"):
         told = {"url": service.url, "token": SecretStr(token)}
-        assert run(settings.model_copy(update=told), Stop()) == CANNOT
+        assert run(settings.model_copy(update=told), Stop()) == WRONG
     assert caplog.text.count("The worker's token is no token: it begins with tl_.") == 2
 
 

@@ -16,6 +16,7 @@ import pytest
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
 from worker.containment import Containment
+from worker.loop import WRONG
 
 
 @pytest.fixture
@@ -164,17 +165,18 @@ def test_a_second_worker_of_one_name_says_so_in_one_line(start, service: Miniatu
 
 def test_a_wrong_setting_is_named(start):
     with start("--device", "tpu") as process:
-        assert process.wait(20) == 1
+        assert process.wait(20) == WRONG
     assert "The setting device is wrong" in start.log.read_text()
 
 
 @pytest.mark.parametrize(
-    ("field", "value"), [("labels", "rack=3"), ("child_command", "python -m benchmarks")]
+    ("field", "value"),
+    [("labels", "rack=3"), ("labels", "{"), ("child_command", "python -m benchmarks")],
 )
 def test_a_setting_that_should_be_json_is_named(start, monkeypatch, field, value):
     monkeypatch.setitem(start.told, f"THROUGHLINE_{field.upper()}", value)
     with start() as process:
-        assert process.wait(20) == 1
+        assert process.wait(20) == WRONG
     (sentence,) = start.log.read_text().splitlines()
     assert sentence.endswith(f"The setting {field} is wrong: it must be JSON.")
 
