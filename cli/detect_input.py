@@ -22,6 +22,7 @@ VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
 """A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other
 file has one column per history. ``group`` names the machine behind a row in both, ``revision``
 what was measured."""
+_EMPTY = "There is no history in the input: it is empty."
 _SHOWN = 60
 """Characters of a value in a sentence."""
 
@@ -90,9 +91,11 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
 
 
 def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
-    """One history per line; empty lines are passed over."""
+    """One history per line; empty lines are passed over, but there must be one that is not."""
+    number, empty = 0, 0
     for number, text in enumerate(lines, start=1):
         if not text.strip():
+            empty += 1
             continue
         try:
             yield HistoryLine.model_validate_json(text)
@@ -101,13 +104,16 @@ def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
             where = ".".join(str(part) for part in first["loc"])
             told = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({told}).") from None
+    if empty == number:
+        raise Unreadable(_EMPTY)
 
 
 def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
-    """One history per ``id`` or per column; columns without a single number are passed over."""
+    """One history per ``id`` or per column; columns without a single number are passed over, but
+    there must be one that has some."""
     rows = [row for row in _rows(lines) if any(cell.strip() for cell in row)]
     if not rows:
-        return
+        raise Unreadable(_EMPTY)
     header = [name.strip() for name in rows[0]]
     if all(_number(name) is not None for name in header):
         header = [f"column {number}" for number in range(1, len(header) + 1)]
@@ -116,7 +122,10 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
     for row in rows:
         row.extend([""] * (len(header) - len(row)))
     read = _long if VALUE in header else _wide
-    for name, cells, its_rows in read(header, rows):
+    columns = list(read(header, rows))
+    if not columns:
+        raise Unreadable(_no_history(header))
+    for name, cells, its_rows in columns:
         yield HistoryLine(
             id=name,
             direction=direction,
@@ -124,6 +133,13 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
             groups=_column(GROUP, header, its_rows),
             revisions=_column(REVISION, header, its_rows),
         )
+
+
+def _no_history(header: list[str]) -> str:
+    told = "There is no history in the input: no column of it holds a number."
+    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
+        told += " Its columns must be separated by commas, not by semicolons or tabs."
+    return told
 
 
 def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
