@@ -41,6 +41,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (422, "invalid", "GET", "/series?cursor=bm90anNvbg", None),
     (422, "invalid", "GET", "/jobs?limit=100000", None),
     (422, "invalid", "GET", "/jobs?state=lost", None),
+    (422, "invalid", "GET", "/jobs?state=expired", None),
     (422, "invalid", "POST", "/submissions", {"revision": "r"}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "suite": "smoke"}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, CANARY: 1}),
