@@ -141,7 +141,7 @@ def one(**line: object) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("values", [[], [5.0], [5.0] * 9])
+@pytest.mark.parametrize("values", [[], [5.0] * 2, [5.0] * 9])
 def test_too_short_a_history_is_answered_with_what_is_missing(values: list[float]) -> None:
     answer = one(values=values)
     assert (answer["change_points"], answer["noise"]) == ([], None)
