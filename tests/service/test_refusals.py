@@ -109,6 +109,36 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body", "told"),
+    [
+        ("POST", "/submissions", {"revision": "é", "suite": "smoke"}, "revision: must be 1 to 100"),
+        (
+            *("POST", "/submissions"),
+            {"revision": "r", "suite": "smoke", "only": [""]},
+            "only.0: must be 1 to 64 of the characters a-z",
+        ),
+        ("GET", "/jobs?revision=é", None, "query.revision: must be 1 to 100"),
+        *(
+            ("PUT", f"/schedules/{name}", {"cron": "0 2 * * *", "suite": "smoke", **more}, told)
+            for name, more, told in (
+                ("UPPER", {}, "path.name: must be 1 to 64"),
+                ("s", {"timezone": "Zürich"}, "timezone: must be the IANA name of a time zone"),
+                ("s", {"cron": "é"}, "cron: must be five fields"),
+                ("s", {"revision_rule": "newest"}, "'date', 'latest' or 'fixed:'"),
+            )
+        ),
+    ],
+)
+def test_a_refusal_says_in_words_what_a_text_must_be(
+    client: TestClient, method: str, path: str, body: Any, told: str
+) -> None:
+    answer = client.request(method, f"/api/v1{path}", json=body)
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+    assert "pattern" not in answer.text
+
+
 def everything(client: TestClient) -> dict[str, list[Any]]:
     """Every row of every table."""
     with client.app.state.database.reading() as session:  # type: ignore[attr-defined]
