@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 _HERE = Path(__file__).parent
 _PRESET_OF_DEVICE = {"cuda": "full", "cpu": "tiny"}
+_OF_MODEL = "sw.model."
+"""What a user's own workload declares stands in the fingerprint under names that begin so."""
 
 
 class UnknownName(ValueError):
@@ -262,6 +264,34 @@ def refuse_older(case: Case, capability: tuple[int, int]) -> None:
 
 def _dotted(capability: tuple[int, int]) -> str:
     return ".".join(map(str, capability))
+
+
+def recorded(workload: WorkloadEntry) -> dict[str, str]:
+    """What a user's own workload declares that axes may ask for, as facts of the fingerprint.
+
+    Only the process that measures imports it: whoever advises afterwards reads it there.
+    """
+    if not is_own(workload.name):
+        return {}
+    return {
+        f"{_OF_MODEL}{name}": workload.facts[name] for name in _declarable() & {*workload.facts}
+    }
+
+
+def remembered(facts: Mapping[str, str]) -> dict[str, str]:
+    """What was `recorded` in a fingerprint: nothing of a workload that declares nothing."""
+    names = ((name, f"{_OF_MODEL}{name}") for name in _declarable())
+    return {name: facts[recorded] for name, recorded in names if recorded in facts}
+
+
+def own_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry | None:
+    """The entry of a user's own workload, as far as the case and what was remembered tell it.
+
+    None for one of ours.
+    """
+    if not is_own(case.workload):
+        return None
+    return WorkloadEntry(case.workload, "", "", {case.preset: {}}, declared)
 
 
 def _declarable() -> frozenset[str]:

@@ -59,6 +59,7 @@ def place_of(result: Result) -> Place:
         facts.get("hw.device"),
         _cpus(facts.get("hw.cpu.usable", "")),
         _capability(facts.get("hw.gpu.capability", "")),
+        declared=catalog.remembered(facts),
     )
 
 

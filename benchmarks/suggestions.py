@@ -7,7 +7,7 @@ device, is never suggested; nor is what a neighbour in the matrix measured to be
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from benchmarks import catalog
 from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
@@ -66,6 +66,8 @@ class Place:
     """Compute capability of its GPU; None where there is none, or it is not known."""
     refused: frozenset[tuple[str, str]] = frozenset()
     """Values, with their axes, that turned out not to run there."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """What a user's own workload was found to declare in its ``FACTS``."""
 
 
 @dataclass(frozen=True)
@@ -325,7 +327,7 @@ def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
         return False
     try:
         moved = case.model_copy(update={"axes": {**case.axes, axis: value}})
-        catalog.normalise(moved, place.device)
+        catalog.normalise(moved, place.device, catalog.own_entry(case, place.declared))
         if place.capability is not None:
             catalog.refuse_older(moved, place.capability)
     except (catalog.Refused, catalog.UnknownName):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import math
 import sys
 from collections.abc import Iterable, Iterator
@@ -15,13 +16,15 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchmarks.contracts import Direction
 from cli.exits import Stop
+from service.detection.history import Refused
 
 VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
 """A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other
 file has one column per history. ``group`` names the machine behind a row in both, ``revision``
 what was measured."""
+_EMPTY = "There is no history in the input: it is empty."
 _SHOWN = 60
-"""Characters of a cell in a sentence."""
+"""Characters of a value in a sentence."""
 
 
 class Unreadable(Exception):
@@ -38,16 +41,33 @@ class HistoryLine(BaseModel):
 
     id: str | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     direction: Direction = Direction.LOWER
-    values: list[float | None]
-    """Null is kept, so that it is refused by its place and not silently passed over."""
+    values: list[object]
+    """Null, and what is no number, is kept, so that it is refused by its place: this history is,
+    and no other."""
     groups: list[Name] | None = None
     revisions: list[Name] | None = None
     """Only to see that the values are in their order."""
 
     @property
     def numbers(self) -> list[float]:
-        """The values, with NaN for null."""
-        return [math.nan if value is None else value for value in self.values]
+        """The values, with NaN for null.
+
+        Raises:
+            Refused: one is no number.
+        """
+        return [_judgeable(value, at) for at, value in enumerate(self.values)]
+
+
+def _judgeable(value: object, at: int) -> float:
+    if value is None:
+        return math.nan
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        told = json.dumps(value, ensure_ascii=False)[:_SHOWN]
+        raise Refused(f"Value {at} is {told}, which is no number.")
+    try:
+        return float(value)
+    except OverflowError:  # an integer greater than any float
+        return math.inf
 
 
 @contextmanager
@@ -71,9 +91,11 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
 
 
 def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
-    """One history per line; empty lines are passed over."""
+    """One history per line; empty lines are passed over, but there must be one that is not."""
+    number, empty = 0, 0
     for number, text in enumerate(lines, start=1):
         if not text.strip():
+            empty += 1
             continue
         try:
             yield HistoryLine.model_validate_json(text)
@@ -82,13 +104,16 @@ def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
             where = ".".join(str(part) for part in first["loc"])
             told = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({told}).") from None
+    if empty == number:
+        raise Unreadable(_EMPTY)
 
 
 def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
-    """One history per ``id`` or per column; columns without a single number are passed over."""
+    """One history per ``id`` or per column; columns without a single number are passed over, but
+    there must be one that has some."""
     rows = [row for row in _rows(lines) if any(cell.strip() for cell in row)]
     if not rows:
-        return
+        raise Unreadable(_EMPTY)
     header = [name.strip() for name in rows[0]]
     if all(_number(name) is not None for name in header):
         header = [f"column {number}" for number in range(1, len(header) + 1)]
@@ -97,14 +122,24 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
     for row in rows:
         row.extend([""] * (len(header) - len(row)))
     read = _long if VALUE in header else _wide
-    for name, cells, its_rows in read(header, rows):
+    columns = list(read(header, rows))
+    if not columns:
+        raise Unreadable(_no_history(header))
+    for name, cells, its_rows in columns:
         yield HistoryLine(
             id=name,
             direction=direction,
-            values=[_cell(cell, name) for cell in cells],
+            values=[_cell(cell) for cell in cells],
             groups=_column(GROUP, header, its_rows),
             revisions=_column(REVISION, header, its_rows),
         )
+
+
+def _no_history(header: list[str]) -> str:
+    told = "There is no history in the input: no column of it holds a number."
+    if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
+        told += " Its columns must be separated by commas, not by semicolons or tabs."
+    return told
 
 
 def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
@@ -141,13 +176,11 @@ def _column(name: str, header: list[str], rows: list[list[str]]) -> list[str] | 
     return [row[header.index(name)] for row in rows] if name in header else None
 
 
-def _cell(cell: str, column: str) -> float | None:
+def _cell(cell: str) -> float | str | None:
     if not cell.strip():
         return None
     number = _number(cell)
-    if number is None:
-        raise Unreadable(f"Column {column!r} holds {cell[:_SHOWN]!r}, which is no number.")
-    return number
+    return cell if number is None else number
 
 
 def _number(cell: str) -> float | None:

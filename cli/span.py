@@ -7,15 +7,40 @@ import re
 from cli.exits import Stop
 
 _UNITS = {"": 1.0, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3_600.0, "d": 86_400.0}
+_DAY_S = 86_400.0
+_SHOWN = 60
+"""Characters of what was typed in a sentence."""
+LONGEST_S = 3_660 * _DAY_S
+"""Ten years: whoever types more has mistyped."""
 
 
 def seconds(text: str) -> float:
     """Read ``15m``, ``900``, ``90s``, ``1.5h`` or ``30d`` as seconds.
 
     Raises:
-        Stop: it is no span of time.
+        Stop: it is no span of time, or too long a one.
     """
-    found = re.fullmatch(r"(\d{1,6}(?:\.\d{1,3})?)\s*(s|m|min|h|d)?", text.strip())
+    found = re.fullmatch(r"(\d+(?:\.\d{1,3})?)\s*(s|m|min|h|d)?", text.strip())
     if found is None or float(found[1]) == 0:
-        raise Stop(f"{text!r} is no span of time, such as 15m, 90s, 2h or 30d.")
-    return float(found[1]) * _UNITS[found[2] or ""]
+        raise Stop(f"{text[:_SHOWN]!r} is no span of time, such as 15m, 90s, 2h or 30d.")
+    lasts = float(found[1]) * _UNITS[found[2] or ""]
+    if lasts > LONGEST_S:
+        raise Stop(f"{text[:_SHOWN]!r} is too long: a span of time is {days(LONGEST_S)} at most.")
+    return lasts
+
+
+def within(option: str, text: str, least_s: float, longest_s: float) -> float:
+    """`seconds`, if they are within the limits of what ``option`` may be.
+
+    Raises:
+        Stop: they are not.
+    """
+    lasts = seconds(text)
+    if not least_s <= lasts <= longest_s:
+        raise Stop(f"{option} must be from {least_s:g}s to {days(longest_s)}, not {text}.")
+    return lasts
+
+
+def days(span_s: float) -> str:
+    """A span as people type it, in days."""
+    return f"{span_s / _DAY_S:g}d"

@@ -42,21 +42,20 @@ class Desk:
 
     def create(self, kind: str, name: str, expires: str | None, *, as_json: bool) -> None:
         """Make a token and print it."""
-        lasts = None if expires is None else span.seconds(expires)
-        try:
+        lasts = None
+        if expires is not None:
+            lasts = span.within("--expires", expires, store.SHORTEST_S, store.LONGEST_S)
+        with _named("--name", name):
             wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts)
-        except ValidationError as error:
-            raise Stop(f"{name!r} or {expires!r} cannot be: {error.errors()[0]['msg']}.") from error
         made = store.create(self._session, self._key, wanted, self._now, None)
         self._note("token create", made.id)
         _print(made, as_json=as_json)
 
     def enrolment(self, worker: str | None, valid: str, *, as_json: bool) -> None:
         """Make a code for a worker and print it."""
-        try:
-            wanted = EnrolmentRequest(worker=worker, expires_in_s=span.seconds(valid))
-        except ValidationError as error:
-            raise Stop(f"That cannot be: {error.errors()[0]['msg']}.") from error
+        lasts = span.within("--valid", valid, enrolment.SHORTEST_S, enrolment.LONGEST_S)
+        with _named("--worker", worker):
+            wanted = EnrolmentRequest(worker=worker, expires_in_s=lasts)
         made = enrolment.create(self._session, self._key, wanted, self._now, None)
         self._note("token enrolment", made.id)
         if as_json:
@@ -101,6 +100,15 @@ class Desk:
 
     def _note(self, action: str, object_id: str) -> None:
         audit.record(self._session, ME, action, object_id, self._now)
+
+
+@contextmanager
+def _named(option: str, told: str | None) -> Iterator[None]:
+    """Say of a name that is refused which option it is, and what it must be."""
+    try:
+        yield
+    except ValidationError as error:
+        raise Stop(f"{option} {error.errors()[0]['msg']}; {told!r} is not.") from error
 
 
 @contextmanager

@@ -33,7 +33,7 @@ _QUICK = {
     "block_min_s": 0.1,
     "precision": 0.05,
 }
-_FINAL = {"succeeded", "failed", "cancelled", "quarantined", "expired"}
+_FINAL = {"succeeded", "failed", "cancelled", "quarantined"}
 
 
 def call(method: str, url: str, body: Json | None = None) -> Json:

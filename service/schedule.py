@@ -20,7 +20,7 @@ from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import catalog, suites
-from benchmarks.contracts import Contract, Flag, Labels, Name
+from benchmarks.contracts import Contract, Flag, Labels, Name, Worded
 from service import models, revisions
 from service.database import insert_if_absent
 from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
@@ -37,12 +37,24 @@ _GAP = timedelta(days=2)
 class ScheduleRequest(Contract):
     """When to submit which suite, and at which revision."""
 
-    cron: Annotated[str, Field(max_length=200, pattern=r"^[0-9A-Za-z*,/#\- ]+$")]
+    cron: Annotated[
+        str,
+        Field(max_length=200, pattern=r"^[0-9A-Za-z*,/#\- ]+$"),
+        Worded("must be five fields such as '0 2 * * *', of letters, digits and *,/#- only"),
+    ]
     """Five fields: minute, hour, day of month, month, day of week."""
-    timezone: Annotated[str, Field(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$")] = "UTC"
+    timezone: Annotated[
+        str,
+        Field(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$"),
+        Worded("must be the IANA name of a time zone, such as Europe/Berlin"),
+    ] = "UTC"
     """An IANA name such as ``Europe/Berlin``."""
     suite: Name
-    revision_rule: Annotated[str, Field(pattern=_RULE)] = "date"
+    revision_rule: Annotated[
+        str,
+        Field(pattern=_RULE),
+        Worded("must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2"),
+    ] = "date"
     """``date``: named after the slot's local date. ``latest``: the newest revision known.
     ``fixed:REVISION``: that one."""
     requires: Labels = Field(default_factory=dict)

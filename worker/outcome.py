@@ -9,7 +9,7 @@ import signal
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
 
 from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status, line
 from benchmarks.exits import NO_DEVICE
@@ -191,17 +191,48 @@ def _killed(number: int) -> str:
 def _printed(run: Run, left: Exit, tail: str) -> Result:
     try:
         result = read_result(left.stdout.kept)
-    except ValidationError:
+    except ValidationError as problem:
         printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
-        sentence = "The child ended well, but the last line that it printed is no Result."
-        log = f"{tail}\n--- end of standard output ---\n{printed}".strip()
-        return failure(run, Status.GARBAGE, sentence, log)
+        log = f"{tail}\n--- end of standard output ---\n{printed}"
+        status, sentence = _unreadable(left.stdout.kept)
+        if status is Status.INFRA_ERROR:
+            log += f"\n--- what this worker does not know of it ---\n{_first_fault(problem)}"
+        return failure(run, status, sentence, log.strip())
     if run.earlier is not None and result.case.key != run.earlier.case.key:
         sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
         return failure(run, Status.GARBAGE, sentence, tail)
     if result.status is Status.OK or result.log_tail:
         return result
     return result.model_copy(update={"log_tail": tail})
+
+
+class _AnyResult(BaseModel):
+    """What the Results of all versions have in common."""
+
+    case: dict[str, object]
+    status: str
+
+
+def _unreadable(printed: bytes) -> tuple[Status, str]:
+    """Status and sentence for a last line that is no Result of this version.
+
+    A worker holds its own code from when it started, and each child reads what lies on the disk:
+    after an update in place the two are of two versions, whatever the case is.
+    """
+    try:
+        _AnyResult.model_validate_json(last_line(printed))
+    except ValidationError:
+        told = "The child ended well, but the last line that it printed is no Result."
+        return Status.GARBAGE, told
+    return Status.INFRA_ERROR, (
+        "The child's Result is of another version of Throughline than this worker: restart the "
+        "worker if its code was updated meanwhile."
+    )
+
+
+def _first_fault(problem: ValidationError) -> str:
+    fault = problem.errors(include_url=False, include_input=False)[0]
+    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
 
 
 def _last_line(text: str) -> str:

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from benchmarks.contracts import Worded
 from benchmarks.processors import usable_cpus
 from worker.containment import Wanted
 
@@ -41,7 +42,11 @@ class Settings(BaseSettings):
     """Where a worker keeps what must survive its death: spooled results, claim, child."""
     worker_name: str = ""
     """Unique among workers; empty: made from the host and the device."""
-    device: Annotated[str, Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$")] = "auto"
+    device: Annotated[
+        str,
+        Field(pattern=r"^(auto|cpu|cuda(:\d+)?)$"),
+        Worded("must be auto, cpu, cuda or cuda:N"),
+    ] = "auto"
     """``auto`` is the first NVIDIA GPU, or the CPU without one."""
     labels: dict[str, str] = Field(default_factory=dict)
     """Further labels that jobs may require; as JSON in the environment."""
@@ -55,7 +60,11 @@ class Settings(BaseSettings):
     worker_target: str = ""
     """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
     revision runs what is installed here."""
-    models: Annotated[str, Field(pattern=_MODELS)] = ""
+    models: Annotated[
+        str,
+        Field(pattern=_MODELS),
+        Worded("must be modules or functions, with commas, such as mypkg.bench,other:build"),
+    ] = ""
     """Users' own models that jobs may name: modules with all that is in them, or single functions,
     such as ``mypkg.bench,other:build``; empty: none."""
     once: bool = False

@@ -52,6 +52,7 @@ from benchmarks.contracts.values import (
     Text,
     Trace,
     Value,
+    Worded,
     Workload,
     line,
 )
@@ -112,6 +113,7 @@ __all__ = [
     "Verdict",
     "Warmup",
     "Window",
+    "Worded",
     "Work",
     "Worker",
     "Workload",

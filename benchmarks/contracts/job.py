@@ -62,7 +62,6 @@ class JobState(StrEnum):
     FAILED = "failed"
     CANCELLED = "cancelled"
     QUARANTINED = "quarantined"
-    EXPIRED = "expired"
 
 
 FINAL_STATES = frozenset(
@@ -71,7 +70,6 @@ FINAL_STATES = frozenset(
         JobState.FAILED,
         JobState.CANCELLED,
         JobState.QUARANTINED,
-        JobState.EXPIRED,
     }
 )
 

@@ -8,13 +8,47 @@ import re
 import zlib
 from array import array
 from collections.abc import Iterable
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Annotated, Self
 
-from pydantic import AwareDatetime, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    AwareDatetime,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    GetCoreSchemaHandler,
+)
+from pydantic_core import core_schema
 
-Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$")]
+
+@dataclass(frozen=True)
+class Worded:
+    """Metadata of a string with a pattern: what it must be, for a person who cannot read patterns.
+
+    Stands last, and instead of whatever else would be said of a value that is refused.
+    """
+
+    words: str
+
+    def __get_pydantic_core_schema__(
+        self, source: object, handler: GetCoreSchemaHandler
+    ) -> core_schema.CoreSchema:
+        """Say the words."""
+        return core_schema.custom_error_schema(
+            handler(source), custom_error_type="wrong_text", custom_error_message=self.words
+        )
+
+
+Name = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_.-]{0,63}$"),
+    Worded(
+        "must be 1 to 64 of the characters a-z, 0-9, '_', '.' and '-', the first a letter or digit"
+    ),
+]
 """An identifier that is safe in a URL, a file name and a shell: workload, axis, suite, metric."""
 Workload = Annotated[
     str,
@@ -23,15 +57,36 @@ Workload = Annotated[
         pattern=r"^([a-z0-9][a-z0-9_.-]{0,63}"
         r"|[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*:[A-Za-z_][A-Za-z0-9_]*)$",
     ),
+    Worded(
+        "must be a workload of the catalog, or package.module:function, in 128 characters at most"
+    ),
 ]
 """A workload of the catalog by its name, or a user's own as ``package.module:function``."""
-Value = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$")]
+Value = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.+-]{0,63}$"),
+    Worded(
+        "must be 1 to 64 of the characters A-Z, a-z, 0-9, '_', '.', '+' and '-', the first a "
+        "letter or digit"
+    ),
+]
 """A value on an axis; a string even where it looks like a number."""
-Line = Annotated[str, Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$")]
+Line = Annotated[
+    str,
+    Field(max_length=500, pattern=r"^[^\x00-\x1f\x7f]*$"),
+    Worded("must be text of 500 characters at most, on one line and without control characters"),
+]
 """One printable line; `line` makes any text one."""
 Text = Annotated[str, Field(max_length=65_536, pattern=r"^[^\x00]*$")]
 """Several lines, such as the tail of a log."""
-Revision = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$")]
+Revision = Annotated[
+    str,
+    Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}$"),
+    Worded(
+        "must be 1 to 100 of the characters A-Z, a-z, 0-9, '_', '.', '/', '+' and '-', the first a "
+        "letter or digit"
+    ),
+]
 """Names the version under test: a commit hash, a tag, or any label that the team uses."""
 Labels = Annotated[dict[Name, Line], Field(max_length=64)]
 """What a worker says of itself and what a job may require, such as ``device: cuda``."""

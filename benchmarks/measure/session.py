@@ -164,6 +164,7 @@ class _Session:
         self.batch = recipe.batch
         facts = flags.put_in_force(recipe)
         facts |= {"flag.cpu_affinity": near, "sw.model": module.code}
+        facts |= catalog.recorded(module.entry)
         self._environment = capture(context.device, facts, recipe.data_name)
         return graphs.trainer(recipe, context.device)
 

@@ -27,6 +27,8 @@ _BAD = (
     "This enrolment code is not good: mistyped, used, or too old. Ask an administrator for another "
     "one: `throughline token enrolment`."
 )
+SHORTEST_S, LONGEST_S = 60, 7 * 86_400
+"""Seconds that a code may be good for."""
 
 
 class EnrolmentRequest(Contract):
@@ -34,7 +36,7 @@ class EnrolmentRequest(Contract):
 
     worker: Name | None = None
     """The only worker that may use it; null: whichever comes first, under a name that is free."""
-    expires_in_s: Annotated[FiniteFloat, Field(ge=60, le=7 * 86_400)] = 3_600.0
+    expires_in_s: Annotated[FiniteFloat, Field(ge=SHORTEST_S, le=LONGEST_S)] = 3_600.0
 
 
 class NewEnrolment(BaseModel):

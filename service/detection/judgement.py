@@ -101,7 +101,8 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        return Judgement((), None, (f"{count} points: changes are told from {LEAST_POINTS} on.",))
+        told = f"{counted(count)}: changes are told from {LEAST_POINTS} on."
+        return Judgement((), None, (told,))
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
@@ -110,6 +111,11 @@ def resume(
         known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
     return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
+
+
+def counted(points: int) -> str:
+    """How many points, in words."""
+    return f"{points} point" if points == 1 else f"{points} points"
 
 
 def first_needed(window: int) -> int:

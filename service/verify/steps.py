@@ -1,11 +1,14 @@
-"""The ways that jobs and attempts may go; the guards in the database hold the same ones."""
+"""The ways that jobs and attempts may go; the guards in the database hold the same ones.
+
+But for one: they, and the constraint on a job's state, also let a queued job expire, and none does.
+"""
 
 from __future__ import annotations
 
 JOB_STEPS: frozenset[tuple[str | None, str]] = frozenset(
     {
         (None, "queued"),
-        *(("queued", to) for to in ("leased", "cancelled", "expired")),
+        *(("queued", to) for to in ("leased", "cancelled")),
         *(("leased", to) for to in ("running", "queued", "cancelled", "quarantined")),
         *(("running", to) for to in ("succeeded", "failed", "cancelled", "queued", "quarantined")),
     }
@@ -20,7 +23,7 @@ ATTEMPT_STEPS: frozenset[tuple[str | None, str]] = frozenset(
         ),
     }
 )
-FINAL = frozenset({"succeeded", "failed", "cancelled", "quarantined", "expired"})
+FINAL = frozenset({"succeeded", "failed", "cancelled", "quarantined"})
 HELD = frozenset({"leased", "running"})
 LIVE = frozenset({"granted", "started"})
 ANSWERED = frozenset({"succeeded", "failed", "timed_out", "cancelled"})

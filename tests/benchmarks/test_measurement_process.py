@@ -206,7 +206,7 @@ def test_a_bar_is_two_rates(cache: Path, bar: str) -> None:
         (("resnet50", "--preset", "huge"), "There is no preset of resnet50 'huge'"),
         (("resnet50:huge",), "There is no preset of resnet50 'huge'"),
         (("resnet50", "precision=bf16", "precision=fp32"), "The axis 'precision' is given twice"),
-        (("resnet50", "batch=-1"), "axes.batch: String should match pattern"),
+        (("resnet50", "batch=-1"), "axes.batch: must be 1 to 64 of the characters"),
     ],
 )
 def test_a_wrong_name_ends_with_one_sentence_and_status_2(

@@ -69,6 +69,7 @@ def test_the_worked_example_is_measured_and_held_against_fp32(tmp_path: Path) ->
     assert (result.item, result.batch_items) == ("word", 16 * 20)
     assert result.environment.facts["sw.data"] == "tagger-random-v1"
     assert len(result.environment.facts["sw.model"]) == 16
+    assert result.environment.facts["sw.model.input"] == "tokens"
     assert result.repro.startswith("python -m benchmarks tagger.bench:build precision=bf16 ")
     assert result.parity is not None
     assert result.parity.status is ParityStatus.PASS, result.parity.reason
@@ -149,6 +150,14 @@ def test_a_module_without_any_literal_has_sensible_ones(project: Path) -> None:
         catalog.normalise(
             Case(workload="bare_one:build", axes={"layout": "channels_last"}), "cpu", module.entry
         )
+
+
+def test_what_axes_may_ask_for_is_recorded_of_an_own_model_alone(project: Path) -> None:
+    text = BARE + "FACTS = {'input': 'images', 'what we call it': 'ours'}\n"
+    told = catalog.recorded(a_build(project, text, "bare_facts").entry)
+    assert told == {"sw.model.input": "images"}
+    assert catalog.remembered({"hw.device": "cpu", **told}) == {"input": "images"}
+    assert catalog.recorded(catalog.workloads()["resnet50"]) == {}
 
 
 def test_a_module_with_presets_of_its_own_takes_its_first_one(project: Path) -> None:

@@ -179,6 +179,34 @@ def test_what_the_case_has_already_is_not_suggested() -> None:
     assert not [name for name in names(tuned, COMPUTE) if name.startswith("precision")]
 
 
+MINE = Case(workload="mine.bench:build", preset="tiny")
+WAITING = Verdict(
+    bottleneck=Bottleneck.INPUT,
+    confidence="high",
+    sentence="",
+    evidence={"input_stall": 0.6, "stall": 0.55, "copy": 0.1},
+)
+
+
+@pytest.mark.parametrize(("verdict", "axis"), [(WAITING, "decode"), (COMPUTE, "layout")])
+@pytest.mark.parametrize(
+    ("declares", "tried"), [({}, False), ({"input": "tokens"}, False), ({"input": "images"}, True)]
+)
+def test_an_own_model_is_advised_only_what_its_facts_allow(
+    verdict: Verdict, axis: str, declares: dict[str, str], *, tried: bool
+) -> None:
+    recorded = {f"sw.model.{name}": value for name, value in declares.items()}
+    here = measured_where(device="cpu")
+    facts = Environment(facts={**here.environment.facts, **recorded})
+    result = here.model_copy(update={"case": MINE, "verdict": verdict, "environment": facts})
+    told = advised(result, []).verdict
+    assert told is not None
+    assert (axis in {one.axis for one in told.suggestions}) is tried
+    assert told.suggestions, "what asks for no fact is advised all the same"
+    made = [*moves(MINE, verdict, place_of(result)), *other_moves(MINE, verdict, place_of(result))]
+    assert ("layout" in {move.axis for move in made}) is tried
+
+
 def test_a_loader_that_is_late_gets_as_many_processes_as_there_are_cpus() -> None:
     verdict = Machine(read_s=0.5).measure(CASE).verdict
     assert verdict is not None

@@ -107,6 +107,12 @@ def test_what_is_no_budget_is_refused(text: str) -> None:
         seconds(text)
 
 
+@pytest.mark.parametrize("text", ["3661d", "99999999d", "9" * 400])
+def test_a_span_beyond_ten_years_is_said_to_be_too_long(text: str) -> None:
+    with pytest.raises(Stop, match="is too long: a span of time is 3660d at most"):
+        seconds(text)
+
+
 def order(**more: object) -> Order:
     fields: dict[str, object] = {
         "baseline": "a",

@@ -42,6 +42,28 @@ def test_a_token_is_made_shown_renewed_and_ended(throughline: Run, tmp_path: Pat
     assert "throughline token list" in unknown.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("create", "--name", "r", "--expires", "1s"), "--expires must be from 60s to 3660d, not"),
+        (("create", "--name", "r", "--expires", "99999999d"), "'99999999d' is too long"),
+        (("create", "--name", "r", "--expires", "soon"), "'soon' is no span of time"),
+        (("create", "--name", ""), "--name must be 1 to 64 of the characters"),
+        (("enrolment", "--valid", "1s"), "--valid must be from 60s to 7d, not 1s"),
+        (("enrolment", "--valid", "8d"), "--valid must be from 60s to 7d, not 8d"),
+        (("enrolment", "--worker", "É"), "--worker must be 1 to 64 of the characters"),
+    ],
+)
+def test_a_wrong_order_for_a_token_names_the_option_and_its_limits(
+    throughline: Run, words: tuple[str, ...], told: str
+) -> None:
+    assert throughline("migrate").returncode == Exit.OK
+    kind = ("--kind", "read") if words[0] == "create" else ()
+    done = throughline("token", *words, *kind)
+    assert (done.returncode, done.stderr.count("\n")) == (Exit.USAGE, 1)
+    assert told in done.stderr
+
+
 def test_where_tokens_are_asked_for_up_makes_its_own_and_its_worker_measures(
     throughline: Run, environment: dict[str, str], tmp_path: Path
 ) -> None:

@@ -155,7 +155,6 @@ def test_a_log_cannot_be_truncated(postgres_url: str) -> None:
 LEGAL_JOB = {
     ("queued", "leased"),
     ("queued", "cancelled"),
-    ("queued", "expired"),
     ("leased", "running"),
     *(("leased", end) for end in ("queued", "cancelled", "quarantined")),
     *(("running", end) for end in ("queued", "cancelled", "quarantined", "succeeded", "failed")),

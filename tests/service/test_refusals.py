@@ -41,6 +41,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (422, "invalid", "GET", "/series?cursor=bm90anNvbg", None),
     (422, "invalid", "GET", "/jobs?limit=100000", None),
     (422, "invalid", "GET", "/jobs?state=lost", None),
+    (422, "invalid", "GET", "/jobs?state=expired", None),
     (422, "invalid", "POST", "/submissions", {"revision": "r"}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "suite": "smoke"}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, CANARY: 1}),
@@ -106,6 +107,36 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (422, "unknown-name", "GET", "/changes?baseline=a&contender=b&suite=no-such", None),
     (422, "unknown-name", "GET", "/changes?baseline=never&contender=seen", None),
 ]
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "told"),
+    [
+        ("POST", "/submissions", {"revision": "é", "suite": "smoke"}, "revision: must be 1 to 100"),
+        (
+            *("POST", "/submissions"),
+            {"revision": "r", "suite": "smoke", "only": [""]},
+            "only.0: must be 1 to 64 of the characters a-z",
+        ),
+        ("GET", "/jobs?revision=é", None, "query.revision: must be 1 to 100"),
+        *(
+            ("PUT", f"/schedules/{name}", {"cron": "0 2 * * *", "suite": "smoke", **more}, told)
+            for name, more, told in (
+                ("UPPER", {}, "path.name: must be 1 to 64"),
+                ("s", {"timezone": "Zürich"}, "timezone: must be the IANA name of a time zone"),
+                ("s", {"cron": "é"}, "cron: must be five fields"),
+                ("s", {"revision_rule": "newest"}, "'date', 'latest' or 'fixed:'"),
+            )
+        ),
+    ],
+)
+def test_a_refusal_says_in_words_what_a_text_must_be(
+    client: TestClient, method: str, path: str, body: Any, told: str
+) -> None:
+    answer = client.request(method, f"/api/v1{path}", json=body)
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+    assert "pattern" not in answer.text
 
 
 def everything(client: TestClient) -> dict[str, list[Any]]:

@@ -20,13 +20,13 @@ from builders.service_hand import result_of
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Claim, Lease, Purpose, Status, Worker
+from benchmarks.contracts import FINAL_STATES, Case, Claim, JobState, Lease, Purpose, Status, Worker
 from service import queue, schedule, workers
 from service.database import Database, make_engine, now_of
 from service.queue import Holder, Terms
 from service.submissions import SubmissionRequest, submit
 from service.verify import Outcome, Report, check, verify
-from service.verify.steps import ATTEMPT_STEPS, JOB_STEPS
+from service.verify.steps import ATTEMPT_STEPS, FINAL, JOB_STEPS
 from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
@@ -317,6 +317,8 @@ def test_guards_that_are_not_there_are_told(healthy: Database) -> None:
 
 def test_the_steps_are_those_that_the_database_allows() -> None:
     assert {step for step in JOB_STEPS if step[0]} == LEGAL_JOB
+    assert {after for _, after in JOB_STEPS} == set(JobState), "no state that no step leads to"
+    assert set(JobState) - {before for before, _ in JOB_STEPS} == FINAL_STATES == FINAL
     assert {step for step in ATTEMPT_STEPS if step[0]} == LEGAL_ATTEMPT
 
 

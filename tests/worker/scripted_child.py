@@ -182,6 +182,14 @@ def garbage(asked):
     print("this is no result")
 
 
+def newer(asked):
+    succeed(asked, schema_version=2, of_the_next_version=True)
+
+
+def json_of_its_own(asked):
+    print(json.dumps({"loss": 1.25, "status": "ok"}))
+
+
 def nothing(asked):
     pass
 

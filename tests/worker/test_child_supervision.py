@@ -100,12 +100,20 @@ def test_sigkill_is_explained_by_the_out_of_memory_killer(run):
     assert "out-of-memory killer" in result.reason
 
 
-@pytest.mark.parametrize("workload", ["garbage", "nothing"])
+@pytest.mark.parametrize("workload", ["garbage", "nothing", "json_of_its_own"])
 def test_a_last_line_that_is_no_result_is_garbage(run, workload):
     result = run(workload)
     assert result.status is Status.GARBAGE
     assert "no Result" in result.reason
     assert ("this is no result" in result.log_tail) == (workload == "garbage")
+
+
+def test_a_result_of_another_version_is_no_fault_of_the_case(run):
+    result = run("newer")
+    assert result.status is Status.INFRA_ERROR
+    assert "another version of Throughline" in result.reason
+    assert "restart the worker" in result.reason
+    assert result.log_tail.endswith("schema_version: Input should be less than or equal to 1")
 
 
 def test_ten_megabytes_before_the_result_do_no_harm(run):

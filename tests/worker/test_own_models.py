@@ -7,7 +7,7 @@ from benchmarks.contracts import Status
 from worker.labels import introduce
 from worker.own_models import refused
 from worker.runner import Runner
-from worker.settings import Settings
+from worker.settings import Settings, faults
 
 OWN = "mypkg.bench:build"
 
@@ -52,6 +52,15 @@ def test_a_job_of_a_model_that_is_not_allowed_starts_no_child(
     assert "its operator may add that to THROUGHLINE_MODELS" in result.reason
     assert list(notes.iterdir()) == []
     assert onlooker.told == []
+
+
+def test_a_setting_that_is_wrong_says_in_words_what_it_must_be() -> None:
+    with pytest.raises(ValidationError) as told:
+        Settings(models="é x", device="tpu")
+    assert faults(told.value) == [
+        ("device", "must be auto, cpu, cuda or cuda:N"),
+        ("models", "must be modules or functions, with commas, such as mypkg.bench,other:build"),
+    ]
 
 
 def test_a_worker_that_allows_models_says_so_that_jobs_may_require_it(settings, contained):
