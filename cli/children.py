@@ -13,6 +13,7 @@ from pathlib import Path
 from worker import launch, processes
 
 _POLL_S = 0.05
+_AGAIN_S = 0.5
 _KILL_S = 10.0
 """What the kernel cannot end within this time waits inside a driver."""
 
@@ -87,9 +88,15 @@ def wait_for(children: Sequence[Child], patience_s: float) -> bool:
 
 
 def stop(children: Sequence[Child], patience_s: float) -> None:
-    """Ask ``children`` to end, wait, and kill whoever has not ended and what it left behind."""
-    for child in children:
-        child.ask_to_stop()
-    wait_for(children, patience_s)
+    """Ask ``children`` to end, wait, and kill whoever has not ended and what it left behind.
+
+    They are asked again and again: two signals that come close together count as one.
+    """
+    deadline = time.monotonic() + patience_s
+    while (left_s := deadline - time.monotonic()) > 0:
+        for child in children:
+            child.ask_to_stop()
+        if wait_for(children, min(_AGAIN_S, left_s)):
+            break
     for child in children:
         child.kill()

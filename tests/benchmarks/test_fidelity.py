@@ -38,8 +38,8 @@ def test_the_harness_around_an_empty_step_is_timed_as_often_as_asked(tmp_path: P
 
 
 def test_the_comparison_times_both_loops_in_turn(tmp_path: Path) -> None:
-    case = Case(workload="nanogpt", preset="tiny")
+    case = Case(workload="nanogpt", preset="tiny", axes={"batch": "2"})
     found = fidelity.compare(case, Context(torch.device("cpu"), tmp_path), pairs=3, span_s=0.1)
     assert len(found.plain_s) == len(found.harness_s) == 3
     assert all(seconds > 0 for seconds in (*found.plain_s, *found.harness_s))
-    assert found.case == "nanogpt:tiny"
+    assert found.case == "nanogpt:tiny batch=2"

@@ -20,6 +20,18 @@ STUBBORN = (
     "print('up', flush=True)\n"
     "time.sleep(99)\n"
 )
+ASKED_TWICE = (
+    "import signal, time\n"
+    "asked = []\n"
+    "signal.signal(signal.SIGTERM, lambda *_: asked.append(1))\n"
+    "signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGTERM])\n"
+    "print('up', flush=True)\n"
+    "time.sleep(0.3)\n"
+    "signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGTERM])\n"
+    "while len(asked) < 2: time.sleep(0.01)\n"
+    "raise SystemExit(7)\n"
+)
+"""As a worker does, it gives its case back when it is asked twice."""
 WITH_GRANDCHILD = (
     "import subprocess, sys, time\n"
     "grandchild = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(99)'],"
@@ -52,6 +64,14 @@ def test_a_child_that_ignores_the_request_is_killed(tmp_path: Path) -> None:
     eventually(lambda: child.last_lines() == ["up"])
     stop([child], 0.2)
     assert child.returncode == -9
+
+
+def test_two_requests_that_came_as_one_are_made_good(tmp_path: Path) -> None:
+    child = start(ASKED_TWICE, tmp_path)
+    eventually(lambda: child.last_lines() == ["up"])
+    child.ask_to_stop()
+    stop([child], 10.0)
+    assert child.returncode == 7
 
 
 def test_a_grandchild_in_its_own_session_is_killed_too(tmp_path: Path) -> None:

@@ -74,10 +74,11 @@ def up(tmp_path: Path, environment: dict[str, str]) -> Iterator[Start]:
 
     yield start
     for process in started:
-        if process.poll() is None:
-            process.terminate()
-            process.terminate()
-            process.wait(LIMIT_S)
+        deadline_s = time.monotonic() + LIMIT_S
+        while process.poll() is None and time.monotonic() < deadline_s:
+            process.terminate()  # the second one ends its case as well
+            time.sleep(0.2)
+        assert process.poll() is not None
 
 
 def said(tmp_path: Path) -> str:

@@ -14,7 +14,7 @@ from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
 from worker import delivery
 from worker.folder import Journal, Pending
-from worker.loop import run
+from worker.loop import WRONG, run
 from worker.stop import Stop
 
 
@@ -296,8 +296,8 @@ def test_two_workers_cannot_share_one_name(worker, service, settings, caplog):
     assert "A worker named w1 already runs here" in caplog.text
 
 
-def test_a_wrong_address_ends_the_worker_with_one_sentence(settings, caplog):
-    assert run(settings.model_copy(update={"url": "localhost"}), Stop()) == 1
+def test_a_wrong_address_ends_the_worker_as_wrong_usage_with_one_sentence(settings, caplog):
+    assert run(settings.model_copy(update={"url": "localhost"}), Stop()) == WRONG
     assert "must begin with http://" in caplog.text
 
 
