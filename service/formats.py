@@ -13,11 +13,11 @@ from datetime import UTC, datetime
 NBSP = "\u00a0"
 MINUS = "\u2212"
 DASH = "\u2013"
+TIMES = "\u00d7"
 NOTHING_TO_COMPARE = (
     "Nothing to compare: neither revision has a result in the history. The tier quick and the gate "
     "make none."
 )
-TIMES = "\u00d7"
 
 _BINARY = ((2.0**40, "TiB"), (2.0**30, "GiB"), (2.0**20, "MiB"), (2.0**10, "KiB"))
 _DECIMAL = (
@@ -109,6 +109,11 @@ def interval(value: float, low: float | None, high: float | None, unit: str) -> 
     factor, label = scale(unit, value)
     between = " to " if low < 0 else DASH  # a dash beside a minus reads badly
     return f"{number(low * factor)}{between}{number(high * factor)}{NBSP}{label}".rstrip()
+
+
+def counted(count: int, noun: str) -> str:
+    """Write how many: ``1 pair``, ``2 pairs``."""
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def change(ratio: float) -> str:

@@ -22,7 +22,6 @@ LIMIT_S = 120.0
 LOOK_S = 0.2
 _ASK = """
 import sys
-from benchmarks.contracts import line
 from benchmarks.exits import NO_DEVICE
 from benchmarks.measure.device import choose
 try:

@@ -10,6 +10,7 @@ from cli.console import Console
 from cli.exits import Away, Exit, Stop
 from cli.gate.answers import CaseFinding, ComparisonAnswer
 from cli.service_client import ServiceClient, read
+from service import formats
 
 LOOK_S = 2.0
 PATIENCE_S = 60.0
@@ -81,7 +82,7 @@ class Lines:
 
 
 def _words(case: CaseFinding) -> str:
-    pairs = f"{case.pairs} pair{'' if case.pairs == 1 else 's'}"
+    pairs = formats.counted(case.pairs, "pair")
     if case.settled:
         return f"{pairs}, {plain(case.verdict)}"
     if not case.metrics:

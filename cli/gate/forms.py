@@ -87,7 +87,7 @@ class Shown:
 
     def _tally(self) -> str:
         cases = self.decision.cases
-        count = f"{len(cases)} case{'' if len(cases) == 1 else 's'}"
+        count = formats.counted(len(cases), "case")
         wrong = sum(case.verdict in REGRESSIONS for case in cases)
         open_ = sum(case.verdict not in (*REGRESSIONS, *GOOD, "unsupported") for case in cases)
         match self.decision.outcome:

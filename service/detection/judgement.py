@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.contracts import Direction
+from service import formats
 from service.detection.evidence import NoiseOf, Sides, Sums, telling_sides, variance_of
 from service.detection.history import Floats, History
 from service.detection.merging import THRESHOLD
@@ -101,7 +102,7 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        told = f"{counted(count)}: changes are told from {LEAST_POINTS} on."
+        told = f"{formats.counted(count, 'point')}: changes are told from {LEAST_POINTS} on."
         return Judgement((), None, (told,))
     windows = list(settled)
     while end_needed(len(windows)) < count:
@@ -111,11 +112,6 @@ def resume(
         known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
     return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
-
-
-def counted(points: int) -> str:
-    """How many points, in words."""
-    return f"{points} point" if points == 1 else f"{points} points"
 
 
 def first_needed(window: int) -> int:

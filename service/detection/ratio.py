@@ -10,8 +10,9 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks.contracts import Direction
+from service import formats
 from service.detection.history import Floats, History
-from service.detection.judgement import ChangePoint, Judgement, counted
+from service.detection.judgement import ChangePoint, Judgement
 from service.detection.scale import transform
 
 WIDTH = 8
@@ -24,7 +25,9 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Judgement:
     """Judge by a fixed ratio."""
     y, scale = transform(history.values)
     if len(y) < 2 * WIDTH:
-        return Judgement((), None, (f"{counted(len(y))}: a ratio needs {2 * WIDTH}.",))
+        return Judgement(
+            (), None, (f"{formats.counted(len(y), 'point')}: a ratio needs {2 * WIDTH}.",)
+        )
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
     found = []

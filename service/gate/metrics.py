@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pydantic import FiniteFloat
 
 from benchmarks.contracts import Contract, Direction
+from service import formats
 from service.gate.measured import Measured, Metric, Pair
 from service.gate.policy import Policy
 from service.gate.sequential import Estimate, estimate
@@ -36,6 +37,12 @@ class MetricFinding(Contract):
     """Holds over all looks, metrics and cases except with the policy's ``false_alarm``; a
     difference is called on it."""
     consistent: bool = True
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The change and its interval as people read them, signed as measured."""
+        more = self.direction is Direction.HIGHER
+        return formats.as_measured(self.change, self.low, self.high, more_is_better=more)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
-from benchmarks.contracts import Direction
 from service import formats
 from service.gate.measured import CYCLES, CaseRecord, Side
 from service.gate.metrics import MetricFinding
@@ -57,9 +56,8 @@ def of_case(
     """
     own = found.get(limit.metric)
     if own is None:
-        count = len(record.whole)
-        few = f"{count} pair{'' if count == 1 else 's'}, too few to judge."
-        return _with_accidents(few, record)
+        pairs = formats.counted(len(record.whole), "pair")
+        return _with_accidents(f"{pairs}, too few to judge.", record)
     sentence = f"{own.metric} {changed(own)}{_meaning(verdict, limit, own)}"
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))
@@ -71,13 +69,8 @@ def of_case(
 
 def changed(found: MetricFinding) -> str:
     """A change as measured, with its interval, such as ``-2.1 % (-2.4 % to -1.8 %)``."""
-    change, between = _told(found)
+    change, between = found.shown
     return f"{change} ({between})"
-
-
-def _told(found: MetricFinding) -> tuple[str, str]:
-    more = found.direction is Direction.HIGHER
-    return formats.as_measured(found.change, found.low, found.high, more_is_better=more)
 
 
 def _meaning(verdict: Verdict, limit: Limit, own: MetricFinding) -> str:
@@ -108,7 +101,7 @@ def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
     if cycles.consistent and cycles.low <= 0 <= cycles.high and reach < abs(own.change) / 2:
         clock = "slower" if own.change < 0 else "faster"
         return (
-            f"; in clock cycles {_told(cycles)[0]}, so the device's clock was {clock}, not the code"
+            f"; in clock cycles {cycles.shown[0]}, so the device's clock was {clock}, not the code"
         )
     return f"; in clock cycles {changed(cycles)}"
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import psutil
@@ -15,7 +16,9 @@ from benchmarks.contracts import JobSpec, Progress
 from tests.worker.miniature import Miniature, serving
 from worker.containment import Containment, Wanted, choose
 from worker.heartbeat import Cause
+from worker.loop import run
 from worker.settings import Settings
+from worker.stop import Stop
 
 CHILD = Path(__file__).parent / "scripted_child.py"
 
@@ -160,3 +163,26 @@ def living(pids: Callable[[], list[Noted]]) -> Callable[[], list[Noted]]:
 def acting() -> Callable[[str], tuple[str, ...]]:
     """A child that plays one part whatever workload it is asked for."""
     return lambda part: (sys.executable, "-S", str(CHILD), "--part", part)
+
+
+@pytest.fixture
+def worker(settings, service):
+    """Run a worker in a thread while the block lasts; ends it and gives its exit code."""
+
+    @contextmanager
+    def running(**change):
+        chosen = settings.model_copy(update={"url": service.url, **change})
+        stop, codes = Stop(), []
+        thread = threading.Thread(target=lambda: codes.append(run(chosen, stop)))
+        thread.start()
+        try:
+            yield stop
+        finally:
+            stop.ask()
+            thread.join(20)
+            if thread.is_alive():
+                stop.ask()
+                thread.join(20)
+        stop.codes = codes
+
+    return running

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gzip
 import os
-import threading
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -15,35 +13,14 @@ from benchmarks.merge import merge
 from tests.worker.miniature import Miniature, eventually
 from worker import delivery, trace
 from worker.client import Fenced, Refused, ServiceAway, Ticket
-from worker.loop import run
 from worker.outcome import without_numbers
 from worker.runner import Runner
 from worker.spool import MOST_TRACES, Spool
 from worker.station import Station
-from worker.stop import Stop
 
 TICKET, OTHER = Ticket("job1", 1, "a" * 64), Ticket("job2", 1, "b" * 64)
 GOOD = gzip.compress(b'{"traceEvents": []}', mtime=0)
 TRACED = {"trace": True, "profile": True}
-
-
-@pytest.fixture
-def worker(settings, service):
-    """Run a worker in a thread while the block lasts."""
-
-    @contextmanager
-    def running(**change):
-        chosen = settings.model_copy(update={"url": service.url, **change})
-        stop = Stop()
-        thread = threading.Thread(target=run, args=(chosen, stop))
-        thread.start()
-        try:
-            yield
-        finally:
-            stop.ask()
-            thread.join(20)
-
-    return running
 
 
 def spooled(settings) -> list[Path]:

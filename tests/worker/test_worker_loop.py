@@ -5,7 +5,6 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from contextlib import contextmanager
 
 import psutil
 import pytest
@@ -16,29 +15,6 @@ from worker import delivery
 from worker.folder import Journal, Pending
 from worker.loop import WRONG, run
 from worker.stop import Stop
-
-
-@pytest.fixture
-def worker(settings, service):
-    """Run a worker in a thread while the block lasts; ends it and gives its exit code."""
-
-    @contextmanager
-    def running(**change):
-        chosen = settings.model_copy(update={"url": service.url, **change})
-        stop, codes = Stop(), []
-        thread = threading.Thread(target=lambda: codes.append(run(chosen, stop)))
-        thread.start()
-        try:
-            yield stop
-        finally:
-            stop.ask()
-            thread.join(20)
-            if thread.is_alive():
-                stop.ask()
-                thread.join(20)
-        stop.codes = codes
-
-    return running
 
 
 def spooled(settings) -> list[str]:
