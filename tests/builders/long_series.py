@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 from sqlalchemy import insert, select
 from sqlalchemy.orm import Session
 
@@ -48,6 +49,8 @@ CASES = {
 
 BEFORE_ALL = "before-all"
 """A revision without points, which the job behind all results names."""
+STEADY, DROPPED, RAISED = [100.0] * 20, [95.0] * 12, [106.0] * 12
+"""Values before and after a change that is told."""
 
 
 def revision_of(number: int) -> str:
@@ -177,6 +180,12 @@ def add_point(
 ) -> None:
     """One more metric of a result that is there already."""
     session.execute(insert(Point), [_point(number, value, worker, series_id, 0)])
+
+
+def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> list[float]:
+    """Values around these, ``deviation`` of each apart."""
+    random = np.random.default_rng(seed)
+    return [float(level * np.exp(random.normal(0, deviation))) for level in levels_]
 
 
 def judge(session: Session, series_id: str, since: datetime) -> None:

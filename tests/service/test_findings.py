@@ -1,25 +1,23 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 from builders import long_series as long
-from builders.measured import a_pass, a_replicate
-from sqlalchemy import func, insert, select
-from sqlalchemy.exc import DataError, OperationalError
+from builders.long_series import DROPPED, RAISED, STEADY, noisy
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Result, Telemetry, Trace
+from benchmarks.contracts import Case
 from service import findings, judging, levels, revisions
 from service.database import Database
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle, members, opening, question, rules
-from service.models import FindingEvent, FindingRow, FindingState, SeriesRow, WorkerRow
+from service.findings import FindingSummary, Kind, lifecycle, members, question
+from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
 @pytest.fixture
@@ -28,11 +26,6 @@ def session(database: Database) -> Iterator[Session]:
     with database.writing() as session:
         long.prepare(session)
         yield session
-
-
-def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> list[float]:
-    random = np.random.default_rng(seed)
-    return [float(level * np.exp(random.normal(0, deviation))) for level in levels_]
 
 
 def arrive(
@@ -79,9 +72,6 @@ def test_corrected_dates_move_what_findings_say_of_their_place(session: Session)
     assert link.ended_at == told.ended_at - year
     arrive(session, noisy([100.0] * 3, seed=3), start=44)
     assert replace(only(session), first_bad_at=before.first_bad_at) == before
-
-
-STEADY, DROPPED, RAISED = [100.0] * 20, [95.0] * 12, [106.0] * 12
 
 
 def test_a_drop_becomes_one_finding_that_is_announced_once(session: Session) -> None:
@@ -370,149 +360,6 @@ def test_a_change_after_a_closed_finding_is_told(session: Session) -> None:
         long.look(session)
     other = next(each for each in findings.list_findings(session).items if each.id != first.id)
     assert (other.kind, other.state) == (Kind.REGRESSION, FindingState.OPEN)
-
-
-def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
-    zeros = [0.0] * 30 + [8.0] * 5 + [0.0] * 6
-    falls = noisy([100.0] * 40 + [80.0] * 12)
-    for number, value in enumerate(falls):
-        long.add(session, {number: value})
-        if number < len(zeros):
-            long.add(session, {number: zeros[number]}, series_id=long.OTHER, place=1)
-        long.look(session)
-    found = [each for each in findings.list_findings(session).items if each.worst_effect]
-    assert any(each.first_bad == long.revision_of(40) for each in found)
-
-
-@pytest.mark.parametrize("shift", [0.0, -1.2])
-def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift: float) -> None:
-    """By its ratio, or where a series holds zeros or both signs, by its part of the size."""
-    random = np.random.default_rng(0)
-    session.execute(
-        insert(WorkerRow).values(
-            name="x", labels={}, version="", first_seen_at=long.START, last_seen_at=long.START
-        )
-    )
-    for number in range(60):
-        worker = "wwwwx"[number % 5]
-        value = 1.0 + 0.5 * (worker == "x") + float(random.normal(0, 0.01)) + shift
-        long.add(session, {number: value}, worker)
-    long.judge(session, long.SERIES, long.START)
-    standing = levels.standing_of(session, long.SERIES)
-    tail = levels.load_tail(session, long.SERIES)
-    own = rules.own_values(standing, tail)
-    means = [
-        np.mean([own(point) for point in tail.points if point.worker == worker]) for worker in "wx"
-    ]
-    assert means[0] == pytest.approx(means[1], abs=0.02)
-
-
-def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: Database) -> None:
-    random = np.random.default_rng(5)
-    with database.writing() as session:
-        long.prepare(session, ["w", "idle"])
-        for number, value in enumerate(noisy([100.0] * 20 + [80.0] * 14)):
-            worker = "idle" if number % 5 == 4 else "w"
-            other = 0.0 if worker == "idle" else 8.0 + float(random.normal(0, 0.002))
-            long.add(session, {number: value}, worker)
-            long.add(session, {number: other}, worker, long.OTHER, place=1)
-            long.look(session)
-        assert only(session).first_bad == long.revision_of(20)
-
-
-@pytest.mark.parametrize("glitch", [math.nan, math.inf])
-def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
-    database: Database, monkeypatch: pytest.MonkeyPatch, glitch: float
-) -> None:
-    plain = long._result
-
-    def with_telemetry(value: float, at: datetime, series_id: str) -> Result:
-        clocks = [glitch, 7e8] if at == long.placed_at(21) else [7e8, 7.01e8]
-        channels = {"sm_clock_hz": Trace.of(clocks)}
-        told = Telemetry(hz=10.0, t_s=Trace.of([0.0, 0.1]), channels=channels)
-        replicate = a_replicate(a_pass(value), a_pass(value))
-        replicate = replicate.model_copy(update={"telemetry": {"full": told}})
-        return plain(value, at, series_id).model_copy(update={"replicates": (replicate,)})
-
-    monkeypatch.setattr(long, "_result", with_telemetry)
-    with database.writing() as session:
-        long.prepare(session)
-    for number, value in enumerate(noisy(STEADY + DROPPED)):
-        with database.writing() as session:
-            long.add(session, {number: value})
-        judging.look(database, rest=lambda _: None, daily=0)
-    with database.reading() as session:
-        assert levels.due(session).notes == ()
-        (finding,) = findings.list_findings(session).items
-        assert finding.first_bad == long.revision_of(20)
-        assert findings.load_finding(session, finding.id).attribution.sentence
-
-
-def test_a_change_that_the_database_does_not_take_holds_no_other_up(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refused(session: Session, *_: Any) -> None:
-        raise DataError("INSERT", {}, ValueError("Token NaN is invalid: a device is busy"))
-
-    with database.writing() as session:
-        long.prepare(session)
-        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
-    monkeypatch.setattr(opening, "_tell", refused)
-    judging.look(database, rest=lambda _: None, daily=0)
-    with database.reading() as session:
-        assert levels.due(session).notes == ()
-
-
-@pytest.mark.parametrize("where", ["candidates", "follow"])
-def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
-    database: Database, monkeypatch: pytest.MonkeyPatch, where: str
-) -> None:
-    def refused(*_: Any) -> None:
-        raise DataError("INSERT", {}, ValueError("Token NaN is invalid"))
-
-    with database.writing() as session:
-        long.prepare(session)
-        long.add(session, {0: 100.0})
-    monkeypatch.setattr(judging, where, refused)
-    judging.look(database, rest=lambda _: None, daily=0)
-    with database.reading() as session:
-        assert levels.due(session).notes == ()
-
-
-def test_a_database_that_is_away_costs_no_change(
-    database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def away(*_: Any) -> None:
-        raise OperationalError("INSERT", {}, ConnectionError("the server is gone"))
-
-    with database.writing() as session:
-        long.prepare(session)
-        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
-    with monkeypatch.context() as patched:
-        patched.setattr(opening, "_tell", away)
-        with pytest.raises(OperationalError):
-            judging.look(database, rest=lambda _: None, daily=0)
-    assert judging.look(database, rest=lambda _: None, daily=0).opened
-
-
-def test_a_series_that_cannot_be_judged_holds_no_other_up(
-    session: Session, database: Database, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    good = judging.candidates
-
-    def broken(session: Session, standing: levels.Standing, *rest: Any) -> list[Any]:
-        if standing.series_id == long.OTHER:
-            raise ZeroDivisionError
-        return good(session, standing, *rest)
-
-    monkeypatch.setattr(judging, "candidates", broken)
-    for number, value in enumerate(noisy(STEADY + DROPPED)):
-        long.add(session, {number: value})
-        long.add(session, {number: value}, series_id=long.OTHER, place=1)
-        session.commit()
-        judging.look(database, rest=lambda _: None, daily=0)
-    assert levels.due(session).notes == ()
-    assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
 
 @pytest.mark.parametrize(("bad", "good"), [(5, 3), (6, 3), (6, 4)])
