@@ -9,6 +9,7 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -210,7 +211,9 @@ def run(
         replicas = list(stack.enter_context(_serving(storm, url, folder)))
         ports = [replica.port for replica in replicas]
         proxy = stack.enter_context(Proxy(ports, storm.seed, storm.trouble))
-        _submit(storm, proxy, folder)
+        submitting = stack.enter_context(ThreadPoolExecutor(1)).submit(
+            _submit, storm, proxy.url, folder
+        )
         kinds = {
             f"w{number:02}": "full" if number < storm.full else "light"
             for number in range(storm.workers)
@@ -220,6 +223,7 @@ def run(
             crew.start(name)
         weather = Weather(storm, crew, replicas, restart_database, outcome.faults)
         _until_done(storm, database, weather, outcome)
+        submitting.result()
         proxy.trouble = Trouble()
         _until_delivered(folder, outcome)
         crew.stop(10.0)
@@ -260,26 +264,41 @@ def _serving(storm: Storm, url: str, folder: Path) -> Iterator[list[Replica]]:
                 replica.kill()
 
 
-def _submit(storm: Storm, proxy: Proxy, folder: Path) -> None:
-    """Submit the jobs in portions, each until it is answered, under a key of its own."""
+def _submit(storm: Storm, url: str, folder: Path) -> None:
+    """Submit the jobs in portions, each until it is answered, under a key of its own.
+
+    Raises:
+        TimeoutError: not everything was taken while the storm may last.
+    """
+    until_s = time.monotonic() + storm.limit_s
     notes = Journal(folder / "submitter.journal")
     case = {"workload": "unet", "preset": "tiny"}
     left = storm.jobs
-    with httpx2.Client(base_url=proxy.url, timeout=5.0) as client:
+    with httpx2.Client(base_url=url, timeout=2.0) as client:
         while left:
             count = min(PORTION, left)
             # One portion in ten is measured in two turns.
             turns = 2 if left // PORTION % 10 == 2 else 1
             body = {"cases": [case] * count, "revision": f"r{left}", "timeout_s": 60}
-            body["replicates"] = turns
-            key = {"Idempotency-Key": f"{storm.seed}-{left}"}
-            try:
-                answer = client.post("/api/v1/submissions", json=body, headers=key)
-            except httpx2.HTTPError:
-                continue
-            if answer.status_code in (200, 201):
-                notes.note("submitted", jobs=[job["id"] for job in answer.json()["jobs"]])
+            jobs = _taken(client, body | {"replicates": turns}, f"{storm.seed}-{left}")
+            if jobs:
+                notes.note("submitted", jobs=jobs)
                 left -= count
+            elif time.monotonic() > until_s:
+                raise TimeoutError(f"{left} jobs were not taken in {storm.limit_s:g} s.")
+            else:
+                time.sleep(0.05)
+
+
+def _taken(client: httpx2.Client, body: dict[str, Any], key: str) -> list[str]:
+    """The jobs that were made of a submission; none if nobody answered or was in order."""
+    try:
+        answer = client.post("/api/v1/submissions", json=body, headers={"Idempotency-Key": key})
+    except httpx2.HTTPError:
+        return []
+    if answer.status_code not in (200, 201):
+        return []
+    return [job["id"] for job in answer.json()["jobs"]]
 
 
 def _until_done(storm: Storm, database: Database, weather: Weather, outcome: Outcome) -> None:
