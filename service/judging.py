@@ -30,6 +30,7 @@ from service.models import SeriesRow
 
 log = logging.getLogger(__name__)
 
+Pause = Callable[[], object]
 SHARE = 0.25
 """Of one core, at most: judging waits, requests do not."""
 _FINDINGS = "findings"
@@ -78,10 +79,10 @@ class Followed:
         """What it says that may become findings."""
         return Told(self.believable, (), self.series.id, self.findings)
 
-    def told(self, since: datetime, ill: frozenset[str]) -> Told:
+    def told(self, since: datetime, ill: frozenset[str], pause: Pause | None = None) -> Told:
         """What it says with its points from ``since`` on."""
         doubtful = confirmation.suspicions(
-            self.series, self.standing, self.tail, since, self.covered, ill
+            self.series, self.standing, self.tail, since, self.covered, ill, pause
         )
         return replace(self.changes, suspicious=tuple(doubtful))
 
@@ -93,14 +94,14 @@ def look(
     with database.reading() as session:
         due, ill = levels.due(session), ill_nodes(session)
     for series_id, since in sorted(due.since.items()):
-        with _sparing(rest):
-            _judge(database, series_id, since)
+        with _sparing(rest) as pause:
+            _judge(database, series_id, since, pause)
     if not due.notes:
         return Looked(0)
     told = []
     for series_id, since in sorted(due.since.items()):
-        with _sparing(rest):
-            told.append(_told(database, series_id, since, ill, daily))
+        with _sparing(rest) as pause:
+            told.append(_told(database, series_id, since, ill, daily, pause))
     with _sparing(rest):
         with database.reading() as session:
             compared = compare_nodes(session)
@@ -110,21 +111,32 @@ def look(
 
 
 @contextmanager
-def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
-    """Rest after some work for so long that it was no more than `SHARE` of the time."""
+def _sparing(rest: Callable[[float], object]) -> Iterator[Pause]:
+    """Rest after some work for so long that it was no more than `SHARE` of the time.
+
+    Long work calls what it is given in between, where it keeps nothing locked: who computes holds
+    up every statement of those who answer, and many short delays are better than a long one.
+    """
     begun = time.perf_counter()
-    yield
-    rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+
+    def pause() -> None:
+        nonlocal begun
+        rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+        begun = time.perf_counter()
+
+    yield pause
+    pause()
 
 
-def _judge(database: Database, series_id: str, since: datetime) -> None:
+def _judge(database: Database, series_id: str, since: datetime, pause: Pause) -> None:
     """Judge one series; whatever is wrong with it holds no other up.
 
     What takes time is done before the turn to write: on SQLite everybody else waits for that.
     """
     try:
         with database.reading() as session:
-            weighed = levels.weigh(session, series_id, since)
+            read = levels.read(session, series_id, since)
+        weighed = levels.weigh(read, pause)
         with database.writing() as session:
             levels.store(session, weighed, now_of(session))
     except Exception as error:
@@ -136,31 +148,45 @@ def _judge(database: Database, series_id: str, since: datetime) -> None:
 
 
 def _told(
-    database: Database, series_id: str, since: datetime, ill: frozenset[str], daily: int
+    database: Database,
+    series_id: str,
+    since: datetime,
+    ill: frozenset[str],
+    daily: int,
+    pause: Pause,
 ) -> Told:
     """Bring one series' findings up to date, in a transaction of its own.
 
     One for all of them would keep everybody from writing to SQLite for as long as it takes.
     """
     try:
-        with database.writing() as session:
-            alone(session, _FINDINGS)
-            followed = follow_series(session, series_id, ill, now_of(session))
+        followed = _follow(database, series_id, ill)
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
         log.exception("nothing can be concluded from series %s", series_id)
         return Told()
-    return _suspected(followed, since, ill) if daily else followed.changes
+    pause()
+    return _suspected(followed, since, ill, pause) if daily else followed.changes
 
 
-def _suspected(followed: Followed, since: datetime, ill: frozenset[str]) -> Told:
+def _suspected(followed: Followed, since: datetime, ill: frozenset[str], pause: Pause) -> Told:
     """What a series says; to look for suspicions costs no change that is believable without."""
     try:
-        return followed.told(since, ill)
+        return followed.told(since, ill, pause)
     except Exception:
         log.exception("nothing can be suspected in series %s", followed.series.id)
         return followed.changes
+
+
+def _follow(database: Database, series_id: str, ill: frozenset[str]) -> Followed:
+    """Follow a series; while there is no finding about it, nothing is written for it."""
+    with database.reading() as session:
+        if not _about(session, series_id):
+            return follow_series(session, series_id, ill, now_of(session))
+    with database.writing() as session:
+        alone(session, _FINDINGS)
+        return follow_series(session, series_id, ill, now_of(session))
 
 
 def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:
@@ -169,6 +195,7 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
     ``ill`` names the nodes that are known to be slow, whose results are put down to them.
     """
     series = name_of(session.get_one(SeriesRow, series_id))
+    findings = _about(session, series_id)  # first: of what others open meanwhile nothing is known
     standing = levels.standing_of(session, series_id)
     tail = levels.load_tail(session, series_id)
     standing, covered = follow(session, standing, tail, now)
@@ -176,7 +203,7 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
         replace(each, not_reproduced=confirmation.not_reproduced(session, each))
         for each in candidates(session, standing, tail, covered, ill)
     )
-    return Followed(series, standing, tail, covered, believable, _about(session, series_id))
+    return Followed(series, standing, tail, covered, believable, findings)
 
 
 def _about(session: Session, series_id: str) -> frozenset[str]:

@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import or_, select
+from sqlalchemy import Row, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
@@ -122,27 +122,37 @@ def _measurements(
     session: Session, named: Collection[str] = ()
 ) -> list[tuple[dict[str, str], list[Measured]]]:
     """What was measured at the newest revisions, by kind of hardware; also in ``named`` series."""
-    newest = select(Revision.ordered_at).where(revisions.IN_HISTORY)
-    places = newest.order_by(Revision.ordered_at.desc()).limit(REVISIONS)
+    points = _newest(session, named)
+    of_series = select(SeriesRow).where(SeriesRow.id.in_({point.series_id for point in points}))
+    signs: dict[str, float] = {}
+    grouped: dict[tuple[tuple[str, str], ...], list[Measured]] = {}
+    kinds: dict[str, list[Measured]] = {}
+    for row in session.scalars(of_series.order_by(SeriesRow.id)):
+        signs[row.id] = -1.0 if row.direction == Direction.HIGHER else 1.0
+        kinds[row.id] = grouped.setdefault(tuple(sorted(row.comparability.items())), [])
+    for series_id, revision, worker, value in reversed(points):
+        told = Measured(series_id, revision, worker, signs[series_id] * math.log(value))
+        kinds[series_id].append(told)
+    return [(dict(key), measured) for key, measured in grouped.items()]
+
+
+def _newest(session: Session, named: Collection[str]) -> Sequence[Row[str, str, str, float]]:
+    """Points of the newest revisions, the newest first: series, revision, worker and value."""
+    in_history = select(Revision.ordered_at).where(revisions.IN_HISTORY)
+    places = in_history.order_by(Revision.ordered_at.desc()).limit(REVISIONS)
     cut = min(session.scalars(places), default=None)
     if cut is None:
         return []
     wanted = (
-        select(SeriesRow, Point.revision, Point.worker, Point.value)
-        .join(Point, Point.series_id == SeriesRow.id)
+        select(Point.series_id, Point.revision, Point.worker, Point.value)
+        .join(SeriesRow, Point.series_id == SeriesRow.id)
         .where(or_(SeriesRow.metric == METRIC, SeriesRow.id.in_(named)))
         .where(Point.revision_at >= cut)
         .where(Point.excluded.is_(False), Point.value > 0)
         .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
         .limit(MOST)
     )
-    rows = session.execute(wanted).all()
-    grouped: dict[tuple[tuple[str, str], ...], list[Measured]] = {}
-    for row, revision, worker, value in reversed(rows):
-        sign = -1.0 if row.direction == Direction.HIGHER else 1.0
-        told = Measured(row.id, revision, worker, sign * math.log(value))
-        grouped.setdefault(tuple(sorted(row.comparability.items())), []).append(told)
-    return [(dict(key), measured) for key, measured in grouped.items()]
+    return session.execute(wanted).all()
 
 
 def _active(session: Session) -> dict[str, FindingRow]:

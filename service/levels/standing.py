@@ -7,7 +7,7 @@ its place on. Either way the outcome is that of judging the whole history.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import cast
@@ -18,7 +18,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service.database import insert_if_absent
-from service.detection import history, judgement
+from service.detection import judgement
+from service.detection.history import History, Refused
 from service.detection.judgement import ChangePoint, Judgement, end_needed, first_needed
 from service.detection.scale import transform
 from service.levels.values import PlacedChange, Standing, noise_document, noise_of
@@ -83,7 +84,7 @@ class Tail:
         return next(found, self.index_of(at))
 
     @property
-    def history(self) -> history.History:
+    def history(self) -> History:
         """As a detector takes it; a worker is a machine.
 
         Raises:
@@ -91,30 +92,51 @@ class Tail:
         """
         values = [point.value for point in self.points]
         workers = [point.worker for point in self.points]
-        return history.History.of(values, self.direction, workers)
+        return History.of(values, self.direction, workers)
 
 
 @dataclass(frozen=True, slots=True)
-class Weighed:
-    """What the points of a series say, and the judgement that stood when they were read."""
+class Unweighed:
+    """The points of a series that are to be judged, and the judgement that stands meanwhile."""
 
     since: datetime
     tail: Tail
-    settled: int
-    """Windows that stay as they are."""
-    told: Judgement
+    settled: tuple[tuple[ChangePoint, ...], ...]
+    """Changes of the windows that stay as they are."""
+    known: tuple[ChangePoint, ...] | None
+    """Changes of the window after those, if it is known already."""
     stood: tuple[int, datetime | None]
     """How many points were judged last, and when."""
 
 
-def weigh(session: Session, series_id: str, since: datetime) -> Weighed:
-    """Judge a series whose points changed from ``since`` on; nothing is written or locked."""
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """What the points of a series say."""
+
+    of: Unweighed
+    told: Judgement
+
+
+def read(session: Session, series_id: str, since: datetime) -> Unweighed:
+    """Read what judging a series needs whose points changed from ``since`` on."""
     row = session.get(JudgementRow, series_id, populate_existing=True)
     settled = _settled(session, series_id, before=since)
     tail = _load(session, series_id, settled)
     known = None if row is None else _complete(row, settled, tail, since)
-    told = _judgement(settled, tail, known)
-    return Weighed(since, tail, len(settled), told, _stood(row))
+    changes = tuple(
+        tuple(PlacedChange.of(each).change for each in window.changes) for window in settled
+    )
+    return Unweighed(since, tail, changes, known, _stood(row))
+
+
+def weigh(of: Unweighed, pause: Callable[[], object] | None = None) -> Weighed:
+    """Judge what was read; ``pause`` is called now and then, so that others get on meanwhile."""
+    try:
+        history = of.tail.history
+    except Refused as refused:
+        return Weighed(of, Judgement((), None, (str(refused),)))
+    first = of.tail.first
+    return Weighed(of, judgement.resume(of.settled, history, first, known=of.known, pause=pause))
 
 
 def store(session: Session, weighed: Weighed, now: datetime) -> None:
@@ -124,13 +146,13 @@ def store(session: Session, weighed: Weighed, now: datetime) -> None:
     judges again, because it may have read fewer points. What came in after a series was read
     waits to be judged anyway.
     """
-    series_id = weighed.tail.series_id
+    series_id, since = weighed.of.tail.series_id, weighed.of.since
     row, is_new = _locked(session, series_id, now)
-    if _stood(None if is_new else row) != weighed.stood:
-        weighed = weigh(session, series_id, weighed.since)
-    tail, told = weighed.tail, weighed.told
-    _unsettle(session, series_id, weighed.since)
-    _settle(session, tail, weighed.settled, told)
+    if _stood(None if is_new else row) != weighed.of.stood:
+        weighed = weigh(read(session, series_id, since))
+    tail, told = weighed.of.tail, weighed.told
+    _unsettle(session, series_id, since)
+    _settle(session, tail, len(weighed.of.settled), told)
     row.points = tail.first + len(tail.points)
     row.newest = [place(tail, change).document() for change in told.newest]
     row.noise = noise_document(told.noise)
@@ -271,17 +293,6 @@ def _complete(
     if row.points != end_needed(len(settled)) or not as_it_was:
         return None
     return tuple(PlacedChange.of(each).change for each in row.newest)
-
-
-def _judgement(
-    settled: Sequence[SettledWindow], tail: Tail, known: tuple[ChangePoint, ...] | None
-) -> Judgement:
-    try:
-        told = tail.history
-    except history.Refused as refused:
-        return Judgement((), None, (str(refused),))
-    changes = [tuple(PlacedChange.of(each).change for each in window.changes) for window in settled]
-    return judgement.resume(changes, told, tail.first, known=known)
 
 
 def _settle(session: Session, tail: Tail, before: int, told: Judgement) -> None:

@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import cast
 
 from sqlalchemy import Table, delete, insert, select
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.ids import new_id
 from service.models import Point, Unjudged
@@ -46,18 +46,30 @@ def note(
 
 def due(session: Session) -> Due:
     """The oldest changes that wait."""
-    rows = session.scalars(select(Unjudged).order_by(Unjudged.id).limit(TOGETHER)).all()
+    columns = Unjudged.id, Unjudged.revision, Unjudged.result_id, Unjudged.since
+    notes = session.execute(select(*columns).order_by(Unjudged.id).limit(TOGETHER)).all()
+    results: dict[str, datetime] = {}
+    revisions: dict[str, datetime] = {}
+    for note in notes:
+        places, name = (
+            (revisions, note.revision) if note.result_id is None else (results, note.result_id)
+        )
+        places[name] = min(note.since, places.get(name, note.since))
     since: dict[str, datetime] = {}
-    for row in rows:
-        for series_id in changed(session, row.revision, row.result_id):
-            since[series_id] = min(row.since, since.get(series_id, row.since))
-    return Due(tuple(row.id for row in rows), since)
+    for column, places in ((Point.result_id, results), (Point.revision, revisions)):
+        for name, series_id in _holding(session, column, list(places)):
+            since[series_id] = min(places[name], since.get(series_id, places[name]))
+    return Due(tuple(note.id for note in notes), since)
 
 
-def changed(session: Session, revision: str, result_id: str | None) -> Sequence[str]:
-    """The series that hold points of a result, or of a whole revision."""
-    which = Point.revision == revision if result_id is None else Point.result_id == result_id
-    return session.scalars(select(Point.series_id).where(which).distinct()).all()
+def _holding(
+    session: Session, column: InstrumentedAttribute[str], names: Sequence[str]
+) -> list[tuple[str, str]]:
+    """The series that hold points of some results or of whole revisions, each by its name."""
+    if not names:
+        return []
+    wanted = select(column, Point.series_id).where(column.in_(names)).distinct()
+    return [(name, series_id) for name, series_id in session.execute(wanted)]
 
 
 def judged(session: Session, notes: Sequence[str]) -> None:

@@ -190,7 +190,7 @@ def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> 
 
 def judge(session: Session, series_id: str, since: datetime) -> None:
     """Judge one series, as the service does in two steps."""
-    levels.store(session, levels.weigh(session, series_id, since), START)
+    levels.store(session, levels.weigh(levels.read(session, series_id, since)), START)
 
 
 def look(session: Session) -> list[str]:

@@ -187,7 +187,7 @@ def add_twelve(database: Database) -> None:
 
 def weighed(database: Database) -> levels.Weighed:
     with database.reading() as session:
-        return levels.weigh(session, long.SERIES, EARLIER)
+        return levels.weigh(levels.read(session, long.SERIES, EARLIER))
 
 
 def store(database: Database, told: levels.Weighed, now: datetime) -> int:
