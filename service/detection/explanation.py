@@ -35,6 +35,10 @@ class Explanation:
         """First points of new levels."""
         return [place for place, _ in self.changes]
 
+    def drifted(self, place: float) -> float:
+        """What the drift has added at a place; in the middle of the stretch it is nothing."""
+        return self.drift * (place - (len(self.y) - 1) / 2)
+
 
 def explain(
     y: Floats, threshold: float = THRESHOLD, shortest: int = partition.SHORTEST

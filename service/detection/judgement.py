@@ -45,7 +45,8 @@ class ChangePoint:
     """95 % interval of the effect."""
     before: float
     after: float
-    """Both levels in the unit measured, alike in machine, mode and drift."""
+    """Both levels in the unit measured, alike in machine and mode, where the change is: what drifts
+    lies elsewhere by now."""
     improvement: bool
     confidence: float
     """Probability that there is a change within five points, 0 to 1."""
@@ -177,7 +178,8 @@ def _described(
     for at, found in enumerate(explained.changes):
         around = borders[at], borders[at + 1], borders[at + 2]
         seen = telling_sides(sums, around, explained.noise, threshold)
-        changes.append(_change(found, sums, seen, explained.noise, scale, direction))
+        drifted = explained.drifted(found[0] - 0.5)
+        changes.append(_change(found, sums, seen, explained.noise, scale, direction, drifted))
     return changes
 
 
@@ -188,12 +190,13 @@ def _change(
     noise: NoiseOf,
     scale: Scale,
     direction: Direction,
+    drifted: float,
 ) -> ChangePoint:
     place, weight = found
     variance = variance_of(seen.rest, seen.points - 2, noise)
     of_means = variance * (1 / seen.left + 1 / seen.right) * noise.dependence
     error = TWO_SIDED_95 * math.sqrt(of_means)
-    level = sums.first + sums.part(place - seen.left, place)[0]
+    level = sums.first + sums.part(place - seen.left, place)[0] + drifted
     higher = (seen.difference > 0) == (scale.sign > 0)
     return ChangePoint(
         index=place,
@@ -230,7 +233,7 @@ def _noise(
         autocorrelation=of.autocorrelation,
         minimum_detectable_effect=minimum_detectable_effect(of, since, threshold=threshold),
         mode_distance=abs(explained.mode_distance),
-        drift_per_point=explained.drift,
+        drift_per_point=scale.effect(explained.drift),
         wander=of.wander,
         machine_offsets={
             name: scale.effect(float(offset))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.ndimage import median_filter
 
@@ -47,7 +49,7 @@ def clipped(y: Floats) -> tuple[Floats, float]:
     middle = running_median(y)
     residuals = y - middle
     steps = np.diff(y)
-    from_steps = spread(steps - np.median(steps)) / np.sqrt(2) if len(steps) else 0.0
+    from_steps = spread(steps - np.median(steps)) / math.sqrt(2) if len(steps) else 0.0
     # Half of the neighbours' spread: autocorrelation and modes make it miss in both directions.
     scale = max(FOLLOWS * spread(residuals), 0.7 * from_steps, FLOOR)
     pulled = np.clip(residuals, -CLIP * scale, CLIP * scale)

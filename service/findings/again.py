@@ -13,7 +13,7 @@ from service.detection.online import PATIENCE
 from service.findings import rules
 from service.findings.rules import Told
 from service.findings.values import ACTIVE
-from service.levels import PlacedChange, Standing, Tail
+from service.levels import PlacedChange, Standing, Tail, own_values
 from service.models import Exclusion, FindingRow, FindingSeries, ResultRow
 
 Known = tuple[FindingSeries, FindingRow, Told]
@@ -101,7 +101,7 @@ def _newest_return(standing: Standing, tail: Tail, known: Known, end: int) -> ra
     """Numbers of the points before ``end`` at which a change was over, and later is not."""
     link, _, told = known
     points = tail.points[told.index - tail.first : end - tail.first]
-    values = list(map(rules.own_values(standing, tail), points))
+    values = list(map(own_values(tail, standing.machine_offsets), points))
     patience = 1 if end == standing.points else PATIENCE  # at the end, `rules.stands` says when
     back = rules.newest_return(values, link.before, link.after, patience)
     return None if back is None else range(told.index + back.start, told.index + back.stop)

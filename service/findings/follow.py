@@ -36,7 +36,8 @@ def follow(
     shifts: list[Shift] = []
     for (link, row, told), change in zip(known, found, strict=True):
         back = rules.recovery(standing, change) if change else None
-        told_of = (change, back if back and _no_news(link, row, back) else None)
+        level = rules.led(standing, change, back) if change and back else 0.0
+        told_of = (change, back if back and _no_news(link, row, level) else None)
         covered |= {each.change.index for each in told_of if each is not None}
         wanted |= {change.change.index} if change and _wanted(row) else set()
         ended = link.ended
@@ -66,12 +67,12 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
         settle(session, row, candidate.placed.first_bad, now)
-        ended = ended or _no_news(link, row, candidate.placed)
+        ended = ended or _no_news(link, row, level)
     return ended
 
 
-def _no_news(link: FindingSeries, row: FindingRow, back: PlacedChange) -> bool:
-    """Whether what takes a change back is no news.
+def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
+    """Whether what takes a change back, and led to ``level``, is no news.
 
     A lost improvement is a regression, and a level that was never seen before is news as well; so
     is the old level, once the new one is the baseline.
@@ -79,7 +80,7 @@ def _no_news(link: FindingSeries, row: FindingRow, back: PlacedChange) -> bool:
     if _wanted(row):
         return False
     lost = row.kind == Kind.IMPROVEMENT and row.state not in REFUTED
-    return not lost and not rules.surpassed(link.before, link.after, back.change.after)
+    return not lost and not rules.surpassed(link.before, link.after, level)
 
 
 def _wanted(row: FindingRow) -> bool:

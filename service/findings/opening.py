@@ -56,7 +56,7 @@ def candidates(
         if (back := ends[each.change.index]) is not None
         and each.change.index not in covered.wanted
         and rules.recent(standing, each)
-        and rules.only_ends(each, back)
+        and rules.only_ends(standing, each, back)
     }
     return [
         _candidate(session, row, placed, ends[placed.change.index])

@@ -15,7 +15,15 @@ from service import levels, results
 from service.attribution import Attribution, Measurement, Moved, Question, Residual, attribute
 from service.findings import read, rules
 from service.findings.values import NOTHING, Candidate, SeriesName, Sides
-from service.levels import FIRST, JudgedPoint, Place, PlacedChange, Standing, Tail
+from service.levels import (
+    FIRST,
+    JudgedPoint,
+    Place,
+    PlacedChange,
+    Standing,
+    Tail,
+    own_values,
+)
 from service.models import SeriesRow
 
 A_SIDE = 5
@@ -76,7 +84,7 @@ def residuals(
     series: SeriesName, standing: Standing, tail: Tail, since: Place
 ) -> Iterator[Residual]:
     """How far each point from ``since`` on lies from the level before, machines' offsets apart."""
-    own = rules.own_values(standing, tail)
+    own = own_values(tail, standing.machine_offsets)
     earlier = [point for point in tail.points if point.place < since][-LEVEL_POINTS:]
     if not earlier:
         return
@@ -103,7 +111,11 @@ def _begin(placed: PlacedChange, standing: Standing, tail: Tail) -> Place:
     cut = at - tail.first
     earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut]
     later = tail.points[cut : cut + LEVEL_POINTS]
-    if earlier and later and _at_both_levels(earlier, later, rules.own_values(standing, tail)):
+    if (
+        earlier
+        and later
+        and _at_both_levels(earlier, later, own_values(tail, standing.machine_offsets))
+    ):
         return later[0].place
     return placed.first_bad_at, "", FIRST
 

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
 from service.changes import LEAST_EFFECT
 from service.detection.online import PATIENCE, SAME
 from service.findings.values import Candidate, Kind
-from service.levels import JudgedPoint, PlacedChange, Standing, Tail
+from service.levels import PlacedChange, Standing, Tail
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
@@ -27,8 +27,8 @@ ALIKE = 2.0
 """The first estimate of an effect, from four points, is seldom off by more than this factor."""
 CLEARLY = 4.5
 """Median deviations that chance seldom exceeds: three standard deviations of normal noise."""
-NOTHING_LEFT = -0.99
-"""An offset, as a share, beyond which a machine is not slower or faster but does something else."""
+MOST_DRIFT = 700.0
+"""A logarithm, at 710 of which its exponential overflows a double."""
 NEAR = 3
 """Revisions, or points of a series, by which small changes may be placed apart."""
 DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
@@ -217,29 +217,6 @@ def _left(before: float, after: float, later: float) -> float:
     return left / moved if moved else math.inf
 
 
-def own(value: float, worker: str, offsets: Mapping[str, float], size: float | None) -> float:
-    """A value as a machine without an offset would have measured it.
-
-    One that measures nothing where others measure something has no ratio to them.
-
-    Args:
-        value: as measured.
-        worker: which machine did.
-        offsets: how far each lies from the others, as a share.
-        size: what they are shares of; None where that is the value itself.
-    """
-    offset = offsets.get(worker, 0.0)
-    if size is not None:
-        return value - offset * size
-    return value / (1.0 + offset) if offset > NOTHING_LEFT else value
-
-
-def own_values(standing: Standing, tail: Tail) -> Callable[[JudgedPoint], float]:
-    """What a machine without an offset would have measured, of any point of a series."""
-    offsets, size = standing.machine_offsets, tail.typical_size
-    return lambda point: own(point.value, point.worker, offsets, size)
-
-
 def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:
     """Whether some values lie at one of two levels by more than chance.
 
@@ -281,13 +258,24 @@ def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
         and stands(standing, each)
     )
     told = change.change
-    return next((e for e in later if taken_back(told.before, told.after, e.change.after)), None)
+    ends = (
+        each for each in later if taken_back(told.before, told.after, led(standing, change, each))
+    )
+    return next(ends, None)
 
 
-def only_ends(change: PlacedChange, back: PlacedChange) -> bool:
+def led(standing: Standing, change: PlacedChange, later: PlacedChange) -> float:
+    """The level that ``later`` led to, as it would be had nothing drifted since ``change``."""
+    drift = standing.noise.drift_per_point if standing.noise else 0.0
+    points = later.change.index - change.change.index
+    return later.change.after * math.exp(min(-points * drift, MOST_DRIFT))
+
+
+def only_ends(standing: Standing, change: PlacedChange, back: PlacedChange) -> bool:
     """Whether what takes ``change`` back is no news beside it."""
     told = change.change
-    return not told.improvement and not surpassed(told.before, told.after, back.change.after)
+    level = led(standing, change, back)
+    return not told.improvement and not surpassed(told.before, told.after, level)
 
 
 def expected_false(doubts: Iterable[float]) -> float:

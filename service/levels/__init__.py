@@ -19,11 +19,13 @@ from service.levels.standing import (
     Weighed,
     forget,
     load_tail,
+    own_values,
     place,
     read,
     standing_of,
     store,
     weigh,
+    without_offset,
 )
 from service.levels.unjudged import Due, due, judged, note
 from service.levels.values import PlacedChange, Standing
@@ -48,9 +50,11 @@ __all__ = [
     "judged",
     "load_tail",
     "note",
+    "own_values",
     "place",
     "read",
     "standing_of",
     "store",
     "weigh",
+    "without_offset",
 ]

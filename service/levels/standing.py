@@ -7,7 +7,7 @@ its place on. Either way the outcome is that of judging the whole history.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import cast
@@ -21,11 +21,14 @@ from service.database import insert_if_absent
 from service.detection import judgement
 from service.detection.history import History, Refused
 from service.detection.judgement import ChangePoint, Judgement, end_needed, first_needed
+from service.detection.noise import Noise
 from service.detection.scale import transform
 from service.levels.values import PlacedChange, Standing, noise_document, noise_of
 from service.models import JudgementRow, Point, SeriesRow, SettledWindow
 
 _JUDGEMENTS = cast(Table, JudgementRow.__table__)
+NOTHING_LEFT = -0.99
+"""An offset, as a share, beyond which a machine is not slower or faster but does something else."""
 EDGE = 3
 """Points by which the detector may place a change beside its edge."""
 Place = tuple[datetime, str, datetime]
@@ -154,7 +157,7 @@ def store(session: Session, weighed: Weighed, now: datetime) -> None:
     _unsettle(session, series_id, since)
     _settle(session, tail, len(weighed.of.settled), told)
     row.points = tail.first + len(tail.points)
-    row.newest = [place(tail, change).document() for change in told.newest]
+    row.newest = [place(tail, change, told.noise).document() for change in told.newest]
     row.noise = noise_document(told.noise)
     row.warnings = list(told.warnings)
     row.judged_at = now
@@ -194,9 +197,13 @@ def load_tail(session: Session, series_id: str) -> Tail:
     return _load(session, series_id, _settled(session, series_id))
 
 
-def place(tail: Tail, change: ChangePoint) -> PlacedChange:
-    """Name the revisions on both sides of a change."""
-    at = _edge(tail, change)
+def place(tail: Tail, change: ChangePoint, noise: Noise | None) -> PlacedChange:
+    """Name the revisions on both sides of a change; ``noise`` says how the machines differ."""
+    at = change.index - tail.first
+    # Of two modes either may lie at either level: single points tell nothing that the detector,
+    # which takes the modes apart, has not seen better.
+    if noise is None or not noise.mode_distance:
+        at = _edge(tail, change, own_values(tail, noise.machine_offsets if noise else {}))
     first_bad = tail.points[at]
     return PlacedChange(
         change=change,
@@ -207,7 +214,37 @@ def place(tail: Tail, change: ChangePoint) -> PlacedChange:
     )
 
 
-def _edge(tail: Tail, change: ChangePoint) -> int:
+def _own(value: float, worker: str, offsets: Mapping[str, float], size: float | None) -> float:
+    """A value as a machine without an offset would have measured it.
+
+    One that measures nothing where others measure something has no ratio to them.
+
+    Args:
+        value: as measured.
+        worker: which machine did.
+        offsets: how far each lies from the others, as a share.
+        size: what they are shares of; None where that is the value itself.
+    """
+    offset = offsets.get(worker, 0.0)
+    if size is not None:
+        return value - offset * size
+    return value / (1.0 + offset) if offset > NOTHING_LEFT else value
+
+
+def own_values(tail: Tail, offsets: Mapping[str, float]) -> Callable[[JudgedPoint], float]:
+    """What a machine without an offset would have measured, of any point of a series."""
+    size = tail.typical_size
+    return lambda point: _own(point.value, point.worker, offsets, size)
+
+
+def without_offset(session: Session, series_id: str) -> Callable[[float, str], float]:
+    """What a machine without an offset would have measured, of any value and its worker's name."""
+    offsets = standing_of(session, series_id).machine_offsets
+    size = load_tail(session, series_id).typical_size
+    return lambda value, worker: _own(value, worker, offsets, size)
+
+
+def _edge(tail: Tail, change: ChangePoint, own: Callable[[JudgedPoint], float]) -> int:
     """Place in ``tail.points`` of the first point that lies nearer to the new level.
 
     With few points after it, a large step is pulled back like an outlier until they are enough,
@@ -216,7 +253,7 @@ def _edge(tail: Tail, change: ChangePoint) -> int:
     at = change.index - tail.first
 
     def new(place: int) -> bool:
-        value = tail.points[place].value
+        value = own(tail.points[place])
         return abs(value - change.after) < abs(value - change.before)
 
     low, high = max(1, at - EDGE), min(len(tail.points) - 1, at + EDGE)
@@ -303,6 +340,6 @@ def _settle(session: Session, tail: Tail, before: int, told: Judgement) -> None:
             number=number,
             ends_at=tail.points[end_needed(number) - 1 - tail.first].revision_at,
             next_from=tail.points[first_needed(number + 1) - tail.first].result_id,
-            changes=[place(tail, change).document() for change in told.settled[number]],
+            changes=[place(tail, change, told.noise).document() for change in told.settled[number]],
         )
         session.add(row)

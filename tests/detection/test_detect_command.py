@@ -56,6 +56,23 @@ def test_the_command_says_what_the_library_says() -> None:
     assert [change["index"] for change in answer["change_points"]] == ours(series)
 
 
+def test_histories_of_every_shape_are_answered() -> None:
+    """Whatever is told has to be plain numbers: one history that is not ends the whole run."""
+    random = np.random.default_rng(5)
+    shapes = [
+        *(random.normal(100, 1, length) for length in [12, 30] * 20),
+        *(np.floor(random.normal(20, 1, 30)) for _ in range(10)),
+        np.arange(100.0, 141.0),
+        np.tile([100.0, 103.0], 20),
+        np.exp(0.002 * np.arange(150.0)) * random.normal(100, 0.3, 150),
+        random.normal(0, 1, 40),
+    ]
+    lines = [json.dumps({"id": n, "values": list(values)}) for n, values in enumerate(shapes)]
+    done = run(given="\n".join(lines))
+    assert done.returncode == 0, done.stderr
+    assert len(answers(done)) == len(shapes)
+
+
 def test_columns_of_csv_are_histories(tmp_path: Path) -> None:
     steps = stepped()
     rows = ["revision,flat,steps"] + [f"r{i},5,{value}" for i, value in enumerate(steps)]

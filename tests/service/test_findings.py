@@ -322,7 +322,7 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
             long.add(session, {night: float(value)}, worker, place=turn, minutes=turn)
             long.look(session)
         (placed,) = levels.standing_of(session, long.SERIES).changes
-        assert placed.first_bad == placed.last_good
+        assert (placed.last_good, placed.first_bad) == (long.revision_of(25), long.revision_of(26))
         (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
         asked = question.question_of(session, found)
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))

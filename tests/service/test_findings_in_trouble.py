@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Result, Telemetry, Trace
 from service import findings, judging, levels
 from service.database import Database
-from service.findings import opening, rules
+from service.findings import opening
 from service.models import FindingRow, WorkerRow
 
 
@@ -57,7 +57,7 @@ def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift:
     long.judge(session, long.SERIES, long.START)
     standing = levels.standing_of(session, long.SERIES)
     tail = levels.load_tail(session, long.SERIES)
-    own = rules.own_values(standing, tail)
+    own = levels.own_values(tail, standing.machine_offsets)
     means = [
         np.mean([own(point) for point in tail.points if point.worker == worker]) for worker in "wx"
     ]
