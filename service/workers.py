@@ -10,8 +10,9 @@ from pydantic import BaseModel
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Worker
+from benchmarks.contracts import FOLDER, Worker
 from service.database import insert_if_absent
+from service.errors import Conflict
 from service.models import WorkerRow
 
 _WORKERS = cast(Table, WorkerRow.__table__)
@@ -19,6 +20,9 @@ _DEVICES = {"cuda", "cpu"}
 LATELY = timedelta(days=1)
 """A worker that lives is seen every few seconds. One that is off at night, or being repaired, may
 still take what is queued now; one that has been away for longer says nothing of what will."""
+
+PRESENT = timedelta(minutes=1)
+"""A worker that waits for a job, or has one, is heard of at least every half minute."""
 
 
 class WorkerView(BaseModel):
@@ -35,15 +39,32 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     """Note a worker and its labels, or note what is new about it.
 
     Its name is a label as well, so that a job may require this very worker.
+
+    Raises:
+        Conflict: a worker of this name works from another folder: what both measured would be one
+            history, and jobs for the one would go to the other.
     """
     labels = worker.labels | {"worker": worker.name}
     told = {"labels": labels, "version": worker.version, "last_seen_at": now}
     # Two introductions may meet: one that was sent twice, or one to each replica.
     insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
+    if row.last_seen_at > now - PRESENT and _is_another(row.labels, labels):
+        host = row.labels.get("host")
+        raise Conflict(
+            f"Another worker named {worker.name} works{f' on {host}' if host else ''}, last heard "
+            f"of at {row.last_seen_at:%H:%M:%S} UTC: give this one another name, or stop that one "
+            f"and wait {PRESENT.seconds} s."
+        )
     row.labels, row.version, row.last_seen_at = labels, worker.version, now
     session.flush()
     return _view(row)
+
+
+def _is_another(known: Mapping[str, str], told: Mapping[str, str]) -> bool:
+    """Whether two introductions are of two folders; who says nothing of his is believed."""
+    folders = known.get(FOLDER), told.get(FOLDER)
+    return None not in folders and folders[0] != folders[1]
 
 
 def every(session: Session) -> list[WorkerView]:

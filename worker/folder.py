@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import fcntl
 import os
+import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -39,6 +40,22 @@ class Leftover:
 
     tree: Tree
     folder: str
+
+
+def identity(folder: Path) -> str:
+    """What tells this folder from every other worker's, for as long as it exists."""
+    path = folder / "identity.json"
+    known = _load(path, _Identity)
+    if known is None:
+        known = _Identity(uuid.uuid4().hex[:12])
+        with suppress(OSError):  # a full disk is told of when the first claim is written down
+            _save(path, known)
+    return known.name
+
+
+@dataclass(frozen=True)
+class _Identity:
+    name: str
 
 
 class Journal:
@@ -134,7 +151,7 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _save(path: Path, value: Pending | Leftover) -> None:
+def _save(path: Path, value: Pending | Leftover | _Identity) -> None:
     write_durably(path, TypeAdapter(dict[str, object]).dump_json(asdict(value)))
 
 

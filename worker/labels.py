@@ -6,16 +6,20 @@ import platform
 import subprocess
 import sys
 
-from benchmarks.contracts import Worker, line
+from benchmarks.contracts import FOLDER, Worker, line
 from benchmarks.version import installed
 from worker.containment import Containment
 from worker.nvml import Gpu, driver_version
 from worker.settings import Settings
 
 
-def introduce(settings: Settings, gpu: Gpu | None, containment: Containment) -> Worker:
-    """This worker as the service will know it; settings' own labels win."""
+def introduce(settings: Settings, gpu: Gpu | None, containment: Containment, folder: str) -> Worker:
+    """This worker as the service will know it; settings' own labels win.
+
+    ``folder`` is what `worker.folder.identity` says.
+    """
     labels = {
+        FOLDER: folder,
         "device": settings.device.partition(":")[0],
         "host": platform.node(),
         "os": platform.system().lower(),

@@ -15,7 +15,7 @@ from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
 from worker.device import Unusable
-from worker.folder import Journal, Occupied, Pending, locked
+from worker.folder import Journal, Occupied, Pending, identity, locked
 from worker.heartbeat import Heartbeat, now_s
 from worker.labels import introduce
 from worker.outcome import without_numbers
@@ -65,7 +65,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
                 log.warning("%s", advice)
             station = Station(settings, contained, gauge, Journal(folder).started)
             runner = Runner(settings, station)
-            me = introduce(settings, gpu, contained)
+            me = introduce(settings, gpu, contained, identity(folder))
             return Loop(settings, me, client, runner, folder, stop).run()
     except (Occupied, ClientError, containment.Unavailable) as error:
         log.error("%s", error)
@@ -131,7 +131,7 @@ class Loop:
         self._end_leftover()
         self._settle_spooled()
         with suppress(ServiceAway):  # it was asked to stop meanwhile
-            self._patience.insist(lambda: self._client.register(self._me), self._working)
+            self._patience.insist(self._register, self._working)
             log.info("Worker %s is at %s.", self._me.name, self._client.url)
             self._delivery.everything()
             while self._working() and self._turn():
@@ -206,9 +206,20 @@ class Loop:
             if refused.status != 404:
                 raise
         # A service with a new database has never heard of this worker.
-        self._client.register(self._me)
+        self._register()
         sent_at_s = now_s()
         return self._client.claim(claim), sent_at_s
+
+    def _register(self) -> None:
+        """Introduce this worker.
+
+        Raises:
+            Occupied: another worker has its name.
+        """
+        try:
+            self._client.register(self._me)
+        except Fenced as refused:
+            raise Occupied(str(refused)) from refused
 
     def _work(self, lease: Lease, sent_at_s: float) -> None:
         """Run one leased job and deliver its result, or give the job back."""

@@ -10,6 +10,7 @@ from benchmarks.contracts.compilation import Compilation
 from benchmarks.contracts.efficiency import Efficiency, Use, Work
 from benchmarks.contracts.job import (
     FINAL_STATES,
+    FOLDER,
     AttemptState,
     Claim,
     Event,
@@ -60,6 +61,7 @@ from benchmarks.contracts.values import (
 __all__ = [
     "COMPARABILITY",
     "FINAL_STATES",
+    "FOLDER",
     "Agreement",
     "AttemptState",
     "Bottleneck",

@@ -87,6 +87,10 @@ class AttemptState(StrEnum):
     REJECTED = "rejected"
 
 
+FOLDER = "folder"
+"""The label by which a worker's folder is told from that of another worker of the same name."""
+
+
 class Worker(Contract):
     """What a worker tells the service about itself."""
 

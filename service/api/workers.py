@@ -8,6 +8,7 @@ from fastapi import Path
 
 from benchmarks.contracts import Name, Worker
 from service import workers
+from service.api.answers import problems
 from service.api.dependencies import Caller, DatabaseSession, Listing, Now
 from service.api.noun import noun
 from service.errors import Invalid
@@ -16,7 +17,7 @@ from service.workers import WorkerView
 router = noun("/workers", "workers")
 
 
-@router.put("/{name}")
+@router.put("/{name}", responses=problems(409))
 def introduce(
     name: Annotated[Name, Path()],
     worker: Worker,
@@ -24,7 +25,10 @@ def introduce(
     now: Now,
     caller: Caller,
 ) -> WorkerView:
-    """Introduce a worker, or tell what has changed about it; do so before the first claim."""
+    """Introduce a worker, or tell what has changed about it; do so before the first claim.
+
+    409 while a worker of this name works from another folder, which the label `folder` tells.
+    """
     if worker.name != name:
         raise Invalid("The name in the address and the name in the body must be the same.")
     caller.be(name)

@@ -7,9 +7,13 @@ from typing import Any
 import pytest
 from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
-from sqlalchemy import text
+from httpx2 import Response
+from sqlalchemy import text, update
 
 from benchmarks.contracts import Status
+from service.database import Database, now_of
+from service.models import WorkerRow
+from service.workers import PRESENT
 
 Submit = Callable[..., dict[str, Any]]
 
@@ -55,6 +59,29 @@ def test_a_job_travels_from_submission_to_series(
     assert point["value"] == pytest.approx(100)
     assert point["interval"] == "replicates"
     assert point["high"] - point["value"] == pytest.approx(4.302652729911275 / 3**0.5)
+
+
+def test_a_worker_with_the_name_of_one_that_works_elsewhere_is_refused(
+    client: TestClient, database: Database
+) -> None:
+    def introduced(folder: str | None) -> Response:
+        labels = {"host": f"host-of-{folder}"} | ({"folder": folder} if folder else {})
+        return client.put("/api/v1/workers/w7", json={"name": "w7", "labels": labels})
+
+    assert introduced("a").status_code == 200
+    assert introduced("a").status_code == 200, "it was started again"
+    refused = introduced("b")
+    assert refused.status_code == 409
+    assert "Another worker named w7 works on host-of-a" in refused.json()["detail"]
+    (known,) = [each for each in get(client, "/workers")["items"] if each["name"] == "w7"]
+    assert known["labels"]["folder"] == "a", "what is refused changes nothing"
+    with database.writing() as session:
+        long_ago = now_of(session) - PRESENT
+        session.execute(
+            update(WorkerRow).where(WorkerRow.name == "w7").values(last_seen_at=long_ago)
+        )
+    assert introduced("b").status_code == 200, "the other has gone"
+    assert introduced(None).status_code == 200, "who does not say is believed"
 
 
 def test_a_result_for_a_comparison_is_kept_and_makes_no_point(

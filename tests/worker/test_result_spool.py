@@ -7,7 +7,7 @@ import os
 import pytest
 
 from worker.client import Fenced, Refused, ServiceAway, Ticket
-from worker.folder import Journal, Occupied, Pending, locked
+from worker.folder import Journal, Occupied, Pending, identity, locked
 from worker.processes import Tree, boot_id
 from worker.spool import Answer, Spool
 
@@ -132,3 +132,11 @@ def test_the_journal_survives_the_worker(tmp_path):
 def test_a_journal_of_another_version_says_nothing(tmp_path):
     (tmp_path / "claim.json").write_text('{"other": 1}')
     assert Journal(tmp_path).pending() is None
+
+
+def test_a_folder_is_known_again_and_told_from_another(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "b").mkdir()
+    first = identity(tmp_path / "a")
+    assert identity(tmp_path / "a") == first
+    assert identity(tmp_path / "b") != first

@@ -138,3 +138,14 @@ def test_cases_of_one_submission_are_measured_in_turn(real, worker, acting):
     for job in jobs:
         result = real.get(f"/results/{job['result_id']}").json()["result"]
         assert [one["seed"] for one in result["replicates"]] == [0, 1]
+
+
+def test_a_second_worker_of_one_name_ends_and_takes_no_job(
+    worker, settings, real, tmp_path, caplog
+):
+    with worker():
+        eventually(lambda: real.get("/workers").json()["items"])
+        url = str(real.base_url).removesuffix("/api/v1/")
+        elsewhere = settings.model_copy(update={"url": url, "state_dir": tmp_path / "elsewhere"})
+        assert run(elsewhere, Stop()) == 1
+        assert "Another worker named w1 works on" in caplog.text
