@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from itertools import takewhile
 
@@ -16,7 +16,7 @@ from service.findings import lifecycle, rules
 from service.findings.again import links_of, tell_apart
 from service.findings.members import members, say_again
 from service.findings.values import ACTIVE, REFUTED, Candidate, Certainty, Covered, Kind, Shift
-from service.levels import PlacedChange, Standing, Tail
+from service.levels import JudgedPoint, PlacedChange, Standing, Tail, own_values
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
 log = logging.getLogger(__name__)
@@ -31,6 +31,7 @@ def follow(
     """
     standing, known = tell_apart(session, standing, tail)
     found = rules.assigned(standing.changes, [told for _, _, told in known])
+    own = own_values(tail, standing.machine_offsets)
     covered: set[int] = set()
     wanted: set[int] = set()
     shifts: list[Shift] = []
@@ -41,7 +42,8 @@ def follow(
         covered |= {each.change.index for each in told_of if each is not None}
         wanted |= {change.change.index} if change and _wanted(row) else set()
         ended = link.ended
-        since = None if change or ended or _wanted(row) else _back_again(link, tail, told.index)
+        watched = not (change or ended or _wanted(row))
+        since = _back_again(link, tail, told.index, own) if watched else None
         if since is not None:
             _recovered(link, since)
         else:
@@ -153,12 +155,14 @@ def _measures(link: FindingSeries, change: PlacedChange) -> None:
     link.before, link.after = told.before, told.after
 
 
-def _back_again(link: FindingSeries, tail: Tail, index: int) -> datetime | None:
+def _back_again(
+    link: FindingSeries, tail: Tail, index: int, own: Callable[[JudgedPoint], float]
+) -> datetime | None:
     """Since when a change that is no level of its own, or none any more, has been taken back."""
     since = tail.points[max(0, index - tail.first) :]
     back = list(
         takewhile(
-            lambda point: rules.taken_back(link.before, link.after, point.value), reversed(since)
+            lambda point: rules.taken_back(link.before, link.after, own(point)), reversed(since)
         )
     )
     return back[-1].revision_at if PATIENCE <= len(back) < len(since) else None

@@ -15,8 +15,19 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case
 from service import findings, judging, levels, revisions
 from service.database import Database
+from service.detection.judgement import ChangePoint
 from service.errors import Conflict
-from service.findings import FindingSummary, Kind, lifecycle, members, question
+from service.findings import (
+    Candidate,
+    Certainty,
+    FindingSummary,
+    Kind,
+    lifecycle,
+    members,
+    opening,
+    question,
+    read,
+)
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -229,6 +240,56 @@ def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Ses
     assert (again.id, again.state) == (first.id, FindingState.OPEN)
     assert (again.last_good, again.first_bad) == (long.revision_of(19), long.revision_of(22))
     assert f"since {long.revision_of(22)}" in again.sentence
+
+
+def test_a_slower_worker_that_measures_the_old_level_again_ends_a_short_drop(
+    database: Database,
+) -> None:
+    """Two points are no level of their own: that it is over is told by those that follow alone."""
+    speeds = {"x": 1.0, "y": 0.96}
+    noise = np.exp(np.random.default_rng(5).normal(0, 0.002, 80))
+
+    def come(session: Session, numbers: range, workers: str, factor: float = 1.0) -> None:
+        for number in numbers:
+            worker = workers[number % len(workers)]
+            value = float(100.0 * speeds[worker] * factor * noise[number])
+            long.add(session, {number: value}, worker)
+            long.look(session)
+
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        come(session, range(40), "xy")
+        come(session, range(40, 42), "xy", 0.97)
+        opened = opening.open_findings(session, [confirmed_drop(session, 40)], long.START)
+        come(session, range(42, 50), "y")
+        (link,) = findings.load_finding(session, opened[0]).series
+    assert link.ended == "recovered"
+
+
+def confirmed_drop(session: Session, number: int) -> Candidate:
+    """A drop of three per cent, as one that was measured again is told."""
+    own = levels.without_offset(session, long.SERIES)
+    before = own(100.0, "x")
+    change = ChangePoint(
+        index=number,
+        effect=-0.03,
+        effect_low=-0.035,
+        effect_high=-0.025,
+        before=before,
+        after=0.97 * before,
+        improvement=False,
+        confidence=0.99,
+        evidence=9.0,
+    )
+    placed = levels.PlacedChange(
+        change,
+        long.revision_of(number - 1),
+        long.revision_of(number),
+        long.placed_at(number),
+        long.result_of(number),
+    )
+    series = read.name_of(session.get_one(SeriesRow, long.SERIES))
+    return Candidate(series, placed, number, 0.01, Certainty.CONFIRMED)
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
