@@ -56,7 +56,8 @@ def expectation(
     level = window.explained.y[start - first :]
     offset = float(window.offsets[group]) if group is not None else 0.0
     reaches = _reach(len(level), float(np.std(level)), window.explained.noise.scale)
-    middle = float(np.mean(level)) + offset
+    # The next point lies one place behind the last.
+    middle = float(np.mean(level)) + offset + window.explained.drifted(len(y))
     mode = window.explained.mode_distance
     ends = (scale.value(middle + min(mode, 0.0) - reaches),
             scale.value(middle + max(mode, 0.0) + reaches))  # fmt: skip

@@ -179,6 +179,24 @@ def test_a_new_point_is_expected_within_its_interval() -> None:
     assert surprises <= 4
 
 
+@pytest.mark.parametrize("slope", [-0.001, 0.0005])
+def test_what_drifts_is_expected_to_go_on_and_surprises_nobody(slope: float) -> None:
+    surprises = 0
+    for seed in range(12):
+        noise = np.random.default_rng(seed).normal(0, 0.003, 131)
+        values = 100 * np.exp(slope * np.arange(131) + noise)
+        values[60:] *= 0.95  # a series without a change is never told as one that drifts
+        history = History.of(values[:-1])
+        judged = detect(history)
+        assert judged.noise is not None
+        assert judged.noise.drift_per_point == pytest.approx(slope, rel=0.25)
+        expected = expectation(history, judged)
+        assert expected is not None
+        surprises += expected.surprised_by(float(values[-1]))
+        assert expected.surprised_by(float(values[-1]) * 1.03)
+    assert surprises <= 1
+
+
 def test_nothing_is_expected_of_a_young_level() -> None:
     values = np.array([100.0, 101.0, 100.0])
     assert expectation(History.of(values), detect(History.of(values))) is None
