@@ -38,6 +38,7 @@ class Checkup:
         Raises:
             DatabaseUnavailable: it is away, locked, busy or read-only.
             NotMigrated: it lacks this version's tables.
+            MadeByNewer: it has those of a newer version.
         """
         async with self._turn:
             if time.monotonic() >= self._until_s:
@@ -61,6 +62,7 @@ def check(database: Database, *, write: bool = True) -> None:
     Raises:
         DatabaseUnavailable: it is away, locked or read-only.
         NotMigrated: it lacks this version's tables.
+        MadeByNewer: it has those of a newer version.
     """
     path = database.url.database
     if database.kind == "sqlite" and not database.url.query and not Path(path or "").exists():
@@ -76,12 +78,13 @@ def check(database: Database, *, write: bool = True) -> None:
 
 
 def _check_version(connection: Connection) -> None:
-    from service.migration import heads, version_of  # noqa: PLC0415 - Alembic only when needed
+    from service.migration import heads, refuse_newer, version_of  # noqa: PLC0415 - Alembic only when needed
 
     found, wanted = version_of(connection), heads()
     if found is None:
         raise NotMigrated(f"The database has no tables yet; {MIGRATE}")
     if found not in wanted:
+        refuse_newer(found)
         raise NotMigrated(
             f"The database is at version {found} and this service needs {', '.join(wanted)}; "
             f"{MIGRATE}"

@@ -13,7 +13,7 @@ from sqlalchemy.engine import make_url
 from service.app import create_app
 from service.condition import check
 from service.database import Database, downgrade, migrate
-from service.errors import DatabaseUnavailable, NotMigrated, ServiceError
+from service.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, ServiceError
 from service.models import Base
 from service.settings import Settings
 
@@ -77,8 +77,20 @@ def test_a_database_that_is_not_there_is_not_made_by_asking(tmp_path: Path) -> N
 def test_a_database_of_a_newer_version_is_not_touched(database: Database) -> None:
     with database.writing() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(NotMigrated, match="9999"):
-        check(database)
+    url = database.url.render_as_string(hide_password=False)
+    for step in (check, lambda _: migrate(url), lambda _: downgrade(url, "base")):
+        with pytest.raises(MadeByNewer, match="9999, which a newer version of Throughline made"):
+            step(database)
+    with database.reading() as session:
+        assert session.execute(text("SELECT * FROM alembic_version")).scalar_one() == "9999"
+
+
+def test_a_database_of_a_newer_version_sends_nobody_to_migrate(database: Database) -> None:
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    status, problem = answer_of(database.url.render_as_string(hide_password=False))
+    assert (status, problem["type"]) == (503, "made-by-newer")
+    assert "throughline migrate" not in str(problem["detail"])
 
 
 def test_a_read_only_database_is_said_to_be_read_only(sqlite_url: str) -> None:
