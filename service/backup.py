@@ -178,11 +178,18 @@ def _tool(name: str, url: URL, arguments: Sequence[str]) -> None:
     database, password = _apart(url)
     told = subprocess.run(
         [found, f"--dbname={database}", *arguments],
-        env=os.environ | ({"PGPASSWORD": password} if password else {}),
+        env=os.environ | {"LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {}),
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     if told.returncode:
-        last = (told.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise BackupRefused(f"{name} failed: {last}")
+        raise BackupRefused(f"{name} failed: {_reason(told.stderr)}")
+
+
+def _reason(told: str) -> str:
+    """The first error that a tool tells; what follows is the query, or its end."""
+    lines = told.strip().splitlines() or ["no reason given"]
+    errors = (line.partition("error: ")[2] for line in lines)
+    return next(filter(None, errors), lines[-1])

@@ -100,6 +100,23 @@ def test_without_its_tools_postgresql_says_which(
         backup(postgres_url, tmp_path / "copy")
 
 
+def test_why_a_tool_of_postgresql_failed_is_its_first_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = """pg_dump: warning: there are circular foreign-key constraints
+pg_dump: error: query failed: ERROR:  permission denied for table jobs
+pg_dump: detail: Query was: LOCK TABLE public.jobs
+"""
+    (tmp_path / "said").write_text(says)
+    tool = tmp_path / "pg_dump"
+    tool.write_text(f"#!/bin/sh\ncat {tmp_path}/said >&2\nexit 1\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    wanted = r"^pg_dump failed: query failed: ERROR:  permission denied for table jobs$"
+    with pytest.raises(BackupRefused, match=wanted):
+        backup("postgresql://ann@db.example/throughline", tmp_path / "copy")
+
+
 @pytest.mark.parametrize(
     "address",
     [

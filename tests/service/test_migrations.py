@@ -1,5 +1,8 @@
 """The tables: the migrations make what the models say, up and down, on both databases."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -119,6 +122,69 @@ def test_a_database_that_is_away_is_said_to_be_away(path: str, tmp_path: Path) -
     status, problem = answer_of(f"postgresql://nobody@/none?host={tmp_path}", path)
     assert (status, problem["type"]) == (503, "database-unavailable")
     assert "cannot be reached" in str(problem["detail"])
+
+
+def refusal_of(url: str) -> str:
+    """What the service and `migrate` say of a database that they cannot use; the same."""
+    with pytest.raises(DatabaseUnavailable) as found:
+        migrate(url)
+    status, problem = answer_of(url)
+    assert (status, problem["detail"]) == (503, found.value.detail)
+    return found.value.detail
+
+
+def test_what_postgresql_refuses_is_not_said_to_be_away(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    name = make_url(postgres_url).database
+    assert "no such database" in refusal_of(postgres.url("nowhere"))
+    stranger = postgres_url.replace("throughline@", "stranger@")
+    assert "no such role" in refusal_of(stranger)
+    postgres.run("CREATE ROLE stranger")
+    try:
+        assert "does not let this role in" in refusal_of(stranger)
+        postgres.run("ALTER ROLE stranger LOGIN CONNECTION LIMIT 0")
+        assert "no connection left" in refusal_of(stranger)
+        postgres.run("ALTER ROLE stranger CONNECTION LIMIT 9")
+        assert "lacks rights" in refusal_of(stranger)
+        postgres.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        assert "its log says why" in refusal_of(stranger)
+    finally:
+        postgres.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        postgres.run("DROP ROLE stranger")
+
+
+def test_serving_without_rights_on_the_tables_is_one_sentence(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    postgres.run("CREATE ROLE reader LOGIN")
+    database = Database(postgres_url)
+    try:
+        with database.writing() as session:
+            session.execute(text("GRANT SELECT ON alembic_version TO reader"))
+        url = postgres_url.replace("throughline@", "reader@")
+        done = subprocess.run(
+            [sys.executable, "-m", "service", "--port", "9"],
+            env=os.environ | {"THROUGHLINE_DATABASE_URL": url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+        assert "lacks rights" in done.stderr
+    finally:
+        with database.writing() as session:
+            session.execute(text("DROP OWNED BY reader"))
+        database.close()
+        postgres.run("DROP ROLE reader")
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "letter.sqlite3"
+    path.write_text("Dear Ann, " * 500)
+    assert "no SQLite database" in refusal_of(f"sqlite:///{path}")
+    assert path.read_text() == "Dear Ann, " * 500
 
 
 def test_a_database_that_another_process_holds_is_said_to_be_busy(
