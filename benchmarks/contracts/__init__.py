@@ -39,6 +39,7 @@ from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Su
 from benchmarks.contracts.values import (
     Contract,
     Count,
+    Day,
     Direction,
     Flag,
     Labels,
@@ -69,6 +70,7 @@ __all__ = [
     "Compilation",
     "Contract",
     "Count",
+    "Day",
     "Demand",
     "Direction",
     "Efficiency",

@@ -36,7 +36,7 @@ class EnrolmentRequest(Contract):
 
     worker: Name | None = None
     """The only worker that may use it; null: whichever comes first, under a name that is free."""
-    expires_in_s: Annotated[FiniteFloat, Field(ge=SHORTEST_S, le=LONGEST_S)] = 3_600.0
+    expires_in_s: Annotated[FiniteFloat, Field(strict=True, ge=SHORTEST_S, le=LONGEST_S)] = 3_600.0
 
 
 class NewEnrolment(BaseModel):
