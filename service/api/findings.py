@@ -9,7 +9,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field, StringConstraints
 from sqlalchemy import ColumnElement, select
 
-from benchmarks.contracts import Contract, Day
+from benchmarks.contracts import Contract, Day, Worded
 from service import findings
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now, Plain
@@ -19,7 +19,11 @@ from service.models import FindingRow, FindingSeries, FindingState
 
 router = noun("/findings", "findings")
 
-Actor = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
+Actor = Annotated[
+    str,
+    StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f]*[^\x00-\x1f\s][^\x00-\x1f]*$"),
+    Worded("must be 1 to 100 characters, not only blanks, and no control characters"),
+]
 Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
 Seen = Annotated[int, Field(strict=True, ge=1, le=2**31)]
 """The version of a finding that somebody looked at."""

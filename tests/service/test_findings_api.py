@@ -55,7 +55,9 @@ def test_actions_are_checked_and_recorded(client: TestClient, finding: dict[str,
     late = act(client, finding, action="expect", version=1)
     assert (late.status_code, late.json()["type"]) == (409, "conflict")
     assert act(client, finding, action="nonsense").status_code == 422
-    assert act(client, finding, action="resolve", actor="").status_code == 422
+    for nobody in ("", " ", "   ", "\u00a0", "\u2003 "):
+        refused = act(client, finding, action="resolve", actor=nobody)
+        assert (refused.status_code, "not only blanks" in refused.json()["detail"]) == (422, True)
     done = act(client, finding, action="expect", detail="a bigger model").json()
     assert (done["summary"]["state"], done["events"][-1]["detail"]) == (
         "expected",
