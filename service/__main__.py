@@ -13,11 +13,12 @@ import sys
 from collections.abc import Sequence
 
 from pydantic import ValidationError
+from sqlalchemy.exc import DBAPIError
 
 from benchmarks.printable import log_to_stderr, printable
 from service.access import rules
 from service.app import create_app
-from service.condition import check
+from service.condition import check, explain
 from service.errors import ServiceError
 from service.server import serve
 from service.settings import Settings
@@ -42,6 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _say(2, error.detail)
     except ServiceError as error:
         return _say(3, error.detail)
+    except DBAPIError as error:
+        known = explain(error)
+        return _say(3, known.detail if known else f"The database cannot be read: {error.orig}")
     except OSError as error:
         return _say(
             4,

@@ -21,9 +21,15 @@ from sqlalchemy.exc import DBAPIError
 from service.condition import explain
 from service.database import make_engine, parse
 from service.errors import DatabaseUnavailable
+from service.migration import version_of
 
 _MAGIC = b"SQLite format 3\0"
 _WRITE_AHEAD = ("-wal", "-shm", "-journal")
+_MIGRATED = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'alembic_version'"
+_UNMIGRATED = (
+    "has no tables of Throughline; check that it is the one you mean (THROUGHLINE_DATABASE_URL, "
+    "the state folder)."
+)
 
 
 class BackupRefused(DatabaseUnavailable):
@@ -34,7 +40,7 @@ def backup(url: str, to: Path) -> None:
     """Copy the database at ``url`` to the file ``to``, which must not exist yet.
 
     Raises:
-        BackupRefused: there is a file already, or nothing to copy, or no tool to do it.
+        BackupRefused: there is a file already, or no migrated database, or no tool to do it.
         DatabaseUnavailable: the database cannot be read.
     """
     parsed = parse(url)
@@ -45,6 +51,7 @@ def backup(url: str, to: Path) -> None:
                 raise BackupRefused(f"There is no database at {source}.")
             _copy(source, draft)
         else:
+            _refuse_unmigrated(parsed)
             _tool("pg_dump", parsed, ["--format=custom", f"--file={draft}"])
 
 
@@ -90,11 +97,14 @@ def _copy(source: Path, draft: Path) -> None:
             new.execute("PRAGMA journal_mode=DELETE")  # one file, whole by itself
             found = [row[0] for row in new.execute("PRAGMA integrity_check")]
             broken = new.execute("PRAGMA foreign_key_check").fetchall()
+            migrated = new.execute(_MIGRATED).fetchone()
     except sqlite3.Error as error:
         raise BackupRefused(f"{source} cannot be copied: {error}.") from error
     if found != ["ok"] or broken:
         detail = found[0] if found != ["ok"] else f"{len(broken)} rows without their parents"
         raise BackupRefused(f"{source} is damaged ({detail}); nothing was kept.")
+    if migrated is None:
+        raise BackupRefused(f"{source} {_UNMIGRATED}")
 
 
 @contextmanager
@@ -160,6 +170,18 @@ def _apart(url: URL) -> tuple[str, str]:
     return plain.difference_update_query(["password"]).render_as_string(), password
 
 
+def _refuse_unmigrated(url: URL) -> None:
+    engine = make_engine(url, reader=True)
+    try:
+        with engine.connect() as connection:
+            if version_of(connection) is None:
+                raise BackupRefused(f"This database {_UNMIGRATED}")
+    except DBAPIError as error:
+        raise explain(error) or error from error
+    finally:
+        engine.dispose()
+
+
 def _refuse_tables(url: URL) -> None:
     engine = make_engine(url)
     try:
@@ -178,11 +200,18 @@ def _tool(name: str, url: URL, arguments: Sequence[str]) -> None:
     database, password = _apart(url)
     told = subprocess.run(
         [found, f"--dbname={database}", *arguments],
-        env=os.environ | ({"PGPASSWORD": password} if password else {}),
+        env=os.environ | {"LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {}),
         capture_output=True,
         text=True,
+        errors="replace",
         check=False,
     )
     if told.returncode:
-        last = (told.stderr.strip().splitlines() or ["no reason given"])[-1]
-        raise BackupRefused(f"{name} failed: {last}")
+        raise BackupRefused(f"{name} failed: {_reason(told.stderr)}")
+
+
+def _reason(told: str) -> str:
+    """The first error that a tool tells; what follows is the query, or its end."""
+    lines = told.strip().splitlines() or ["no reason given"]
+    errors = (line.partition("error: ")[2] for line in lines)
+    return next(filter(None, errors), lines[-1])

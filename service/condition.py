@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ from service.database import Database
 from service.errors import BUSY, Conflict, DatabaseUnavailable, NotMigrated, ServiceError
 
 MIGRATE = "run: throughline migrate"
+ADDRESS = "check its address (THROUGHLINE_DATABASE_URL)"
 READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
 
 
@@ -38,6 +40,7 @@ class Checkup:
         Raises:
             DatabaseUnavailable: it is away, locked, busy or read-only.
             NotMigrated: it lacks this version's tables.
+            MadeByNewer: it has those of a newer version.
         """
         async with self._turn:
             if time.monotonic() >= self._until_s:
@@ -61,6 +64,7 @@ def check(database: Database, *, write: bool = True) -> None:
     Raises:
         DatabaseUnavailable: it is away, locked or read-only.
         NotMigrated: it lacks this version's tables.
+        MadeByNewer: it has those of a newer version.
     """
     path = database.url.database
     if database.kind == "sqlite" and not database.url.query and not Path(path or "").exists():
@@ -76,12 +80,13 @@ def check(database: Database, *, write: bool = True) -> None:
 
 
 def _check_version(connection: Connection) -> None:
-    from service.migration import heads, version_of  # noqa: PLC0415 - Alembic only when needed
+    from service.migration import heads, refuse_newer, version_of  # noqa: PLC0415 - Alembic only when needed
 
     found, wanted = version_of(connection), heads()
     if found is None:
         raise NotMigrated(f"The database has no tables yet; {MIGRATE}")
     if found not in wanted:
+        refuse_newer(found)
         raise NotMigrated(
             f"The database is at version {found} and this service needs {', '.join(wanted)}; "
             f"{MIGRATE}"
@@ -111,7 +116,42 @@ _SAYINGS: Sequence[tuple[tuple[str, ...], ServiceError]] = (
         ("deadlock", "serializ"),
         DatabaseUnavailable("Two requests met in the database; try again in a moment."),
     ),
+    (
+        ("insufficientprivilege",),
+        DatabaseUnavailable(
+            "The database's role lacks rights: let it create tables there, and own them."
+        ),
+    ),
+    (
+        ("file is not a database",),
+        DatabaseUnavailable(
+            f"The database's file is no SQLite database; {ADDRESS}, or move the file away."
+        ),
+    ),
+    (
+        ("unable to open database file",),
+        DatabaseUnavailable(
+            "The database's file cannot be opened; let the service's user read and write it and "
+            "its folder."
+        ),
+    ),
 )
+
+_REFUSALS: Sequence[tuple[re.Pattern[str], str]] = (
+    (re.compile(r'database ".*" does not exist'), f"has no such database; create it, or {ADDRESS}"),
+    (re.compile(r'role ".*" does not exist'), f"knows no such role; create it, or {ADDRESS}"),
+    (
+        re.compile(r"authentication failed|no password supplied|pg_hba|not permitted to log in"),
+        f"does not let this role in; {ADDRESS}, with role and password",
+    ),
+    (
+        re.compile(r"starting up|shutting down|recovery mode|not yet accepting"),
+        "starts or stops; try again in a moment",
+    ),
+    (re.compile(r"too many|connection slots"), "has no connection left; raise max_connections"),
+    (re.compile(r"FATAL:"), "refuses the connection; its log says why"),
+)
+"""What PostgreSQL says to who wants in, and what is told of it: no name, as anybody may read it."""
 
 
 def explain(error: DBAPIError) -> ServiceError | None:
@@ -126,8 +166,16 @@ def explain(error: DBAPIError) -> ServiceError | None:
         "OperationalError",
         "InterfaceError",
     ):
-        return DatabaseUnavailable("The database cannot be reached; check that it runs.")
+        return DatabaseUnavailable(_away(str(error.orig)))
     return None
+
+
+def _away(said: str) -> str:
+    """Why there is no connection: nobody answers, or the server does and refuses."""
+    for words, told in _REFUSALS:
+        if words.search(said):
+            return f"The database server {told}."
+    return "The database cannot be reached; check that it runs."
 
 
 def passes(error: Exception) -> bool:

@@ -259,7 +259,7 @@ def migrate(url: str) -> None:
     """Create the tables, or bring them to this version; repeating it changes nothing.
 
     Raises:
-        DatabaseUnavailable: the database cannot be written or reached.
+        DatabaseUnavailable: the database cannot be written or reached, or a newer version made it.
     """
     from service.migration import upgrade  # noqa: PLC0415 - Alembic only when needed
 

@@ -236,6 +236,14 @@ class NotMigrated(DatabaseUnavailable):
     headers: ClassVar[Mapping[str, str]] = {"Retry-After": "60"}
 
 
+class MadeByNewer(DatabaseUnavailable):
+    """A newer version made the database's tables: run that one, or restore an earlier backup."""
+
+    type = "made-by-newer"
+    title = "Database of a newer version"
+    headers: ClassVar[Mapping[str, str]] = {"Retry-After": "60"}
+
+
 REUSED = "This Idempotency-Key came with another request; take a fresh key."
 BUSY = "The database is busy; try again in a moment."
 _HTTP = {

@@ -16,14 +16,19 @@ from sqlalchemy.exc import DBAPIError
 import migrations
 from service.condition import explain
 from service.database import make_engine, parse
-from service.errors import DatabaseUnavailable
+from service.errors import DatabaseUnavailable, MadeByNewer
 
 _TURN = 7_346_822_310_015
 """Key of the advisory lock that makes replicas migrate one after another."""
 
 
 def upgrade(url: str) -> None:
-    """Apply every migration that the database does not have yet."""
+    """Apply every migration that the database does not have yet.
+
+    Raises:
+        DatabaseUnavailable: it cannot be written or reached.
+        MadeByNewer: it has some that this code does not know.
+    """
     _run(parse(url), lambda config: command.upgrade(config, "head"))
 
 
@@ -51,6 +56,20 @@ def version_of(connection: Connection) -> str | None:
     return MigrationContext.configure(connection).get_current_revision()
 
 
+def refuse_newer(version: str | None) -> None:
+    """Make sure that a database at ``version`` is not ahead of this code.
+
+    Raises:
+        MadeByNewer: it is; this code knows neither its tables nor the way back.
+    """
+    scripts = ScriptDirectory.from_config(configuration()).walk_revisions()
+    if version is not None and version not in {script.revision for script in scripts}:
+        raise MadeByNewer(
+            f"The database is at version {version}, which a newer version of Throughline made: "
+            "install that one, or restore a backup from before it."
+        )
+
+
 def _run(url: URL, step: Callable[[Config], None]) -> None:
     try:
         _make_folder(url)
@@ -60,6 +79,7 @@ def _run(url: URL, step: Callable[[Config], None]) -> None:
             with engine.begin() as connection:
                 if connection.dialect.name == "postgresql":
                     connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_TURN})")
+                refuse_newer(version_of(connection))
                 step(configuration(connection))
                 _check_foreign_keys(connection)
         finally:

@@ -40,6 +40,7 @@ from benchmarks.contracts.result import Bottleneck, Rejected, Result, Status, Su
 from benchmarks.contracts.values import (
     Contract,
     Count,
+    Day,
     Direction,
     Flag,
     Labels,
@@ -71,6 +72,7 @@ __all__ = [
     "Compilation",
     "Contract",
     "Count",
+    "Day",
     "Demand",
     "Direction",
     "Efficiency",

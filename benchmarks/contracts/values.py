@@ -9,7 +9,7 @@ import zlib
 from array import array
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 from typing import Annotated, Self
 
@@ -106,6 +106,13 @@ def _written_out(value: object) -> object:
     raise ValueError("a time is written as in 2026-11-20T01:02:03.123456Z, with its offset")
 
 
+def _day(value: object) -> object:
+    """Let nothing pass for a day but a day: a number would be read as Unix time."""
+    if type(value) is date or (isinstance(value, str) and _DAY.match(value)):
+        return value
+    raise ValueError("a day is written as in 2026-11-20")
+
+
 def line(text: str) -> str:
     """``text`` as one printable line of at most 500 characters, as `Line` wants it."""
     return re.sub(r"[\x00-\x1f\x7f]+", " ", text).strip()[:500]
@@ -114,6 +121,9 @@ def line(text: str) -> str:
 _TIME = re.compile(
     r"\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?([Zz]|[+-]\d\d:?\d\d)?\Z", re.ASCII
 )
+_DAY = re.compile(r"\d{4}-\d\d-\d\d\Z", re.ASCII)
+Day = Annotated[date, BeforeValidator(_day)]
+"""A day of the calendar, whatever the time zone, written as in RFC 3339."""
 Moment = Annotated[AwareDatetime, BeforeValidator(_written_out)]
 """An instant with its offset from UTC, written as in RFC 3339."""
 

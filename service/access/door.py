@@ -149,10 +149,7 @@ class Door:
     async def _signed_in(self, request: Request, cookie: str) -> Principal:
         """Whose session it is; a change must come from a page of ours, and prove it."""
         with self.trying(request):
-            found = await self._database.run(
-                lambda session: sessions.find(session, self.key, cookie, now_of(session)),
-                write=False,
-            )
+            found, now = await self._database.run(partial(self._find, cookie), write=False)
         request.state.proof = sessions.proof_of(self.key, cookie)
         if request.method not in SAFE:
             browser.check_origin(request)
@@ -160,8 +157,12 @@ class Door:
                 raise browser.foreign()
         now_s = time.monotonic()
         self._count(found.id, now_s)
-        await self._write_uses(now_s)  # whoever looks at the tokens sees their latest use
+        await self._touch(found.id, now, now_s)  # whoever looks at the tokens sees their latest use
         return Principal.of(found)
+
+    def _find(self, cookie: str, session: Session) -> tuple[TokenView, datetime]:
+        now = now_of(session)
+        return sessions.find(session, self.key, cookie, now), now
 
     def _verify(self, given: Token, session: Session) -> tuple[TokenView, datetime]:
         now = now_of(session)

@@ -19,7 +19,7 @@ from service.access.key import Key
 from service.access.permissions import Kind
 from service.access.store import NewToken, TokenRequest
 from service.access.token import Mistyped
-from service.database import rows
+from service.database import alone, rows
 from service.errors import Forbidden, Unauthorized
 from service.models import EnrolmentRow
 
@@ -36,7 +36,7 @@ class EnrolmentRequest(Contract):
 
     worker: Name | None = None
     """The only worker that may use it; null: whichever comes first, under a name that is free."""
-    expires_in_s: Annotated[FiniteFloat, Field(ge=SHORTEST_S, le=LONGEST_S)] = 3_600.0
+    expires_in_s: Annotated[FiniteFloat, Field(strict=True, ge=SHORTEST_S, le=LONGEST_S)] = 3_600.0
 
 
 class NewEnrolment(BaseModel):
@@ -75,7 +75,7 @@ def create(
 
 
 def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewToken:
-    """Turn a code into a worker's token; of two who try at once one gets it.
+    """Turn a code into a worker's token; of two who try at once one gets it, or the name.
 
     Raises:
         Unauthorized: the code is mistyped, unknown, used or too old, or whoever made it may make
@@ -86,6 +86,7 @@ def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewT
     row = _found(session, key, shown.code)
     if row.created_by is not None and not store.is_live(session, row.created_by, now):
         raise Unauthorized(_BAD)
+    alone(session, f"worker {shown.worker}")  # else both would find it free
     if row.worker is None and store.has_worker(session, shown.worker, now):
         raise Forbidden(
             f"The worker {shown.worker} has a token: enrol under another name (--name), ask for a "

@@ -25,6 +25,7 @@ _SHOWN = select(_TOKENS).where(_TOKENS.c.id == bindparam("shown"))
 TOUCHED_EVERY = timedelta(minutes=1)
 SHORTEST_S, LONGEST_S = 60, 10 * 366 * 86_400
 """Seconds that a token may last."""
+Lasting = Annotated[FiniteFloat, Field(strict=True, ge=SHORTEST_S, le=LONGEST_S)]
 NONE = "There is no such token; GET /api/v1/tokens, or `throughline token list`, lists them."
 
 
@@ -34,7 +35,7 @@ class TokenRequest(Contract):
     kind: Kind
     name: Name
     """What it is for; of a worker's token the worker's name, as which alone it may act."""
-    expires_in_s: Annotated[FiniteFloat, Field(ge=SHORTEST_S, le=LONGEST_S)] | None = None
+    expires_in_s: Lasting | None = None
     """Null: until it is revoked."""
 
 

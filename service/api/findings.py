@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from datetime import date, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Annotated, Literal
 
 from fastapi import Query
 from pydantic import BaseModel, Field, StringConstraints
 from sqlalchemy import ColumnElement, select
 
-from benchmarks.contracts import Contract
+from benchmarks.contracts import Contract, Day, Worded
 from service import findings
 from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now, Plain
@@ -19,8 +19,14 @@ from service.models import FindingRow, FindingSeries, FindingState
 
 router = noun("/findings", "findings")
 
-Actor = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00-\x1f]+$")]
+Actor = Annotated[
+    str,
+    StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f]*[^\x00-\x1f\s][^\x00-\x1f]*$"),
+    Worded("must be 1 to 100 characters, not only blanks, and no control characters"),
+]
 Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
+Seen = Annotated[int, Field(strict=True, ge=1, le=2**31)]
+"""The version of a finding that somebody looked at."""
 ActionName = Literal[
     "acknowledge",
     "resolve",
@@ -41,7 +47,7 @@ class ActionRequest(Contract):
     """Who does it."""
     detail: Remark = ""
     """Why; kept in its history."""
-    version: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    version: Seen | None = None
     """The version that was seen; if somebody has changed it since, the answer is 409."""
 
 
@@ -53,9 +59,9 @@ class PlanRequest(Contract):
         None
     )
     note: Remark | None = None
-    due_on: date | None = None
+    due_on: Day | None = None
     """Null, if it is sent, takes the due date away."""
-    version: Annotated[int, Field(ge=1, le=2**31)] | None = None
+    version: Seen | None = None
 
 
 class MorningReport(BaseModel):

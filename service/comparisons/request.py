@@ -20,7 +20,7 @@ class ComparisonRequest(Contract):
     case: Case | None = None
     cases: Annotated[tuple[Case, ...], Field(max_length=100)] = ()
     policy: Policy = Policy()
-    budget_s: Annotated[FiniteFloat, Field(ge=1, le=7 * 86_400)] = 900.0
+    budget_s: Annotated[FiniteFloat, Field(strict=True, ge=1, le=7 * 86_400)] = 900.0
     """Wall clock from the start, waiting included; what is open then is inconclusive."""
     requires: Labels = Field(default_factory=dict)
     """Labels that the worker must have."""
@@ -30,9 +30,9 @@ class ComparisonRequest(Contract):
     """Workers that must not be chosen."""
     protocol: Protocol | None = None
     """How to measure; without it the suite's way, or the default. Always one process a job."""
-    priority: Annotated[int, Field(ge=-100, le=100)] = 10
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 10
     """Before the history's jobs, which can wait: somebody waits for this one."""
-    timeout_s: Annotated[FiniteFloat, Field(gt=0, le=86_400)] = 1_800.0
+    timeout_s: Annotated[FiniteFloat, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     """Of one process."""
     source: Source = "api"
     """Who asked: ``api``, ``gate``, or what a part of the service calls itself."""

@@ -84,10 +84,10 @@ class Policy(Contract):
 
     version: Literal[1] = 1
     rules: Annotated[tuple[Rule, ...], Field(max_length=100)] = ()
-    false_alarm: Annotated[FiniteFloat, Field(gt=0, le=0.2)] = 0.01
+    false_alarm: Annotated[FiniteFloat, Field(strict=True, gt=0, le=0.2)] = 0.01
     """Probability that a gate of two equal revisions finds any difference, all cases and all looks
     together; half of it, a false regression."""
-    false_pass: Annotated[FiniteFloat, Field(gt=0, le=0.2)] = 0.05
+    false_pass: Annotated[FiniteFloat, Field(strict=True, gt=0, le=0.2)] = 0.05
     """Probability that a case passes whose change is not within what is allowed."""
     min_pairs: Annotated[int, Field(strict=True, ge=3, le=25)] = 3
     max_pairs: Annotated[int, Field(strict=True, ge=3, le=25)] = 12

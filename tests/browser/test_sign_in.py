@@ -73,6 +73,24 @@ def test_who_signs_in_goes_on_where_he_was_acts_and_signs_out(
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
+def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
+    new_page: NewPage, served: Served
+) -> None:
+    page = new_page(may_fail=True)
+    path = f"/runs/{long.result_of(1)}"
+    page.goto(path)
+    sign_in(page, token(served, Kind.SUBMIT))
+    page.get_by_label("Reason").fill("the rack was open")
+    page.get_by_label("Your name").fill("ada")
+    page.context.clear_cookies()  # as signing out in another tab does
+    page.get_by_role("button", name="Exclude from its histories").click()
+    expect(page.get_by_text("You are signed out; nothing was changed.")).to_be_visible()
+    expect(page.get_by_label("Reason")).to_have_value("the rack was open")
+    page.get_by_role("link", name="Sign in again").click()
+    sign_in(page, token(served, Kind.SUBMIT))
+    expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
+
+
 def test_who_may_only_read_is_offered_nothing_else(new_page: NewPage, served: Served) -> None:
     page = new_page(may_fail=True)
     page.goto(f"/runs/{long.result_of(2)}")

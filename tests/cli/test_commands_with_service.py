@@ -3,11 +3,12 @@
 import gzip
 import json
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -394,6 +395,22 @@ def test_a_service_without_tables_says_to_migrate(throughline: Run, tmp_path: Pa
     done = throughline("serve", "--port", str(free_port()), THROUGHLINE_STATE_DIR=empty)
     assert done.returncode == Exit.AWAY
     assert "throughline migrate" in done.stderr
+
+
+@pytest.mark.parametrize("command", [["migrate"], ["verify"], ["up", "--once"], ["serve"]])
+def test_a_database_of_a_newer_version_is_one_sentence(
+    throughline: Run, tmp_path: Path, command: list[str]
+) -> None:
+    state = tmp_path / "rolled-back"
+    assert throughline("migrate", THROUGHLINE_STATE_DIR=str(state)).returncode == Exit.OK
+    with closing(sqlite3.connect(state / "throughline.sqlite3")) as database, database:
+        database.execute("UPDATE alembic_version SET version_num = '9999'")
+    port = {"THROUGHLINE_PORT": str(free_port())}
+    done = throughline(*command, THROUGHLINE_STATE_DIR=str(state), **port)
+    assert done.returncode == Exit.AWAY
+    assert "a newer version of Throughline made" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert "throughline migrate" not in done.stderr
 
 
 def test_another_server_is_no_throughline_service(throughline: Run, tmp_path: Path) -> None:

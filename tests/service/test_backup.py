@@ -100,6 +100,24 @@ def test_without_its_tools_postgresql_says_which(
         backup(postgres_url, tmp_path / "copy")
 
 
+def test_why_a_tool_of_postgresql_failed_is_its_first_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    says = """pg_dump: warning: there are circular foreign-key constraints
+pg_dump: error: query failed: ERROR:  permission denied for table jobs
+pg_dump: detail: Query was: LOCK TABLE public.jobs
+"""
+    (tmp_path / "said").write_text(says)
+    tool = tmp_path / "pg_dump"
+    tool.write_text(f"#!/bin/sh\ncat {tmp_path}/said >&2\nexit 1\n")
+    tool.chmod(0o700)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
+    monkeypatch.setattr("service.backup._refuse_unmigrated", lambda url: None)
+    wanted = r"^pg_dump failed: query failed: ERROR:  permission denied for table jobs$"
+    with pytest.raises(BackupRefused, match=wanted):
+        backup("postgresql://ann@db.example/throughline", tmp_path / "copy")
+
+
 @pytest.mark.parametrize(
     "address",
     [
@@ -119,7 +137,8 @@ def test_a_password_is_on_no_command_line(
         (tools / name).write_text(f"#!/bin/sh\n{seen}\n{writes}\n")
         (tools / name).chmod(0o700)
     monkeypatch.setenv("PATH", str(tools), prepend=":")
-    monkeypatch.setattr("service.backup._refuse_tables", lambda url: None)
+    for needs_a_server in ("_refuse_tables", "_refuse_unmigrated"):
+        monkeypatch.setattr(f"service.backup.{needs_a_server}", lambda url: None)
     backup(address, tmp_path / "copy")
     restore(address, tmp_path / "copy")
     for line in (tmp_path / "seen").read_text().splitlines():
@@ -198,6 +217,22 @@ def test_what_is_no_backup_is_refused(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("hello")
     with pytest.raises(BackupRefused, match="no backup of a SQLite"):
         restore(f"sqlite:///{tmp_path}/new", tmp_path / "text")
+
+
+def test_nothing_is_no_backup(tmp_path: Path, postgres: PostgresServer) -> None:
+    """A wrong address would make green backups, night after night, with nothing in them."""
+    empty, copy = tmp_path / "empty.sqlite3", tmp_path / "copy"
+    empty.touch()
+    for url in (f"sqlite:///{empty}", postgres.url("postgres")):
+        with pytest.raises(BackupRefused, match="no tables of Throughline"):
+            backup(url, copy)
+        assert not copy.exists()
+    with sqlite3.connect(copy) as made:
+        made.execute("CREATE TABLE other (id INTEGER)")
+    made.close()
+    with pytest.raises(BackupRefused, match="no tables of Throughline"):
+        restore(f"sqlite:///{tmp_path}/new.sqlite3", copy)
+    assert not (tmp_path / "new.sqlite3").exists()
 
 
 def test_a_backup_is_one_file_that_needs_no_other(sqlite_url: str, tmp_path: Path) -> None:

@@ -59,6 +59,15 @@ def test_a_code_is_good_once_whoever_asks_at_the_same_time(doorman: Doorman, adm
     assert len([one for one in tokens if one["kind"] == "worker"]) == 1
 
 
+def test_two_codes_for_anybody_give_one_name_once(doorman: Doorman, admin: str) -> None:
+    """Else two nodes would act as the same worker."""
+    for name in ("gpu-1", "gpu-2", "gpu-3"):
+        shown = [code(doorman, admin) for _ in range(4)]
+        with ThreadPoolExecutor(4) as pool:
+            answers = [pool.submit(redeem, doorman, one, name) for one in shown]
+        assert sorted(answer.result().status_code for answer in answers) == [201, 403, 403, 403]
+
+
 def test_a_code_for_one_worker_is_no_others_and_stays_good(doorman: Doorman, admin: str) -> None:
     shown = code(doorman, admin, worker="gpu-1")
     refused = redeem(doorman, shown, "gpu-2")

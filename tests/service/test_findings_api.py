@@ -55,7 +55,9 @@ def test_actions_are_checked_and_recorded(client: TestClient, finding: dict[str,
     late = act(client, finding, action="expect", version=1)
     assert (late.status_code, late.json()["type"]) == (409, "conflict")
     assert act(client, finding, action="nonsense").status_code == 422
-    assert act(client, finding, action="resolve", actor="").status_code == 422
+    for nobody in ("", " ", "   ", "\u00a0", "\u2003 "):
+        refused = act(client, finding, action="resolve", actor=nobody)
+        assert (refused.status_code, "not only blanks" in refused.json()["detail"]) == (422, True)
     done = act(client, finding, action="expect", detail="a bigger model").json()
     assert (done["summary"]["state"], done["events"][-1]["detail"]) == (
         "expected",
@@ -74,6 +76,31 @@ def test_a_plan_changes_only_what_it_names(client: TestClient, finding: dict[str
     assert (told["owner"], told["due_on"], told["note"]) == ("bob", "2026-02-01", "see the driver")
     told = client.patch(path, json={"actor": "ada", "due_on": None}).json()["summary"]
     assert (told["owner"], told["due_on"], told["note"]) == ("bob", None, "see the driver")
+
+
+@pytest.mark.parametrize(
+    "plan",
+    [
+        {"due_on": 0},
+        {"due_on": 86_400},
+        {"due_on": "86400"},
+        {"due_on": "2026-01-01T00:00:00Z"},
+        {"due_on": "2026-02-30"},
+        {"due_on": "20260201"},
+        {"due_on": True},
+        {"owner": "bob", "version": "1"},
+        {"owner": "bob", "version": True},
+        {"owner": "bob", "version": 1.0},
+    ],
+    ids=str,
+)
+def test_a_plan_takes_days_and_versions_and_nothing_that_looks_like_them(
+    client: TestClient, finding: dict[str, Any], plan: dict[str, Any]
+) -> None:
+    path = f"{API}/findings/{finding['id']}"
+    refused = client.patch(path, json={"actor": "ada"} | plan)
+    assert (refused.status_code, refused.json()["type"]) == (422, "invalid")
+    assert client.get(path).json()["summary"]["due_on"] is None
 
 
 def test_the_report_counts_what_is_expected_to_be_false(

@@ -1,5 +1,8 @@
 """The tables: the migrations make what the models say, up and down, on both databases."""
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,7 @@ from sqlalchemy.engine import make_url
 from service.app import create_app
 from service.condition import check
 from service.database import Database, downgrade, migrate
-from service.errors import DatabaseUnavailable, NotMigrated, ServiceError
+from service.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, ServiceError
 from service.models import Base
 from service.settings import Settings
 
@@ -77,8 +80,20 @@ def test_a_database_that_is_not_there_is_not_made_by_asking(tmp_path: Path) -> N
 def test_a_database_of_a_newer_version_is_not_touched(database: Database) -> None:
     with database.writing() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
-    with pytest.raises(NotMigrated, match="9999"):
-        check(database)
+    url = database.url.render_as_string(hide_password=False)
+    for step in (check, lambda _: migrate(url), lambda _: downgrade(url, "base")):
+        with pytest.raises(MadeByNewer, match="9999, which a newer version of Throughline made"):
+            step(database)
+    with database.reading() as session:
+        assert session.execute(text("SELECT * FROM alembic_version")).scalar_one() == "9999"
+
+
+def test_a_database_of_a_newer_version_sends_nobody_to_migrate(database: Database) -> None:
+    with database.writing() as session:
+        session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
+    status, problem = answer_of(database.url.render_as_string(hide_password=False))
+    assert (status, problem["type"]) == (503, "made-by-newer")
+    assert "throughline migrate" not in str(problem["detail"])
 
 
 def test_a_read_only_database_is_said_to_be_read_only(sqlite_url: str) -> None:
@@ -107,6 +122,69 @@ def test_a_database_that_is_away_is_said_to_be_away(path: str, tmp_path: Path) -
     status, problem = answer_of(f"postgresql://nobody@/none?host={tmp_path}", path)
     assert (status, problem["type"]) == (503, "database-unavailable")
     assert "cannot be reached" in str(problem["detail"])
+
+
+def refusal_of(url: str) -> str:
+    """What the service and `migrate` say of a database that they cannot use; the same."""
+    with pytest.raises(DatabaseUnavailable) as found:
+        migrate(url)
+    status, problem = answer_of(url)
+    assert (status, problem["detail"]) == (503, found.value.detail)
+    return found.value.detail
+
+
+def test_what_postgresql_refuses_is_not_said_to_be_away(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    name = make_url(postgres_url).database
+    assert "no such database" in refusal_of(postgres.url("nowhere"))
+    stranger = postgres_url.replace("throughline@", "stranger@")
+    assert "no such role" in refusal_of(stranger)
+    postgres.run("CREATE ROLE stranger")
+    try:
+        assert "does not let this role in" in refusal_of(stranger)
+        postgres.run("ALTER ROLE stranger LOGIN CONNECTION LIMIT 0")
+        assert "no connection left" in refusal_of(stranger)
+        postgres.run("ALTER ROLE stranger CONNECTION LIMIT 9")
+        assert "lacks rights" in refusal_of(stranger)
+        postgres.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS false")
+        assert "its log says why" in refusal_of(stranger)
+    finally:
+        postgres.run(f"ALTER DATABASE {name} ALLOW_CONNECTIONS true")
+        postgres.run("DROP ROLE stranger")
+
+
+def test_serving_without_rights_on_the_tables_is_one_sentence(
+    postgres: PostgresServer, postgres_url: str
+) -> None:
+    postgres.run("CREATE ROLE reader LOGIN")
+    database = Database(postgres_url)
+    try:
+        with database.writing() as session:
+            session.execute(text("GRANT SELECT ON alembic_version TO reader"))
+        url = postgres_url.replace("throughline@", "reader@")
+        done = subprocess.run(
+            [sys.executable, "-m", "service", "--port", "9"],
+            env=os.environ | {"THROUGHLINE_DATABASE_URL": url},
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert (done.returncode, done.stderr.count("\n")) == (3, 1), done.stderr
+        assert "lacks rights" in done.stderr
+    finally:
+        with database.writing() as session:
+            session.execute(text("DROP OWNED BY reader"))
+        database.close()
+        postgres.run("DROP ROLE reader")
+
+
+def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
+    path = tmp_path / "letter.sqlite3"
+    path.write_text("Dear Ann, " * 500)
+    assert "no SQLite database" in refusal_of(f"sqlite:///{path}")
+    assert path.read_text() == "Dear Ann, " * 500
 
 
 def test_a_database_that_another_process_holds_is_said_to_be_busy(

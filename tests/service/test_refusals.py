@@ -18,6 +18,8 @@ SECRET = "0" * 64
 HEADERS = {"Lease-Secret": SECRET}
 CANARY = "canary-that-was-sent"
 
+PAIR = {"baseline": "a", "contender": "b", "case": CASE}
+
 REFUSED: list[tuple[int, str, str, str, Any]] = [
     (404, "not-found", "GET", "/nothing", None),
     (405, "method-not-allowed", "PATCH", "/jobs", None),
@@ -104,6 +106,21 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
         {"cron": "0 2 * * *", "suite": "smoke", "timezone": "America"},
     ),
     (422, "unknown-name", "PUT", "/schedules/s", {"cron": "0 2 * * *", "suite": "no-such"}),
+    *(
+        (422, "invalid", "POST", "/comparisons", PAIR | more)
+        for more in (
+            {"budget_s": "900"},
+            {"budget_s": True},
+            {"timeout_s": "900"},
+            {"priority": "10"},
+            {"priority": 10.0},
+            {"priority": True},
+            {"policy": {"false_alarm": "0.01"}},
+            {"policy": {"false_pass": "0.01"}},
+        )
+    ),
+    (422, "invalid", "POST", "/enrolments", {"expires_in_s": "3600"}),
+    (422, "invalid", "POST", "/tokens", {"kind": "read", "name": "n", "expires_in_s": "3600"}),
     (422, "unknown-name", "GET", "/changes?baseline=a&contender=b&suite=no-such", None),
     (422, "unknown-name", "GET", "/changes?baseline=never&contender=seen", None),
 ]

@@ -13,7 +13,7 @@ from sqlalchemy import select, update
 
 from service.access.sessions import LASTS
 from service.database import now_of
-from service.models import BrowserSession
+from service.models import BrowserSession, TokenRow
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
 SUBMISSION = {"suite": "smoke", "revision": "r1"}
@@ -116,6 +116,21 @@ def test_a_session_may_do_what_its_token_may(doorman: Doorman) -> None:
     answer = client.post("/api/v1/submissions", json=SUBMISSION, headers=headers)
     assert (answer.status_code, "submit or admin" in answer.json()["detail"]) == (403, True)
     assert client.get("/api/v1/audit").status_code == 403
+
+
+def test_the_use_of_a_session_is_a_use_of_its_token(doorman: Doorman) -> None:
+    made = doorman.make("admin")
+    assert sign_in(doorman.client, made.token).status_code == 303
+    long_ago = made.created_at - timedelta(minutes=10)
+    with doorman.database.writing() as session:
+        session.execute(update(TokenRow).values(last_used_at=long_ago))
+    doorman.door._touched[made.id] -= 600.0  # ten minutes later
+    doorman.door._wrote_s -= 600.0
+    assert doorman.client.get("/jobs").status_code == 200
+    with doorman.database.reading() as session:
+        noted = session.get_one(TokenRow, made.id).last_used_at
+    assert noted is not None
+    assert noted >= made.created_at
 
 
 def test_a_session_ends_with_its_token_and_its_time(doorman: Doorman) -> None:

@@ -258,6 +258,7 @@
   }
 
   async function problem(response) {
+    if (response.status === 401) return "You are signed out; nothing was changed."; // no header for people
     try {
       return (await response.json()).detail;
     } catch {
@@ -277,22 +278,28 @@
         location.reload();
         return; // and the fields stay as they are: nothing is sent twice
       }
-      say(answer, await problem(response), response.status === 409);
+      say(answer, await problem(response), wayOut(response.status));
     } catch {
-      say(answer, "The service does not answer; nothing was changed.", false);
+      say(answer, "The service does not answer; nothing was changed.");
     }
     fields.disabled = false;
   }
 
-  function say(answer, text, outdated) {
+  /** Where a refusal leads on: what to show, and its address; nothing if there is no such place. */
+  function wayOut(status) {
+    const here = location.pathname + location.search;
+    if (status === 401) return ["Sign in again", `/sign-in?${new URLSearchParams({ to: here })}`];
+    return status === 409 ? ["Show it as it is now", location.pathname] : null;
+  }
+
+  function say(answer, text, next = null) {
     const note = document.createElement("p");
     note.className = "note bad";
     note.textContent = text;
-    if (outdated) {
-      const again = document.createElement("a");
-      again.href = location.pathname;
-      again.textContent = "Show it as it is now";
-      note.append(" ", again);
+    if (next) {
+      const link = document.createElement("a");
+      [link.textContent, link.href] = next;
+      note.append(" ", link);
     }
     answer.replaceChildren(note);
   }
