@@ -91,20 +91,23 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
         raise Unreadable("The input is no text in UTF-8; save it as such.") from None
 
 
-def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
-    """One history per line; empty lines are passed over, but there must be one that is not."""
+def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+    """One history per line, of ``direction`` unless the line has its own; empty lines are passed
+    over, but there must be one that is not."""
     number, empty = 0, 0
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             empty += 1
             continue
         try:
-            yield HistoryLine.model_validate_json(text)
+            line = HistoryLine.model_validate_json(text)
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             told = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({told}).") from None
+        own = "direction" in line.model_fields_set
+        yield line if own else line.model_copy(update={"direction": direction})
     if empty == number:
         raise Unreadable(_EMPTY)
 
