@@ -94,12 +94,18 @@ class Shown:
             case Outcome.PASS:
                 return f"{count}, none worse than allowed."
             case Outcome.REGRESSION:
-                alarm = formats.share(self.decision.false_alarm / 2)
-                return f"{wrong} of {count}. Of equal revisions at most {alarm} end so by chance."
+                return f"{wrong} of {count}.{self._chance()}"
             case Outcome.INCONCLUSIVE if not open_:
                 return f"{count}, none of which could be compared."
             case Outcome.INCONCLUSIVE:
                 return f"{open_} of {count} could not be decided; the sentences say why."
+
+    def _chance(self) -> str:
+        """How often chance alone makes a case worse; no chance breaks one, or its parity."""
+        if not any(case.verdict == "worse" for case in self.decision.cases):
+            return ""
+        alarm = formats.share(self.decision.false_alarm / 2)
+        return f" Of equal revisions at most {alarm} end so by chance."
 
     @property
     def _head(self) -> tuple[str, ...]:

@@ -61,13 +61,31 @@ def test_the_table_ends_with_the_outcome_and_where_to_read_on() -> None:
     assert text.endswith("each is named at http://here:8765/comparisons/c1")
 
 
+def deciding(*records: CaseRecord, policy: Policy | None = None) -> Shown:
+    """The same comparison, decided by these cases."""
+    decision = decide(records, policy or Policy(), ("main", "new"))
+    told = Decision.model_validate_json(decision.model_dump_json())
+    comparison = shown().comparison.model_copy(update={"decision": told})
+    return Shown(comparison, "", "http://here:8765/", lenient=False)
+
+
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
+@pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.PARITY])
+def test_chance_is_told_only_of_a_case_that_was_measured_to_be_worse(
+    form: Form, trouble: Trouble
+) -> None:
+    broken = Pair(baseline=process(100.0), contender=Measured(trouble=trouble))
+    text = deciding(CaseRecord(case_key="unet:tiny", pairs=(broken, broken))).written(form)
+    assert "by chance" not in text
+    if form is not Form.JUNIT:
+        slower = deciding(record([each + math.log(0.97) for each in QUIET])).written(form)
+        assert "at most 0.5 % end so by chance" in slower.replace(formats.NBSP, " ")
+
+
 @pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
 def test_memory_that_grew_is_told_with_a_plus(form: Form) -> None:
     rule = Rule(limits=(Limit(metric="peak_memory"),))
-    decision = decide([record(QUIET, peak_memory=3.0)], Policy(rules=(rule,)), ("main", "new"))
-    told = Decision.model_validate_json(decision.model_dump_json())
-    comparison = shown().comparison.model_copy(update={"decision": told})
-    text = Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
+    text = deciding(record(QUIET, peak_memory=3.0), policy=Policy(rules=(rule,))).written(form)
     assert "+200 %" in text.replace(formats.NBSP, " ")
     assert f"{formats.MINUS}200" not in text
 
