@@ -83,7 +83,7 @@ class Shown:
             yield f"{case.case_key}: {case.sentence}"
         yield from (f"Note: {warning}" for warning in self.decision.warnings)
         yield f"{self.decision.outcome.value.upper()}: {self._tally()}"
-        yield f"{self._attempts()}; each is named at {self.address}"
+        yield f"{self._attempts()}; each job is named at {self.address}"
 
     def _tally(self) -> str:
         cases = self.decision.cases
@@ -113,12 +113,15 @@ class Shown:
         return ("case", "baseline", "contender", "change", sure, "pairs", "verdict")
 
     def _attempts(self) -> str:
-        used = self.decision.used
+        # A job that was cancelled while it waited stands here too, and had none.
+        used = [one for one in self.decision.used if one.attempt is not None]
+        if not used:
+            return "No attempt gave a result"
         workers = sorted({one.worker for one in used if one.worker})
         devices = sorted({one.device for one in used if one.device})
         where = f" by {' and '.join(workers)}" if workers else ""
         device = f" on {' and '.join(devices)}" if devices else ""
-        return f"{len(used)} attempts{where}{device}"
+        return f"{formats.counted(len(used), 'attempt')}{where}{device}"
 
     def _markdown(self) -> Iterator[str]:
         told = self.comparison

@@ -12,7 +12,7 @@ from builders.gate_records import process, record
 
 from cli.exits import Exit, Stop
 from cli.gate import Form
-from cli.gate.answers import ComparisonAnswer, Decision
+from cli.gate.answers import ComparisonAnswer, Decision, Used
 from cli.gate.forms import Shown
 from cli.gate.order import Order
 from cli.span import seconds
@@ -58,7 +58,35 @@ def shown(*, lenient: bool = False) -> Shown:
 def test_the_table_ends_with_the_outcome_and_where_to_read_on() -> None:
     text = shown().written(Form.TEXT)
     assert "REGRESSION: 2 of 4 cases." in text
-    assert text.endswith("each is named at http://here:8765/comparisons/c1")
+    assert text.endswith("each job is named at http://here:8765/comparisons/c1")
+
+
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN])
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [((1, 2), "2 attempts by w1"), ((1, None), "1 attempt by w1"), ((None,), "No attempt gave")],
+)
+def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
+    form: Form, attempts: tuple[int | None, ...], told: str
+) -> None:
+    used = tuple(
+        Used(
+            case_key="unet:tiny",
+            pair=0,
+            side="baseline",
+            job_id="j1",
+            attempt=attempt,
+            worker=attempt and "w1",
+            device="",
+            result_id=None,
+            compared=False,
+        )
+        for attempt in attempts
+    )
+    comparison = shown().comparison
+    decision = shown().decision.model_copy(update={"used": used})
+    comparison = comparison.model_copy(update={"decision": decision})
+    assert told in Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
 
 
 def deciding(*records: CaseRecord, policy: Policy | None = None) -> Shown:
