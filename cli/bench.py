@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import closing
+from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -16,10 +17,11 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks import trace_file
-from benchmarks.contracts import Profile, Protocol, Result, Sample, Status
+from benchmarks.contracts import Case, Profile, Protocol, Result, Sample, Status
 from benchmarks.exits import NO_DEVICE
 from benchmarks.merge import merge
 from benchmarks.printable import printable
+from cli import wanted
 from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.printed import read_until_exit, rest
@@ -29,7 +31,7 @@ from service import efficiency, formats
 from service.summary import summarise
 from worker import launch, processes
 from worker.conditions import Sampling
-from worker.outcome import read_result
+from worker.outcome import exited, nothing_left, read_result
 from worker.output import Output
 from worker.preflight import flagged
 from worker.processes import Tree
@@ -40,6 +42,14 @@ from worker.workspace import environment_in
 
 class TookTooLong(Stop):
     """A child was stopped because its time was up."""
+
+
+class NoResult(Stop):
+    """A child ended without a Result: its status, and the sentence that says how."""
+
+    def __init__(self, status: Status, sentence: str) -> None:
+        super().__init__(sentence, Exit.FAILED)
+        self.status = status
 
 
 class DeviceHeld(Stop):
@@ -73,19 +83,25 @@ def measure(
     Raises:
         TookTooLong: a child was not done in time.
         DeviceHeld: what a child left behind does not leave the device.
-        Stop: a child did not print a Result.
+        Stop: a child refused the case, or has no device.
     """
     protocol = protocol or Protocol()
     results: list[Result] = []
     first_c = rig.conditions.temperature_c()
     for number in range(replicates):
-        own = protocol.of_replicate(number + 1).model_dump_json(exclude_defaults=True)
+        timed = protocol.of_replicate(number + 1)
+        own = timed.model_dump_json(exclude_defaults=True)
         command = [*rig.settings.command, *arguments, f"--seed={seed + number}"]
         command += [f"--protocol={own}"] if own != "{}" else []
         command += [f"--trace={trace}"] if trace and number == 0 else []
         if results:
             rig.conditions.cool(first_c, rig.settings.cool_limit_s, _always)
-        results.append(_watched(rig, command, limit_s))
+        try:
+            results.append(_watched(rig, command, limit_s))
+        except NoResult as died:  # as a Result, so that what was measured before it is kept
+            case = results[0].case if results else _case(arguments)
+            now = datetime.now(UTC)
+            results.append(nothing_left(case, timed, died.status, died.sentence, now))
         if results[-1].status is not Status.OK:
             break
     return merge(results)
@@ -144,13 +160,20 @@ def _read(returncode: int, printed: bytes) -> Result:
     if returncode in (Exit.USAGE, NO_DEVICE):
         raise Stop("Nothing was measured.")  # the child has said why
     if returncode != 0:
-        raise Stop(_ending(returncode), Exit.FAILED)
+        raise NoResult(*exited(returncode, "its last lines above say why."))
     try:
         return read_result(printed)
     except ValueError as error:
-        raise Stop(
-            "The benchmark ended well, but its last line on stdout is no Result.", Exit.FAILED
-        ) from error
+        sentence = "The child ended well, but its last line on stdout is no Result."
+        raise NoResult(Status.GARBAGE, sentence) from error
+
+
+def _case(arguments: Sequence[str]) -> Case:
+    """The case that a child was asked for, which it did not live to tell."""
+    workload, *settings = (word for word in arguments if not word.startswith("--"))
+    given = [word.partition("=")[2] for word in arguments if word.startswith("--preset=")]
+    name, preset = wanted.named(workload)
+    return wanted.case(name, settings, given[-1] if given else preset or None)
 
 
 def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:
@@ -177,12 +200,6 @@ def check_trace(file: Path) -> None:
     """
     if why := trace_file.fault(file):
         raise Stop(why)
-
-
-def _ending(returncode: int) -> str:
-    if returncode < 0:
-        return f"The benchmark was killed by signal {-returncode}; if it was 9, memory ran out."
-    return f"The benchmark ended with exit code {returncode}; its last lines above say why."
 
 
 def exit_code(result: Result) -> Exit:

@@ -29,30 +29,29 @@ class Wanted:
     threshold: float | None
 
 
-def run(source: str, wanted: Wanted, csv_direction: str | None) -> int:
-    """Judge every history of ``source``; a refused one is a line of its own and exit code 1."""
-    _check(wanted, csv_direction)
+def run(source: str, wanted: Wanted, direction: str, *, csv: bool) -> int:
+    """Judge every history of ``source``; a refused one is a line of its own and exit code 1.
+
+    ``direction`` is that of the histories that do not say theirs.
+    """
+    _check(wanted, direction)
+    read = from_csv if csv else from_json_lines
     refused = False
     with opened(source) as lines:
-        histories = (
-            from_json_lines(lines)
-            if csv_direction is None
-            else from_csv(lines, Direction(csv_direction))
-        )
-        for answer in _answers(histories, wanted):
+        for answer in _answers(read(lines, Direction(direction)), wanted):
             refused |= "error" in answer
             sys.stdout.buffer.write(orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE))
     sys.stdout.buffer.flush()
     return Exit.FAILED if refused else Exit.OK
 
 
-def _check(wanted: Wanted, csv_direction: str | None) -> None:
+def _check(wanted: Wanted, direction: str) -> None:
     if wanted.detector not in DETECTORS:
         raise Stop(f"There is no detector {wanted.detector!r}; there are {', '.join(DETECTORS)}.")
     if wanted.online and wanted.detector != "steps":
         raise Stop("Only the detector steps runs --online.")
-    if csv_direction not in (None, *Direction):
-        raise Stop(f"The direction is 'higher' or 'lower', not {csv_direction!r}.")
+    if direction not in tuple(Direction):
+        raise Stop(f"The direction is 'higher' or 'lower', not {direction!r}.")
     if wanted.threshold is not None and not 0 < wanted.threshold < float("inf"):
         raise Stop("A threshold is a number above zero.")
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchmarks.contracts import Direction
 from cli.exits import Stop
+from service import formats
 from service.detection.history import Refused
 
 VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
@@ -90,20 +91,23 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
         raise Unreadable("The input is no text in UTF-8; save it as such.") from None
 
 
-def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
-    """One history per line; empty lines are passed over, but there must be one that is not."""
+def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+    """One history per line, of ``direction`` unless the line has its own; empty lines are passed
+    over, but there must be one that is not."""
     number, empty = 0, 0
     for number, text in enumerate(lines, start=1):
         if not text.strip():
             empty += 1
             continue
         try:
-            yield HistoryLine.model_validate_json(text)
+            line = HistoryLine.model_validate_json(text)
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
             told = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({told}).") from None
+        own = "direction" in line.model_fields_set
+        yield line if own else line.model_copy(update={"direction": direction})
     if empty == number:
         raise Unreadable(_EMPTY)
 
@@ -111,16 +115,7 @@ def from_json_lines(lines: Iterable[str]) -> Iterator[HistoryLine]:
 def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
     """One history per ``id`` or per column; columns without a single number are passed over, but
     there must be one that has some."""
-    rows = [row for row in _rows(lines) if any(cell.strip() for cell in row)]
-    if not rows:
-        raise Unreadable(_EMPTY)
-    header = [name.strip() for name in rows[0]]
-    if all(_number(name) is not None for name in header):
-        header = [f"column {number}" for number in range(1, len(header) + 1)]
-    else:
-        rows = rows[1:]
-    for row in rows:
-        row.extend([""] * (len(header) - len(row)))
+    header, rows = _table(lines)
     read = _long if VALUE in header else _wide
     columns = list(read(header, rows))
     if not columns:
@@ -135,6 +130,38 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
         )
 
 
+def _table(lines: Iterable[str]) -> tuple[list[str], list[list[str]]]:
+    """The columns' names and the rows below them, each with a cell for every column."""
+    numbered = [(at, row) for at, row in _rows(lines) if any(cell.strip() for cell in row)]
+    if not numbered:
+        raise Unreadable(_EMPTY)
+    first, names = numbered[0]
+    header = [name.strip() for name in names]
+    if all(_number(name) is not None for name in header):
+        header = [f"column {number}" for number in range(1, len(header) + 1)]
+    else:
+        _check_names(first, header)
+        numbered = numbered[1:]
+    return header, [_fitted(at, row, len(header)) for at, row in numbered]
+
+
+def _check_names(at: int, header: list[str]) -> None:
+    """Of two columns that are looked up by one name, the second would never be read."""
+    for name in (VALUE, ID, GROUP, REVISION):
+        if header.count(name) > 1:
+            raise Unreadable(f"Line {at} names more than one column {name!r}: rename the others.")
+
+
+def _fitted(at: int, row: list[str], columns: int) -> list[str]:
+    """A row with as many cells as there are columns: empty ones may be missing, or be too many."""
+    if any(cell.strip() for cell in row[columns:]):
+        raise Unreadable(
+            f"Line {at} has {formats.counted(len(row), 'cell')}, and the first line "
+            f"{columns}: a comma inside a cell, or in a number, would make one more."
+        )
+    return [*row[:columns], *[""] * (columns - len(row))]
+
+
 def _no_history(header: list[str]) -> str:
     told = "There is no history in the input: no column of it holds a number."
     if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
@@ -142,10 +169,11 @@ def _no_history(header: list[str]) -> str:
     return told
 
 
-def _rows(lines: Iterable[str]) -> Iterator[list[str]]:
+def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
+    """The rows, each with the number of the line that it ends in."""
     reader = csv.reader(lines)
     try:
-        yield from reader
+        yield from ((reader.line_num, row) for row in reader)
     except csv.Error as problem:
         raise Unreadable(f"Line {reader.line_num} is no CSV ({problem}).") from None
 

@@ -5,9 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from pydantic import ValidationError
+
 from benchmarks import catalog, suites
 from benchmarks.contracts import Case
 from cli.exits import Stop
+
+_SHOWN = 60
+"""Characters of what was typed in a sentence."""
 
 
 @dataclass(frozen=True)
@@ -87,4 +92,22 @@ def _sentence(error: ValueError) -> str:
     """Say a catalog's error as it is, and pydantic's, which has several lines, in one."""
     if isinstance(error, catalog.UnknownName | catalog.Refused):
         return str(error)
-    return "A workload, axis, value or preset holds a character that names cannot have."
+    if isinstance(error, ValidationError):
+        fault = error.errors(include_url=False)[0]
+        return f"{_named(fault['loc'], fault['input'])} {fault['msg']}."
+    return str(error)
+
+
+def _named(place: Sequence[int | str], given: object) -> str:
+    """What of a case is wrong: its workload, its preset, an axis, or the value of one."""
+    text = repr(str(given)[:_SHOWN])
+    match place:
+        case ("axes",):
+            return "The axes:"
+        case ("axes", axis):
+            return f"The value {text} of {axis}"
+        case ("axes", _, *_):
+            return f"The axis {text}"
+        case (field, *_):
+            return f"The {field} {text}"
+    return text

@@ -11,7 +11,16 @@ from datetime import UTC, datetime
 
 from pydantic import BaseModel, ValidationError
 
-from benchmarks.contracts import Environment, JobSpec, Progress, Result, Status, line
+from benchmarks.contracts import (
+    Case,
+    Environment,
+    JobSpec,
+    Progress,
+    Protocol,
+    Result,
+    Status,
+    line,
+)
 from benchmarks.exits import NO_DEVICE
 from worker.child import Ending, Exit, Limits
 from worker.consumption import Excess
@@ -49,7 +58,7 @@ def judge(
         return failure(run, status, sentence, tail)
     if left.code == 0:
         return _printed(run, left, tail)
-    status, sentence = _exited(left.code, _last_line(tail))
+    status, sentence = exited(left.code, _last_line(tail))
     return failure(run, status, sentence, tail)
 
 
@@ -64,15 +73,22 @@ def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
     if run.earlier is not None:
         nothing = {"samples": (), "replicates": (), "verdict": None, "flags": ()}
         return run.earlier.model_copy(update=told | nothing)
+    return nothing_left(run.spec.case, run.spec.protocol, status, sentence, run.at, tail)
+
+
+def nothing_left(
+    case: Case, protocol: Protocol, status: Status, sentence: str, at: datetime, tail: str = ""
+) -> Result:
+    """The result of a first process that left nothing behind: what is known is what was asked."""
     return Result(
-        case=run.spec.case,
+        case=case,
         status=status,
         reason=line(sentence),
         log_tail=tail,
-        measured_at=run.at,
-        protocol=run.spec.protocol,
+        measured_at=at,
+        protocol=protocol,
         environment=Environment(facts={}),
-        trace_absent=ENDED_BEFORE if run.spec.protocol.trace else "",
+        trace_absent=ENDED_BEFORE if protocol.trace else "",
     )
 
 
@@ -156,7 +172,7 @@ def _stopped(run: Run, ending: Ending, limits: Limits, last: Progress | None) ->
     )
 
 
-def _exited(code: int | None, said: str) -> tuple[Status, str]:
+def exited(code: int | None, said: str) -> tuple[Status, str]:
     """Status and sentence for an exit other than 0."""
     if code is None:
         return Status.CRASHED, "The child cannot be killed: the device or its driver is stuck."

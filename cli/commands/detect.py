@@ -26,7 +26,8 @@ def detect(
         bool, typer.Option("--csv", help="Read CSV; by default as the file's name says.")
     ] = False,
     direction: Annotated[
-        str, typer.Option(help="Which way is better in a CSV file: higher or lower.")
+        str,
+        typer.Option(help="Which way is better where a history does not say: higher or lower."),
     ] = "lower",
 ) -> None:
     """Print where the level of each history changed, as JSON lines."""
@@ -34,4 +35,4 @@ def detect(
 
     wanted = detecting.Wanted(online, detector, threshold)
     reads_csv = csv or source.lower().endswith(".csv")
-    raise typer.Exit(detecting.run(source, wanted, direction if reads_csv else None))
+    raise typer.Exit(detecting.run(source, wanted, direction, csv=reads_csv))

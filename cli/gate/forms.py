@@ -83,7 +83,7 @@ class Shown:
             yield f"{case.case_key}: {case.sentence}"
         yield from (f"Note: {warning}" for warning in self.decision.warnings)
         yield f"{self.decision.outcome.value.upper()}: {self._tally()}"
-        yield f"{self._attempts()}; each is named at {self.address}"
+        yield f"{self._attempts()}; each job is named at {self.address}"
 
     def _tally(self) -> str:
         cases = self.decision.cases
@@ -94,12 +94,18 @@ class Shown:
             case Outcome.PASS:
                 return f"{count}, none worse than allowed."
             case Outcome.REGRESSION:
-                alarm = formats.share(self.decision.false_alarm / 2)
-                return f"{wrong} of {count}. Of equal revisions at most {alarm} end so by chance."
+                return f"{wrong} of {count}.{self._chance()}"
             case Outcome.INCONCLUSIVE if not open_:
                 return f"{count}, none of which could be compared."
             case Outcome.INCONCLUSIVE:
                 return f"{open_} of {count} could not be decided; the sentences say why."
+
+    def _chance(self) -> str:
+        """How often chance alone makes a case worse; no chance breaks one, or its parity."""
+        if not any(case.verdict == "worse" for case in self.decision.cases):
+            return ""
+        alarm = formats.share(self.decision.false_alarm / 2)
+        return f" Of equal revisions at most {alarm} end so by chance."
 
     @property
     def _head(self) -> tuple[str, ...]:
@@ -107,12 +113,15 @@ class Shown:
         return ("case", "baseline", "contender", "change", sure, "pairs", "verdict")
 
     def _attempts(self) -> str:
-        used = self.decision.used
+        # A job that was cancelled while it waited stands here too, and had none.
+        used = [one for one in self.decision.used if one.attempt is not None]
+        if not used:
+            return "No attempt gave a result"
         workers = sorted({one.worker for one in used if one.worker})
         devices = sorted({one.device for one in used if one.device})
         where = f" by {' and '.join(workers)}" if workers else ""
         device = f" on {' and '.join(devices)}" if devices else ""
-        return f"{len(used)} attempts{where}{device}"
+        return f"{formats.counted(len(used), 'attempt')}{where}{device}"
 
     def _markdown(self) -> Iterator[str]:
         told = self.comparison

@@ -15,6 +15,7 @@ from cli.gate.order import Order
 from cli.output import say
 from cli.service_client import ServiceClient, read
 from cli.span import seconds
+from service import formats
 
 _CODES = {
     Outcome.PASS: Exit.OK,
@@ -57,8 +58,9 @@ def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
     interrupts.as_ctrl_c()  # CI ends a job with SIGTERM; what was to be measured for it stops then
     with ServiceClient(url) as client:
         begun = follow.start(client, request, order.key)
+        span = formats.duration(budget_s).replace(formats.NBSP, " ")
         _remark(
-            f"Comparing {begun.baseline} with {begun.contender} for at most {order.budget}: "
+            f"Comparing {begun.baseline} with {begun.contender} for at most {span}: "
             f"{client.url}{begun.page}"
         )
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Iterator
 from datetime import datetime
 from typing import cast
 
@@ -10,7 +11,7 @@ from sqlalchemy import ColumnElement, Table, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
-from service import gate, queue
+from service import formats, gate, queue
 from service.comparisons import pin, tries
 from service.comparisons.request import ComparisonRequest
 from service.database import Database, now_of, rows
@@ -75,13 +76,17 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     made = tries.of(session, comparison_id)
     request = ComparisonRequest.model_validate(row.request)
     records = tries.records(row, made)
-    found = gate.judge_all(records, request.policy, last=over)
+    found = gate.judge_all(records, request.policy)
     unsettled = [place for place, case in enumerate(found) if not case.settled]
     if over or not unsettled:
         revisions = (row.baseline, row.contender)
         decision = gate.decide(records, request.policy, revisions, last=over)
         used = tries.used(records, made, request.policy.max_pairs)
-        told = _explained(session, row, decision.model_copy(update={"used": used}), now)
+        cut = over and any(decision.cases[place].verdict not in gate.GOOD for place in unsettled)
+        told = decision.model_copy(update={"used": used})
+        if decision.outcome is gate.Outcome.INCONCLUSIVE:
+            lacked = (*decision.warnings, *_lacked(session, row, request, now, cut=cut))
+            told = told.model_copy(update={"warnings": lacked})
         return _decide(session, row, told, now)
     if row.worker is None and not _pin(session, row, request, now):
         return False
@@ -123,19 +128,29 @@ def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: 
     chosen = pin.choose(session, request, now)
     if chosen is not None:
         return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
-    labels = " ".join(f"{name}={value}" for name, value in sorted(request.requires.items()))
-    waits = f"Waits for a worker{f' with {labels}' if labels else ''}: none was heard of lately."
+    waits = f"Waits for a {_worker(request)}: none was heard of lately."
     if row.reason != waits:
         _change(session, row, reason=waits[:500])
     return False
 
 
-def _explained(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> Decision:
-    """A decision that came for lack of a worker says so."""
-    if decision.outcome is not gate.Outcome.INCONCLUSIVE:
-        return decision
-    why = row.reason if row.worker is None else pin.lost(session, row.worker, now)
-    return decision.model_copy(update={"warnings": (*decision.warnings, why)}) if why else decision
+def _worker(request: ComparisonRequest) -> str:
+    labels = " ".join(f"{name}={value}" for name, value in sorted(request.requires.items()))
+    return f"worker with {labels}" if labels else "worker"
+
+
+def _lacked(
+    session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime, *, cut: bool
+) -> Iterator[str]:
+    """What an inconclusive comparison was short of: time if it was ``cut``, a worker."""
+    if cut:
+        budget = formats.duration(request.budget_s).replace(formats.NBSP, " ")
+        yield f"The budget of {budget} ended before every case was decided."
+    if row.worker is None:
+        yield f"No {_worker(request)} was heard of."
+        return
+    found = (tries.last_loss(session, row.id), pin.lost(session, row.worker, now))
+    yield from filter(None, found)
 
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:

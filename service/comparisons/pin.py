@@ -53,7 +53,7 @@ def lost(session: Session, worker: str, now: datetime) -> str:
         return f"Worker {worker} has never been heard of."
     if last <= now - LATELY:
         return (
-            f"Worker {worker} was last heard of at {last:%H:%M} UTC; both sides are pinned to its "
-            "device, so this waits for it."
+            f"Worker {worker} was last heard of at {last:%H:%M} UTC, and both sides are pinned to "
+            "its device."
         )
     return ""

@@ -113,4 +113,5 @@ def _summary(row: ComparisonRow) -> ComparisonSummary:
 def _note(session: Session, row: ComparisonRow, now: datetime) -> str:
     if row.reason or row.state != ComparisonState.RUNNING:
         return row.reason
-    return "" if row.worker is None else pin.lost(session, row.worker, now)
+    lost = "" if row.worker is None else pin.lost(session, row.worker, now)
+    return f"{lost} This waits for it." if lost else ""

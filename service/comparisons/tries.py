@@ -8,11 +8,11 @@ from datetime import datetime
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES, Case, JobSpec, Purpose
+from benchmarks.contracts import FINAL_STATES, AttemptState, Case, JobSpec, Purpose
 from service import queue, results
 from service.comparisons.request import ComparisonRequest
 from service.gate import CaseRecord, Measured, Pair, Side, Used
-from service.models import ComparisonRow, Job, TryRow
+from service.models import Attempt, ComparisonRow, Job, TryRow
 from service.results import StoredResult
 
 
@@ -91,6 +91,23 @@ def used(
         )
         for one in tries
     )
+
+
+def last_loss(session: Session, comparison_id: str) -> str:
+    """Say which attempt of a job that has not ended was lost last; empty if none was."""
+    of_it = (TryRow.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
+    lost = (
+        select(Attempt.worker, Attempt.number, Attempt.job_id, Attempt.reason)
+        .join(TryRow, TryRow.job_id == Attempt.job_id)
+        .join(Job, Job.id == Attempt.job_id)
+        .where(*of_it, Attempt.state == AttemptState.LOST)
+        .order_by(Attempt.ended_at.desc(), Attempt.job_id.desc(), Attempt.number.desc())
+    )
+    found = session.execute(lost.limit(1)).first()
+    if found is None:
+        return ""
+    worker, number, job_id, reason = found
+    return f"Worker {worker} lost attempt {number} of job {job_id}: {reason}"
 
 
 def submit(

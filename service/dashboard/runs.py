@@ -21,6 +21,7 @@ from service.dashboard import words
 from service.dashboard.figures import PassName
 from service.dashboard.queries import MetricValue
 from service.dashboard.sparkline import stacked_bar
+from service.summary import summarise
 
 HEADLINES = ("throughput", "throughput_synth", "input_stall", "first_step_time", "peak_memory")
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
@@ -92,16 +93,16 @@ def metrics(result: Result, stored: Sequence[MetricValue]) -> list[Metric]:
 
 
 def _metric(sample: Sample, stored: MetricValue | None) -> Metric:
-    mean = sum(sample.values) / len(sample.values)
+    told = stored or summarise(sample)
     return Metric(
         name=sample.metric,
         title=words.metric(sample.metric),
         explained=_EXPLAINED.get(sample.metric, f"{sample.direction.value} is better"),
         unit=sample.unit,
-        value=stored.value if stored else mean,
-        low=stored.low if stored else None,
-        high=stored.high if stored else None,
-        interval=stored.interval if stored else "none",
+        value=told.value,
+        low=told.low,
+        high=told.high,
+        interval=told.interval,
         raw=sample.values,
         series_id=stored.series_id if stored else None,
     )

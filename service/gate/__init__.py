@@ -10,9 +10,10 @@ from service.gate.measured import CaseRecord, Measured, Pair, Side, Trouble
 from service.gate.metrics import Levels, MetricFinding
 from service.gate.policy import Limit, Policy, Rule, Trade
 from service.gate.sequential import Answer, Estimate, estimate
-from service.gate.words import Verdict
+from service.gate.words import GOOD, Verdict
 
 __all__ = [
+    "GOOD",
     "Answer",
     "CaseFinding",
     "CaseRecord",

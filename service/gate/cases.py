@@ -63,7 +63,7 @@ def _lacking(
 ) -> tuple[Verdict, str] | None:
     """Say so where there is nothing to judge: no pair at all, or pairs without a metric."""
     if last and not pairs:
-        return Verdict.MISSING, "No pair was measured."
+        return Verdict.MISSING, "No pair was measured before the budget ended."
     absent = [limit.metric for limit in rule.limits if limit.metric not in found]
     if absent and pairs >= levels.min_pairs:
         return Verdict.MISSING, f"Not every process has a {' and a '.join(absent)} above zero."

@@ -39,7 +39,9 @@ def cancel(session: Session, job_id: str, now: datetime) -> None:
         raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
     ended = {"state": JobState.CANCELLED, "finished_at": now, "cancel_requested": True}
     queued = {"id": job_id, "state": JobState.QUEUED}
-    if not change(session, Job, queued, **ended, reason="Cancelled before it ran."):
+    if change(session, Job, queued | {"attempt": 0}, **ended, reason="Cancelled before it ran."):
+        return
+    if not change(session, Job, queued, **ended, reason="Cancelled before another attempt began."):
         change(session, Job, {"id": job_id, "state": HELD}, cancel_requested=True)
 
 

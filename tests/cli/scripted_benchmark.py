@@ -1,6 +1,7 @@
 """Stands in for `python -m benchmarks` where a test is not about measuring: the same protocol on
 its pipes, a Result in a tenth of a second. The environment variable SCRIPT says how it goes: ok
-(default), oom (in bf16), crash, garbage, slow, caches (says which)."""
+(default), oom (in bf16), crash, segfault (with seed 2), leaves
+(without a word), garbage, slow, caches (says which)."""
 
 import argparse
 import gzip
@@ -42,6 +43,10 @@ def main() -> None:
         sys.stderr.write(f"caches: {os.environ['TORCHINDUCTOR_CACHE_DIR']}\n")
     if script == "crash":
         os.kill(os.getpid(), signal.SIGKILL)
+    if script == "segfault" and arguments.seed == 2:
+        os.kill(os.getpid(), signal.SIGSEGV)
+    if script == "leaves":
+        os._exit(0)
     if script == "garbage":
         sys.stdout.write("this is no Result\n")
         return

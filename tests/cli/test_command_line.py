@@ -86,7 +86,12 @@ def test_without_a_service_each_command_says_how_to_start_one(
         (["submit", "resnet50", "precision", "-r", "v1"], "no axis=value"),
         (["submit", "resnet50", "precision=bf17", "-r", "v1"], "no value 'bf17'"),
         (["submit", "resnet50", "colour=red", "-r", "v1"], "no axis 'colour'"),
-        (["submit", "resnet50", "layout=?", "-r", "v1"], "character"),
+        (["submit", "resnet50", "layout=?", "-r", "v1"], "The value '?' of layout must be 1 to 64"),
+        (["submit", "nanogpt", "workers=-1", "-r", "v1"], "The value '-1' of workers must be"),
+        (["submit", "unet", "wor!=1", "-r", "v1"], "The axis 'wor!' must be 1 to 64"),
+        (["submit", "unet", "--preset", "t!ny", "-r", "v1"], "The preset 't!ny' must be 1 to 64"),
+        (["submit", "unet", "layout=\udcff", "-r", "v1"], "The value '\\udcff' of layout"),
+        (["submit", "unet", *(f"a{at}=1" for at in range(65)), "-r", "v1"], "at most 64 items"),
         (["submit", "smoke", "precision=bf16", "-r", "v1"], "smoke is a suite"),
         (["submit", "smoke", "-r", "v1", "--require", "gpu"], "LABEL=VALUE"),
         (["submit", "smoke"], "name the version under test with --revision"),
@@ -309,12 +314,40 @@ def test_the_processes_of_a_benchmark_share_caches_that_nothing_else_uses(throug
 
 @pytest.mark.parametrize(
     ("script", "sentence"),
-    [("oom", "does not fit"), ("crash", "killed by signal 9"), ("garbage", "is no Result")],
+    [("oom", "does not fit"), ("crash", "killed by SIGKILL"), ("garbage", "is no Result")],
 )
 def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence: str) -> None:
     done = throughline("bench", "resnet50", "precision=bf16", SCRIPT=script)
     assert done.returncode == Exit.FAILED
     assert sentence in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize(
+    ("script", "status", "sentence"),
+    [
+        ("segfault", "crashed", "The child died by SIGSEGV; see the end of its log."),
+        ("crash", "crashed", "out-of-memory killer"),
+        ("leaves", "garbage", "is no Result"),
+    ],
+)
+def test_a_child_that_leaves_no_result_is_one_json_document_all_the_same(
+    throughline: Run, script: str, status: str, sentence: str
+) -> None:
+    words = ("unet", "precision=bf16", "--preset", "tiny", "--seed", "2")
+    done = throughline("bench", *words, "--json", SCRIPT=script)
+    told = json.loads(done.stdout)
+    assert done.returncode == Exit.FAILED
+    assert told["case"] == {"workload": "unet", "preset": "tiny", "axes": {"precision": "bf16"}}
+    assert told["status"] == status
+    assert sentence in told["reason"]
+
+
+def test_what_was_measured_before_a_child_died_is_kept(throughline: Run) -> None:
+    done = throughline("bench", "unet", "--replicates", "3", "--json", SCRIPT="segfault")
+    told = json.loads(done.stdout)
+    assert (done.returncode, told["status"]) == (Exit.FAILED, "crashed")
+    assert [each["seed"] for each in told["replicates"]] == [0, 1]
+    assert told["environment"]["facts"]["hw.device"] == "cpu"
 
 
 @pytest.mark.parametrize(

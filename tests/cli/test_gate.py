@@ -138,6 +138,7 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
     gate: Run, folder: Path, environment: dict[str, str]
 ) -> None:
     words = ("--baseline", "old", "--contender", "same", "--case", "unet", "--require", "pool=none")
+    words += ("--budget", "40")
     process = subprocess.Popen(
         [sys.executable, "-m", "cli", "gate", *words],
         cwd=folder,
@@ -147,6 +148,7 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
     )
     assert process.stderr is not None
     first = process.stderr.readline()
+    assert "for at most 40 s: " in first
     assert "/comparisons/" in first, first
     assert "Waits for a worker with pool=none" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)

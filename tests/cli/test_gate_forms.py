@@ -12,7 +12,7 @@ from builders.gate_records import process, record
 
 from cli.exits import Exit, Stop
 from cli.gate import Form
-from cli.gate.answers import ComparisonAnswer, Decision
+from cli.gate.answers import ComparisonAnswer, Decision, Used
 from cli.gate.forms import Shown
 from cli.gate.order import Order
 from cli.span import seconds
@@ -58,16 +58,62 @@ def shown(*, lenient: bool = False) -> Shown:
 def test_the_table_ends_with_the_outcome_and_where_to_read_on() -> None:
     text = shown().written(Form.TEXT)
     assert "REGRESSION: 2 of 4 cases." in text
-    assert text.endswith("each is named at http://here:8765/comparisons/c1")
+    assert text.endswith("each job is named at http://here:8765/comparisons/c1")
+
+
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN])
+@pytest.mark.parametrize(
+    ("attempts", "told"),
+    [((1, 2), "2 attempts by w1"), ((1, None), "1 attempt by w1"), ((None,), "No attempt gave")],
+)
+def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
+    form: Form, attempts: tuple[int | None, ...], told: str
+) -> None:
+    used = tuple(
+        Used(
+            case_key="unet:tiny",
+            pair=0,
+            side="baseline",
+            job_id="j1",
+            attempt=attempt,
+            worker=attempt and "w1",
+            device="",
+            result_id=None,
+            compared=False,
+        )
+        for attempt in attempts
+    )
+    comparison = shown().comparison
+    decision = shown().decision.model_copy(update={"used": used})
+    comparison = comparison.model_copy(update={"decision": decision})
+    assert told in Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
+
+
+def deciding(*records: CaseRecord, policy: Policy | None = None) -> Shown:
+    """The same comparison, decided by these cases."""
+    decision = decide(records, policy or Policy(), ("main", "new"))
+    told = Decision.model_validate_json(decision.model_dump_json())
+    comparison = shown().comparison.model_copy(update={"decision": told})
+    return Shown(comparison, "", "http://here:8765/", lenient=False)
+
+
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
+@pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.PARITY])
+def test_chance_is_told_only_of_a_case_that_was_measured_to_be_worse(
+    form: Form, trouble: Trouble
+) -> None:
+    broken = Pair(baseline=process(100.0), contender=Measured(trouble=trouble))
+    text = deciding(CaseRecord(case_key="unet:tiny", pairs=(broken, broken))).written(form)
+    assert "by chance" not in text
+    if form is not Form.JUNIT:
+        slower = deciding(record([each + math.log(0.97) for each in QUIET])).written(form)
+        assert "at most 0.5 % end so by chance" in slower.replace(formats.NBSP, " ")
 
 
 @pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
 def test_memory_that_grew_is_told_with_a_plus(form: Form) -> None:
     rule = Rule(limits=(Limit(metric="peak_memory"),))
-    decision = decide([record(QUIET, peak_memory=3.0)], Policy(rules=(rule,)), ("main", "new"))
-    told = Decision.model_validate_json(decision.model_dump_json())
-    comparison = shown().comparison.model_copy(update={"decision": told})
-    text = Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
+    text = deciding(record(QUIET, peak_memory=3.0), policy=Policy(rules=(rule,))).written(form)
     assert "+200 %" in text.replace(formats.NBSP, " ")
     assert f"{formats.MINUS}200" not in text
 

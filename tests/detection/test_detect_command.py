@@ -91,9 +91,29 @@ def test_rows_of_csv_are_points() -> None:
     assert len(answer["change_points"]) == 1
 
 
+def test_empty_cells_may_be_missing_or_too_many_at_the_end_of_a_row() -> None:
+    ends = [",,, ", "", ","]
+    rows = ["a,b", *(f"{value}{ends[at % 3]}" for at, value in enumerate(stepped()))]
+    (answer,) = answers(run("--csv", given="\n".join(rows)))
+    assert answer["id"] == "a"
+    assert len(answer["change_points"]) == 1
+
+
 def test_csv_without_a_header_is_read_too() -> None:
     (answer,) = answers(run("--csv", given="\n".join(str(value) for value in stepped())))
     assert len(answer["change_points"]) == 1
+
+
+def test_a_direction_is_that_of_the_lines_that_have_none() -> None:
+    lines = [{"id": "a"}, {"id": "b", "direction": "lower"}, {"id": "c", "direction": "higher"}]
+    given = "\n".join(json.dumps(line | {"values": stepped()}) for line in lines)
+
+    def better(*arguments: str) -> list[bool]:
+        told = answers(run(*arguments, given=given))
+        return [change["improvement"] for each in told for change in each["change_points"]]
+
+    assert better() == [False, False, True]
+    assert better("--direction", "higher") == [True, False, True]
 
 
 def test_online_announces_once_and_knows_nothing_of_the_future() -> None:
@@ -241,6 +261,12 @@ def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:
         (["--csv"], "value;id\n1.5;a\n1.6;a", "separated by commas, not by semicolons or tabs"),
         (["--csv"], "value\tid\n1.5\ta", "separated by commas"),
         (["--csv"], "1;2\n3;4", "separated by commas"),
+        (["--csv"], "value,id\n1,a\n\n1,05,a", "Line 4 has 3 cells, and the first line 2:"),
+        (["--csv"], 'value,id\n1,"a\nb"\n1,05,a', "Line 4 has 3 cells, and the first line 2:"),
+        (["--csv"], "1\n1,05", "Line 2 has 2 cells, and the first line 1:"),
+        (["--csv"], "value,value\n1,5\n1,6", "Line 1 names more than one column 'value'"),
+        (["--csv"], "\na,group,group\n1,x,y", "Line 2 names more than one column 'group'"),
+        (["--direction", "up"], '{"values": [1]}', "'higher' or 'lower'"),
         (["--csv", "--direction", "up"], "a\n1", "'higher' or 'lower'"),
         (["nowhere.jsonl"], "", "nowhere.jsonl cannot be read"),
         (["--detector", "magic"], "", "no detector 'magic'"),

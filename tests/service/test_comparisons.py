@@ -1,5 +1,6 @@
 """Comparisons: two revisions in turn on one worker until a decision stands, on both databases."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -94,6 +95,11 @@ def test_nothing_measured_when_the_budget_ends_is_no_pass(gate: GateHand) -> Non
     assert gate.look() == [told["id"]]
     told = gate.read(told["id"])
     assert (told["outcome"], verdicts(told)) == ("inconclusive", ["missing"])
+    [case] = told["decision"]["cases"]
+    assert case["sentence"] == "No pair was measured before the budget ended."
+    assert told["decision"]["warnings"] == [
+        "The budget of 15 min ended before every case was decided."
+    ]
     assert gate.worker.claim() is None, "its jobs are cancelled"
 
 
@@ -111,12 +117,55 @@ def test_a_worker_that_disappears_ends_in_a_sentence_that_names_it(gate: GateHan
     with gate.client.app.state.database.writing() as session:  # type: ignore[attr-defined]
         long_ago = now_of(session) - timedelta(hours=1)
         session.execute(update(WorkerRow).values(last_seen_at=long_ago))
-    assert "Worker w1 was last heard of" in gate.read(told["id"])["note"]
+    note = gate.read(told["id"])["note"]
+    assert "Worker w1 was last heard of" in note
+    assert note.endswith("This waits for it.")
     spend_budget(gate.client)
     gate.look()
     told = gate.read(told["id"])
     assert told["outcome"] == "inconclusive"
-    assert any("Worker w1 was last heard of" in one for one in told["decision"]["warnings"])
+    [_, warning] = told["decision"]["warnings"]
+    assert "Worker w1 was last heard of" in warning
+    assert "waits" not in warning, "it is over"
+
+
+def test_an_attempt_that_was_lost_is_named_when_the_budget_ends(
+    gate: GateHand, expire: Callable[[], Any]
+) -> None:
+    told = gate.start(budget_s=90)
+    lease = gate.worker.must_claim()
+    gate.worker.start(lease)
+    expire()
+    spend_budget(gate.client)
+    gate.look()
+    decision = gate.read(told["id"])["decision"]
+    assert decision["warnings"] == [
+        "The budget of 1 min 30 s ended before every case was decided.",
+        f"Worker w1 lost attempt 1 of job {lease.job_id}: "
+        "No heartbeat came before the lease expired.",
+    ]
+    jobs = [gate.client.get(f"/api/v1/jobs/{used['job_id']}") for used in decision["used"]]
+    assert [job.json()["reason"] for job in jobs] == [
+        "Cancelled before another attempt began.",
+        "Cancelled before it ran.",
+    ]
+
+
+def test_a_comparison_that_was_decided_in_time_says_nothing_of_its_budget(gate: GateHand) -> None:
+    told = gate.start()
+    gate.measure(lambda lease: measured(lease, 0.0, status=Status.OOM))
+    decision = gate.read(told["id"])["decision"]
+    assert decision["outcome"] == "inconclusive"
+    assert not any("budget" in warning for warning in decision["warnings"])
+
+
+def test_a_comparison_that_found_no_worker_says_so(gate: GateHand) -> None:
+    told = gate.start(requires={"pool": "none"})
+    spend_budget(gate.client)
+    gate.look()
+    assert gate.read(told["id"])["decision"]["warnings"][1:] == [
+        "No worker with pool=none was heard of."
+    ]
 
 
 def test_it_waits_for_a_worker_that_may_and_avoids_those_that_may_not(gate: GateHand) -> None:

@@ -10,8 +10,10 @@ from builders.profiled import H200, MIXED, a_profile
 
 from benchmarks import catalog
 from benchmarks.contracts import Bottleneck, Verdict
+from benchmarks.merge import merge
 from benchmarks.verdict import judge
 from service.dashboard import runs, words
+from service.summary import summarise
 
 STEADY = a_result(a_replicate(a_pass(0.10, stall_s=0.04), a_pass(0.06)))
 
@@ -46,6 +48,20 @@ def test_a_stall_that_noise_hides_is_not_a_headline(
 ) -> None:
     assert stall(value, told).doubt.replace("\u00a0", " ") == reason
     assert stall(value, told).value == value
+
+
+@pytest.mark.parametrize(("processes", "rests_on"), [(1, "within_run"), (3, "replicates")])
+def test_a_run_that_is_no_point_of_a_history_has_its_interval_too(
+    processes: int, rests_on: str
+) -> None:
+    apart = [a_replicate(a_pass(0.10 + at / 100), a_pass(0.06), at) for at in range(processes)]
+    result = merge([a_result(each) for each in apart])
+    (sample,) = (one for one in result.samples if one.metric == "throughput")
+    (metric,) = (one for one in runs.metrics(result, []) if one.name == "throughput")
+    expected = summarise(sample)
+    assert (metric.value, metric.low, metric.high) == (expected.value, expected.low, expected.high)
+    assert metric.low is not None
+    assert (metric.interval, metric.series_id) == (rests_on, None)
 
 
 def test_no_other_headline_is_doubted_for_the_stall() -> None:
