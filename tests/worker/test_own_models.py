@@ -65,5 +65,5 @@ def test_a_setting_that_is_wrong_says_in_words_what_it_must_be() -> None:
 
 def test_a_worker_that_allows_models_says_so_that_jobs_may_require_it(settings, contained):
     allowing = settings.model_copy(update={"models": "mypkg.bench, other:build"})
-    assert introduce(allowing, None, contained).labels["models"] == "mypkg.bench,other:build"
-    assert "models" not in introduce(settings, None, contained).labels
+    assert introduce(allowing, None, contained, "f").labels["models"] == "mypkg.bench,other:build"
+    assert "models" not in introduce(settings, None, contained, "f").labels
