@@ -10,7 +10,7 @@ from statistics import geometric_mean
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from service import comparisons, levels, revisions
+from service import comparisons, revisions
 from service.comparisons import ComparisonRequest
 from service.comparisons.pin import LATELY
 from service.confirmation.suspicion import Suspicion
@@ -152,14 +152,12 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
 def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) -> bool:
     """Whether the new revision was at the old level of another metric than the suspicious one."""
     change, metric = candidate.placed.change, candidate.series.metric
-    told = select(TryRow.measured, TryRow.worker).where(
-        TryRow.comparison_id == row.comparisons[0], TryRow.side == Side.CONTENDER
+    told = session.scalars(
+        select(TryRow.measured).where(
+            TryRow.comparison_id == row.comparisons[0], TryRow.side == Side.CONTENDER
+        )
     )
-    own = levels.without_offset(session, candidate.series.id)
-    values = [
-        own((each or {}).get("metrics", {}).get(metric, {}).get("value", 0.0), worker or "")
-        for each, worker in session.execute(told)
-    ]
+    values = [(each or {}).get("metrics", {}).get(metric, {}).get("value", 0.0) for each in told]
     above = [value for value in values if value > 0]
     if not above or min(change.before, change.after) <= 0 or change.before == change.after:
         return False

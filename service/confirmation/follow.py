@@ -81,8 +81,7 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
         )
     else:
         elsewhere = None if row.reading is None else Reading.model_validate(row.reading)
-        own = levels.without_offset(session, series.id)
-        told = verdict(_suspected(row, series), reading.of(own), elsewhere, ill_nodes(session))
+        told = verdict(_suspected(row, series), reading, elsewhere, ill_nodes(session))
     if told.ask_suspect and reading is not None:
         _ask_suspect(session, row, series, reading, now)
         return []
@@ -237,14 +236,13 @@ def _measured(
     """
     told = _suspected(row, series)
     wanted = (
-        select(TryRow.result_id, TryRow.measured, TryRow.side, TryRow.worker)
+        select(TryRow.result_id, TryRow.measured, TryRow.side)
         .where(TryRow.comparison_id.in_(row.comparisons), TryRow.result_id.is_not(None))
         .order_by(TryRow.comparison_id, TryRow.place)
     )
-    own = levels.without_offset(session, series.id)
     sides: dict[Where, list[str]] = {where: [] for where in Where}
-    for result_id, measured, side, worker in session.execute(wanted):
+    for result_id, measured, side in session.execute(wanted):
         value = (measured or {}).get("metrics", {}).get(series.metric, {}).get("value", 0.0)
         if value > 0 and (side == Side.CONTENDER or not reading.same_code):
-            sides[told.where(own(value, worker or ""))].append(result_id)
+            sides[told.where(value)].append(result_id)
     return Sides(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))

@@ -11,7 +11,7 @@ from service.detection.history import Refused
 from service.detection.judgement import detect
 from service.detection.watch import expectation
 from service.findings import Covered, SeriesName, rules
-from service.levels import EDGE, JudgedPoint, Standing, Tail, own_values
+from service.levels import EDGE, Standing, Tail
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
@@ -66,8 +66,7 @@ def suspicions(
         index for index in _surprises(tail, since, covered, pause) if not _near(index, known)
     }
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
-    own = own_values(tail, standing.machine_offsets)
-    told = (_suspicion(series, tail, index, sound, ill, own) for index in sorted(places))
+    told = (_suspicion(series, tail, index, sound, ill) for index in sorted(places))
     return [each for each in told if each is not None]
 
 
@@ -108,18 +107,9 @@ def _surprised(tail: Tail, at: int, covered: Covered) -> bool:
 
 
 def _suspicion(
-    series: SeriesName,
-    tail: Tail,
-    index: int,
-    known: Iterable[int],
-    ill: frozenset[str],
-    own: Callable[[JudgedPoint], float],
+    series: SeriesName, tail: Tail, index: int, known: Iterable[int], ill: frozenset[str]
 ) -> Suspicion | None:
-    """What is suspicious at a place, as the workers tell that are not known to be slow.
-
-    ``own`` is what a machine without an offset would have measured: which machines happened to
-    measure before and after is no change.
-    """
+    """What is suspicious at a place, as the workers tell that are not known to be slow."""
     at = index - tail.first
     begin = max((place for place in known if place < index), default=tail.first) - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
@@ -127,9 +117,10 @@ def _suspicion(
     later = [p for p in tail.points[max(0, at) : end - tail.first] if p.worker not in ill]
     if not earlier or not later or later[0].revision == earlier[-1].revision:
         return None
-    before, after = median(map(own, earlier)), median(map(own, later))
+    before = median(point.value for point in earlier)
+    after = median(point.value for point in later)
     for _ in range(EDGE):  # a point just before may have changed as well and been no surprise
-        value = own(earlier[-1])
+        value = earlier[-1].value
         if len(earlier) == 1 or abs(value - before) <= abs(value - after):
             break
         later.insert(0, earlier.pop())

@@ -8,10 +8,8 @@ level tells an environment from a fluke, and one node from all.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Self
 
 from benchmarks.contracts import Contract
 from service.findings.slowdown import LEAST_CONTRAST
@@ -59,14 +57,6 @@ class Reading(Contract):
     same_code: bool
     """Both sides ran the same installed software, so the revisions were not told apart."""
     pairs: int
-
-    def of(self, own: Callable[[float, str], float]) -> Self:
-        """As a machine without an offset would have read it: that is what the levels are of.
-
-        ``own`` takes the offset of a worker from a value.
-        """
-        sides = {side: own(getattr(self, side), self.worker) for side in ("baseline", "contender")}
-        return self.model_copy(update=sides)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,6 @@ from service.levels.standing import (
     standing_of,
     store,
     weigh,
-    without_offset,
 )
 from service.levels.unjudged import Due, due, judged, note
 from service.levels.values import PlacedChange, Standing
@@ -56,5 +55,4 @@ __all__ = [
     "standing_of",
     "store",
     "weigh",
-    "without_offset",
 ]

@@ -237,13 +237,6 @@ def own_values(tail: Tail, offsets: Mapping[str, float]) -> Callable[[JudgedPoin
     return lambda point: _own(point.value, point.worker, offsets, size)
 
 
-def without_offset(session: Session, series_id: str) -> Callable[[float, str], float]:
-    """What a machine without an offset would have measured, of any value and its worker's name."""
-    offsets = standing_of(session, series_id).machine_offsets
-    size = load_tail(session, series_id).typical_size
-    return lambda value, worker: _own(value, worker, offsets, size)
-
-
 def _edge(tail: Tail, change: ChangePoint, own: Callable[[JudgedPoint], float]) -> int:
     """Place in ``tail.points`` of the first point that lies nearer to the new level.
 

@@ -101,12 +101,3 @@ def test_of_two_modes_neither_is_taken_for_the_other_level(database: Database) -
     assert standing.noise is not None
     assert standing.noise.mode_distance == pytest.approx(0.03, rel=0.2)
     assert only(standing).first_bad == long.revision_of(at)
-
-
-def test_values_of_workers_are_alike_once_their_offsets_are_out(database: Database) -> None:
-    with database.writing() as session:
-        judged(session, lambda _, worker: 96.0 if worker == "y" else 100.0, ("x", "y"))
-        own = levels.without_offset(session, long.SERIES)
-    told = {worker: own(value, worker) for worker, value in {"x": 100.0, "y": 96.0}.items()}
-    assert told["x"] == pytest.approx(told["y"], rel=0.003)
-    assert own(100.0, "a stranger") == 100.0

@@ -47,17 +47,6 @@ def test_one_comparison_says_what_it_can(told: Reading, state: State) -> None:
     assert said.sentence.endswith(".")
 
 
-def test_what_a_slower_worker_reads_is_held_against_levels_without_its_offset() -> None:
-    """Alike on a worker that is 5 % slower for ever: at its old level, not at the new one."""
-
-    def own(value: float, worker: str) -> float:
-        return value / 0.95 if worker == "b" else value
-
-    slower = reading(Answer.SAME, 0.95 * OLD, 0.95 * OLD, worker="b")
-    assert verdict(SUSPECTED, slower).state is State.ENVIRONMENT
-    assert verdict(SUSPECTED, slower.of(own)).state is State.NOT_REPRODUCED
-
-
 def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> None:
     elsewhere = reading(Answer.SAME, OLD, OLD)
     assert verdict(SUSPECTED, elsewhere).ask_suspect

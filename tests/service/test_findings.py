@@ -268,8 +268,9 @@ def test_a_slower_worker_that_measures_the_old_level_again_ends_a_short_drop(
 
 def confirmed_drop(session: Session, number: int) -> Candidate:
     """A drop of three per cent, as one that was measured again is told."""
-    own = levels.without_offset(session, long.SERIES)
-    before = own(100.0, "x")
+    tail = levels.load_tail(session, long.SERIES)
+    own = levels.own_values(tail, levels.standing_of(session, long.SERIES).machine_offsets)
+    before = float(np.median([own(point) for point in tail.points[:number]]))
     change = ChangePoint(
         index=number,
         effect=-0.03,
