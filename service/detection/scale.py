@@ -21,7 +21,7 @@ counts size neither way."""
 LARGEST = 1e12
 """Units beyond which a value is an outlier whatever it is, and its square still a good double."""
 
-_HIGHEST = 700.0
+HIGHEST = 700.0
 """A logarithm; at 710 its exponential overflows a double."""
 
 UNITS = (60.0, 3600.0, 1e3, 1024.0, 1e6, 1024.0**2, 1e9, 1024.0**3)
@@ -56,13 +56,13 @@ class Scale:
         """The change of the value as a share: 0.02 is two percent more of it."""
         if not self.logarithmic:
             return difference * self.unit / self.size
-        return math.expm1(min(difference, _HIGHEST))
+        return math.expm1(min(difference, HIGHEST))
 
     def value(self, position: float) -> float:
         """A position on the scale as a value in the unit that was measured."""
         if not self.logarithmic:
             return position * self.unit
-        return self.sign * math.exp(min(position, _HIGHEST))
+        return self.sign * math.exp(min(position, HIGHEST))
 
 
 def transform(values: Floats) -> tuple[Floats, Scale]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from itertools import takewhile
 
@@ -16,7 +16,7 @@ from service.findings import lifecycle, rules
 from service.findings.again import links_of, tell_apart
 from service.findings.members import members, say_again
 from service.findings.values import ACTIVE, REFUTED, Candidate, Certainty, Covered, Kind, Shift
-from service.levels import JudgedPoint, PlacedChange, Standing, Tail, own_values
+from service.levels import PlacedChange, Standing, Tail, own_values
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
 log = logging.getLogger(__name__)
@@ -31,7 +31,6 @@ def follow(
     """
     standing, known = tell_apart(session, standing, tail)
     found = rules.assigned(standing.changes, [told for _, _, told in known])
-    own = own_values(tail, standing.machine_offsets)
     covered: set[int] = set()
     wanted: set[int] = set()
     shifts: list[Shift] = []
@@ -43,7 +42,7 @@ def follow(
         wanted |= {change.change.index} if change and _wanted(row) else set()
         ended = link.ended
         watched = not (change or ended or _wanted(row))
-        since = _back_again(link, tail, told.index, own) if watched else None
+        since = _back_again(link, standing, tail, told.index) if watched else None
         if since is not None:
             _recovered(link, since)
         else:
@@ -155,10 +154,9 @@ def _measures(link: FindingSeries, change: PlacedChange) -> None:
     link.before, link.after = told.before, told.after
 
 
-def _back_again(
-    link: FindingSeries, tail: Tail, index: int, own: Callable[[JudgedPoint], float]
-) -> datetime | None:
+def _back_again(link: FindingSeries, standing: Standing, tail: Tail, index: int) -> datetime | None:
     """Since when a change that is no level of its own, or none any more, has been taken back."""
+    own = own_values(tail, standing.machine_offsets)
     since = tail.points[max(0, index - tail.first) :]
     back = list(
         takewhile(

@@ -9,6 +9,7 @@ from statistics import median
 
 from service.changes import LEAST_EFFECT
 from service.detection.online import PATIENCE, SAME
+from service.detection.scale import HIGHEST
 from service.findings.values import Candidate, Kind
 from service.levels import PlacedChange, Standing, Tail
 
@@ -27,8 +28,6 @@ ALIKE = 2.0
 """The first estimate of an effect, from four points, is seldom off by more than this factor."""
 CLEARLY = 4.5
 """Median deviations that chance seldom exceeds: three standard deviations of normal noise."""
-MOST_DRIFT = 700.0
-"""A logarithm, at 710 of which its exponential overflows a double."""
 NEAR = 3
 """Revisions, or points of a series, by which small changes may be placed apart."""
 DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
@@ -268,7 +267,7 @@ def led(standing: Standing, change: PlacedChange, later: PlacedChange) -> float:
     """The level that ``later`` led to, as it would be had nothing drifted since ``change``."""
     drift = standing.noise.drift_per_point if standing.noise else 0.0
     points = later.change.index - change.change.index
-    return later.change.after * math.exp(min(-points * drift, MOST_DRIFT))
+    return later.change.after * math.exp(min(-points * drift, HIGHEST))
 
 
 def only_ends(standing: Standing, change: PlacedChange, back: PlacedChange) -> bool:

@@ -203,7 +203,8 @@ def place(tail: Tail, change: ChangePoint, noise: Noise | None) -> PlacedChange:
     # Of two modes either may lie at either level: single points tell nothing that the detector,
     # which takes the modes apart, has not seen better.
     if noise is None or not noise.mode_distance:
-        at = _edge(tail, change, own_values(tail, noise.machine_offsets if noise else {}))
+        offsets = noise.machine_offsets if noise else {}
+        at = _edge(tail, at, change, own_values(tail, offsets))
     first_bad = tail.points[at]
     return PlacedChange(
         change=change,
@@ -237,13 +238,12 @@ def own_values(tail: Tail, offsets: Mapping[str, float]) -> Callable[[JudgedPoin
     return lambda point: _own(point.value, point.worker, offsets, size)
 
 
-def _edge(tail: Tail, change: ChangePoint, own: Callable[[JudgedPoint], float]) -> int:
+def _edge(tail: Tail, at: int, change: ChangePoint, own: Callable[[JudgedPoint], float]) -> int:
     """Place in ``tail.points`` of the first point that lies nearer to the new level.
 
     With few points after it, a large step is pulled back like an outlier until they are enough,
     which may place it a point or two beside the one that anybody would name.
     """
-    at = change.index - tail.first
 
     def new(place: int) -> bool:
         value = own(tail.points[place])

@@ -50,16 +50,15 @@ def due(session: Session) -> Due:
     notes = session.execute(select(*columns).order_by(Unjudged.id).limit(TOGETHER)).all()
     results: dict[str, datetime] = {}
     revisions: dict[str, datetime] = {}
-    for note in notes:
-        places, name = (
-            (revisions, note.revision) if note.result_id is None else (results, note.result_id)
-        )
-        places[name] = min(note.since, places.get(name, note.since))
+    for each in notes:
+        name = each.result_id or each.revision
+        places = results if each.result_id else revisions
+        places[name] = min(each.since, places.get(name, each.since))
     since: dict[str, datetime] = {}
     for column, places in ((Point.result_id, results), (Point.revision, revisions)):
         for name, series_id in _holding(session, column, list(places)):
             since[series_id] = min(places[name], since.get(series_id, places[name]))
-    return Due(tuple(note.id for note in notes), since)
+    return Due(tuple(each.id for each in notes), since)
 
 
 def _holding(
