@@ -2,6 +2,7 @@
 
 unjudged.py   what changed and waits: written with the change itself, so that nothing is missed
 values.py     what is said of a series, placed by revisions
+tail.py       the newest points of a series
 standing.py   judges a series again from where it changed, and reads what is said of it
 exclusions.py takes results out of their histories, and puts them back
 
@@ -11,21 +12,17 @@ exclusions.py takes results out of their histories, and puts them back
 from service.levels.exclusions import ExclusionView, exclude, exclusions_of, include
 from service.levels.standing import (
     EDGE,
-    FIRST,
-    JudgedPoint,
-    Place,
-    Tail,
     Unweighed,
     Weighed,
     forget,
     load_tail,
-    own_values,
     place,
     read,
     standing_of,
     store,
     weigh,
 )
+from service.levels.tail import FIRST, JudgedPoint, Place, Tail, own_values
 from service.levels.unjudged import Due, due, judged, note
 from service.levels.values import PlacedChange, Standing
 

@@ -12,7 +12,7 @@ from service import judging, levels
 from service.database import Database
 from service.detection.judgement import detect
 from service.errors import DatabaseUnavailable
-from service.levels.standing import Tail
+from service.levels.tail import Tail
 from service.models import JudgementRow, Point, SettledWindow, Unjudged
 
 LENGTH = 700
