@@ -55,7 +55,7 @@ def _indented(text: str) -> str:
     return "\n".join(f"  {printable(line)}" for line in text.split("\n"))
 
 
-def log_to_stderr(line: str) -> None:
+def log_to_stderr(line: str = "%(asctime)s %(levelname)s %(name)s %(message)s") -> None:
     """Log from INFO on to stderr, each record as ``line`` says (as for `logging.Formatter`)."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(PrintableLog(line))

@@ -26,7 +26,7 @@ from service.settings import Settings
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Serve until SIGINT or SIGTERM; return the exit code."""
-    log_to_stderr("%(asctime)s %(levelname)s %(name)s %(message)s")
+    log_to_stderr()
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces each of its plugins
     try:
         settings = _settings(arguments)

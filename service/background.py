@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
 from service import comparisons, confirmation, judging, queue, schedule
+from service.aside import Aside
 from service.database import Database, now_of
 from service.queue import Terms
 
@@ -27,6 +28,7 @@ class Background:
         self._terms = terms
         self._every_s = every_s
         self._confirmations = confirmations
+        self._aside = Aside(database.url.render_as_string(hide_password=False))
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
@@ -46,6 +48,7 @@ class Background:
         self._stop.set()
         for thread in self._threads:
             thread.join()
+        self._aside.close()
 
     def _repeat(self, chore: Callable[[], None]) -> None:
         while not self._stop.is_set():
@@ -78,9 +81,12 @@ class Background:
 
     def _judge(self) -> None:
         confirmation.follow_all(self._database)
-        while judging.look(self._database, self._stop.wait, self._confirmations).notes:
+        while self._look_at_series().notes:
             if self._stop.is_set():
                 return
+
+    def _look_at_series(self) -> judging.Looked:
+        return judging.look(self._database, self._stop.wait, self._confirmations, self._aside.ask)
 
 
 class WallClock:

@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 
 from sqlalchemy.orm import Session
 
 from service import confirmation, levels
+from service.aside import Ask
 from service.condition import passes
 from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
@@ -25,12 +27,11 @@ from service.findings.follow import follow
 from service.findings.nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.opening import candidates, open_findings
 from service.findings.read import name_of
-from service.levels import Standing, Tail
+from service.levels import Standing, Tail, Weighed
 from service.models import SeriesRow
 
 log = logging.getLogger(__name__)
 
-Pause = Callable[[], object]
 SHARE = 0.25
 """Of one core, at most: judging waits, requests do not."""
 _FINDINGS = "findings"
@@ -79,64 +80,62 @@ class Followed:
         """What it says that may become findings."""
         return Told(self.believable, (), self.series.id, self.findings)
 
-    def told(self, since: datetime, ill: frozenset[str], pause: Pause | None = None) -> Told:
+    def told(self, since: datetime, ill: frozenset[str]) -> Told:
         """What it says with its points from ``since`` on."""
         doubtful = confirmation.suspicions(
-            self.series, self.standing, self.tail, since, self.covered, ill, pause
+            self.series, self.standing, self.tail, since, self.covered, ill
         )
         return replace(self.changes, suspicious=tuple(doubtful))
 
 
 def look(
-    database: Database, rest: Callable[[float], object] = time.sleep, daily: int = DAILY
+    database: Database,
+    rest: Callable[[float], object] = time.sleep,
+    daily: int = DAILY,
+    ask: Ask | None = None,
 ) -> Looked:
-    """Judge what waits. ``rest`` is given seconds to leave the processor to others."""
+    """Judge what waits.
+
+    Args:
+        database: where it waits, and what is written.
+        rest: is given seconds to leave the processor to others.
+        daily: suspicions that may be measured again in a day.
+        ask: who reads and computes, if not this thread.
+    """
+    ask = ask or database.ask
     with database.reading() as session:
         due, ill = levels.due(session), ill_nodes(session)
     for series_id, since in sorted(due.since.items()):
-        with _sparing(rest) as pause:
-            _judge(database, series_id, since, pause)
+        with _sparing(rest):
+            _judge(database, ask, series_id, since)
     if not due.notes:
         return Looked(0)
     told = []
     for series_id, since in sorted(due.since.items()):
-        with _sparing(rest) as pause:
-            told.append(_told(database, series_id, since, ill, daily, pause))
+        with _sparing(rest):
+            told.append(_told(database, ask, series_id, since, ill, daily))
     with _sparing(rest):
-        with database.reading() as session:
-            compared = compare_nodes(session)
+        compared = ask(compare_nodes)
         with database.writing() as session:
             alone(session, _FINDINGS)
             return conclude(session, due.notes, told, compared, now_of(session), daily)
 
 
 @contextmanager
-def _sparing(rest: Callable[[float], object]) -> Iterator[Pause]:
-    """Rest after some work for so long that it was no more than `SHARE` of the time.
-
-    Long work calls what it is given in between, where it keeps nothing locked: who computes holds
-    up every statement of those who answer, and many short delays are better than a long one.
-    """
+def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
+    """Rest after some work for so long that it was no more than `SHARE` of the time."""
     begun = time.perf_counter()
-
-    def pause() -> None:
-        nonlocal begun
-        rest((time.perf_counter() - begun) * (1 / SHARE - 1))
-        begun = time.perf_counter()
-
-    yield pause
-    pause()
+    yield
+    rest((time.perf_counter() - begun) * (1 / SHARE - 1))
 
 
-def _judge(database: Database, series_id: str, since: datetime, pause: Pause) -> None:
+def _judge(database: Database, ask: Ask, series_id: str, since: datetime) -> None:
     """Judge one series; whatever is wrong with it holds no other up.
 
     What takes time is done before the turn to write: on SQLite everybody else waits for that.
     """
     try:
-        with database.reading() as session:
-            read = levels.read(session, series_id, since)
-        weighed = levels.weigh(read, pause)
+        weighed = ask(partial(_weighed, series_id, since))
         with database.writing() as session:
             levels.store(session, weighed, now_of(session))
     except Exception as error:
@@ -147,46 +146,57 @@ def _judge(database: Database, series_id: str, since: datetime, pause: Pause) ->
             levels.forget(session, series_id)
 
 
+def _weighed(series_id: str, since: datetime, session: Session) -> Weighed:
+    return levels.weigh(levels.read(session, series_id, since))
+
+
 def _told(
     database: Database,
+    ask: Ask,
     series_id: str,
     since: datetime,
     ill: frozenset[str],
     daily: int,
-    pause: Pause,
 ) -> Told:
     """Bring one series' findings up to date, in a transaction of its own.
 
     One for all of them would keep everybody from writing to SQLite for as long as it takes.
     """
     try:
-        followed = _follow(database, series_id, ill)
+        followed = _follow(database, ask, series_id, ill)
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
         log.exception("nothing can be concluded from series %s", series_id)
         return Told()
-    pause()
-    return _suspected(followed, since, ill, pause) if daily else followed.changes
-
-
-def _suspected(followed: Followed, since: datetime, ill: frozenset[str], pause: Pause) -> Told:
-    """What a series says; to look for suspicions costs no change that is believable without."""
+    if not daily:
+        return followed.changes
     try:
-        return followed.told(since, ill, pause)
-    except Exception:
-        log.exception("nothing can be suspected in series %s", followed.series.id)
+        return ask(partial(_suspected, followed, since, ill))
+    except Exception:  # costs no change that is believable without
+        log.exception("nothing can be suspected in series %s", series_id)
         return followed.changes
 
 
-def _follow(database: Database, series_id: str, ill: frozenset[str]) -> Followed:
+def _suspected(followed: Followed, since: datetime, ill: frozenset[str], _session: Session) -> Told:
+    return followed.told(since, ill)
+
+
+def _follow(database: Database, ask: Ask, series_id: str, ill: frozenset[str]) -> Followed:
     """Follow a series; while there is no finding about it, nothing is written for it."""
-    with database.reading() as session:
-        if not _about(session, series_id):
-            return follow_series(session, series_id, ill, now_of(session))
+    followed = ask(partial(_followed, series_id, ill))
+    if followed is not None:
+        return followed
     with database.writing() as session:
         alone(session, _FINDINGS)
         return follow_series(session, series_id, ill, now_of(session))
+
+
+def _followed(series_id: str, ill: frozenset[str], session: Session) -> Followed | None:
+    """A series that was followed without a turn to write; None if a finding is about it."""
+    if _about(session, series_id):
+        return None
+    return follow_series(session, series_id, ill, now_of(session))
 
 
 def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:

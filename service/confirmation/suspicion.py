@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
@@ -46,12 +46,11 @@ def suspicions(
     since: datetime,
     covered: Covered,
     ill: frozenset[str] = frozenset(),
-    pause: Callable[[], object] | None = None,
 ) -> list[Suspicion]:
     """What should be measured again of a series that has points from ``since`` on.
 
     ``covered`` is what findings say of it already, and ``ill`` are the workers that findings name
-    as slow: neither is news. ``pause`` is called after each point that was looked at.
+    as slow: neither is news.
     """
     if not rules.watched(series.metric):
         return []
@@ -62,9 +61,7 @@ def suspicions(
         for each in standing.changes
         if rules.recent(standing, each) and not _near(each.change.index, news)
     }
-    places |= {
-        index for index in _surprises(tail, since, covered, pause) if not _near(index, known)
-    }
+    places |= {index for index in _surprises(tail, since, covered) if not _near(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
     told = (_suspicion(series, tail, index, sound, ill) for index in sorted(places))
     return [each for each in told if each is not None]
@@ -75,16 +72,12 @@ def _near(index: int, places: Iterable[int]) -> bool:
     return any(abs(index - known) <= rules.NEAR for known in places)
 
 
-def _surprises(
-    tail: Tail, since: datetime, covered: Covered, pause: Callable[[], object] | None
-) -> Iterator[int]:
+def _surprises(tail: Tail, since: datetime, covered: Covered) -> Iterator[int]:
     """The newest points that are outside what those before them led one to expect."""
     newest = max(1, len(tail.points) - NEWEST)
     for at, point in enumerate(tail.points[newest:], newest):
         if point.revision_at >= since and _surprised(tail, at, covered):
             yield tail.first + at
-        if pause is not None:
-            pause()
 
 
 def _surprised(tail: Tail, at: int, covered: Covered) -> bool:

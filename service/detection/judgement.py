@@ -8,7 +8,7 @@ the work per point is bounded, and the outcome is that of a full judgement by co
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from benchmarks.contracts import Direction
@@ -94,14 +94,12 @@ def resume(
     first: int,
     threshold: float = THRESHOLD,
     known: Changes | None = None,
-    pause: Callable[[], object] | None = None,
 ) -> Judgement:
     """Judge a history of whose beginning only the settled windows' changes are at hand.
 
     ``tail`` begins with point ``first`` of the history, which is at most
     ``first_needed(len(settled))``. ``known`` are the changes of the next window to settle, if it
-    was the newest one when it was `complete`. ``pause`` is called between two windows, for who
-    must not be kept from other work by a long history.
+    was the newest one when it was `complete`.
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
@@ -113,8 +111,6 @@ def resume(
         found = _window_changes(tail, first, number, threshold)[0] if known is None else known
         windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SEAM))
         known = None
-        if pause is not None:
-            pause()
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
     return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
 

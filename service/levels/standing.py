@@ -64,14 +64,14 @@ def read(session: Session, series_id: str, since: datetime) -> Unweighed:
     return Unweighed(since, tail, changes, known, _stood(row))
 
 
-def weigh(of: Unweighed, pause: Callable[[], object] | None = None) -> Weighed:
-    """Judge what was read; ``pause`` is called now and then, so that others get on meanwhile."""
+def weigh(of: Unweighed) -> Weighed:
+    """Judge what was read."""
     try:
         history = of.tail.history
     except Refused as refused:
         return Weighed(of, Judgement((), None, (str(refused),)))
     first = of.tail.first
-    return Weighed(of, judgement.resume(of.settled, history, first, known=of.known, pause=pause))
+    return Weighed(of, judgement.resume(of.settled, history, first, known=of.known))
 
 
 def store(session: Session, weighed: Weighed, now: datetime) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-_HEAD = struct.Struct("<cIQI")
+_HEAD = struct.Struct("<cQQI")
 SECTOR_B = 512
 
 
@@ -44,6 +44,7 @@ class Step:
 
     kind: str
     handle: int
+    """The process in its upper half, and the file that it has open."""
     at: int
     data: bytes
 

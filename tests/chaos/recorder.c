@@ -1,8 +1,9 @@
-/* Records, in one order, what a process does to the files of one folder and what it sends.
+/* Records, in one order, what processes do to the files of one folder and what they send.
  *
- * LD_PRELOAD this; POWER_FOLDER names the folder, POWER_LOG the file to append to. One lock is held
- * around each call and its record, so the order of the records is the order of the effects: a sync
- * is recorded once it has returned, an answer before it leaves. Memory maps are not recorded:
+ * LD_PRELOAD this; POWER_FOLDER names the folder, POWER_LOG the file to append to. One lock of all
+ * threads and one of all processes is held around each call and its record, so the order of the
+ * records is the order of the effects: a sync is recorded once it has returned, an answer before it
+ * leaves. Memory maps are not recorded:
  * SQLite maps only its -shm file, which it builds anew after a crash.
  */
 #define _GNU_SOURCE
@@ -16,6 +17,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -23,7 +25,7 @@
 
 #define MOST_FILES 4096
 static pthread_mutex_t turn = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
-static int out = -1;
+static int out = -1, depth = 0;
 static char folder[PATH_MAX];
 static uint8_t ours[MOST_FILES];
 
@@ -38,16 +40,21 @@ static void begin(void) {
     if (log && where && realpath(where, folder))
       out = syscall(SYS_openat, AT_FDCWD, log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
   }
+  if (out >= 0 && !depth++) flock(out, LOCK_EX);
 }
-static void end(void) { pthread_mutex_unlock(&turn); }
+static void end(void) {
+  if (out >= 0 && !--depth) flock(out, LOCK_UN);
+  pthread_mutex_unlock(&turn);
+}
 
 static void record(char kind, uint32_t fd, uint64_t at, const void *data, uint32_t size) {
   if (out < 0) return;
-  char head[17];
+  char head[21];
+  uint64_t handle = (uint64_t)getpid() << 32 | fd;
   head[0] = kind;
-  memcpy(head + 1, &fd, 4);
-  memcpy(head + 5, &at, 8);
-  memcpy(head + 13, &size, 4);
+  memcpy(head + 1, &handle, 8);
+  memcpy(head + 9, &at, 8);
+  memcpy(head + 17, &size, 4);
   syscall(SYS_write, out, head, sizeof head);
   if (size) syscall(SYS_write, out, data, size);
 }

@@ -126,7 +126,7 @@ def _measured(
     rss.append(_rss_b(replicas))
     time.sleep(5.0)
     rss.append(_rss_b(replicas))
-    cpu = [sum(psutil.Process(r.process.pid).cpu_times()[:2]) for r in replicas if r.process]
+    cpu = [sum(each.cpu_times()[:2]) for r in replicas for each in _processes(r)]
     return {
         "bar": "traffic",
         **told(heard),
@@ -149,7 +149,14 @@ def told(heard: Heard) -> dict[str, Any]:
 
 
 def _rss_b(replicas: Sequence[Replica]) -> int:
-    return max(psutil.Process(r.process.pid).memory_info().rss for r in replicas if r.process)
+    """Of the largest replica, all its processes together; pages that they share count twice."""
+    return max(sum(each.memory_info().rss for each in _processes(r)) for r in replicas)
+
+
+def _processes(replica: Replica) -> list[psutil.Process]:
+    assert replica.process is not None
+    service = psutil.Process(replica.process.pid)
+    return [service, *service.children(recursive=True)]
 
 
 def _stored(database: Database) -> dict[str, int]:
