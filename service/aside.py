@@ -6,10 +6,12 @@ each statement that it waits for: beside a thread that computes, it takes ten ti
 
 from __future__ import annotations
 
+import logging
 import multiprocessing
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -21,6 +23,7 @@ from sqlalchemy.orm import Session
 from benchmarks.printable import log_to_stderr
 from service.database import Database
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 Question = Callable[[Session], T]
@@ -29,6 +32,15 @@ be picklable."""
 _NICENESS = 10
 """Of the other process: where processors are few, requests come first."""
 _TRIES = 2
+"""A process may be ended by anybody; over one question, it is not asked of a third one."""
+_HERE_S = 60.0
+"""How long questions are answered in this process after no other could be had."""
+_NONE_TO_BE_HAD = (BrokenProcessPool, OSError, ImportError, NotImplementedError)
+"""It was ended, or cannot be started: no processes or memory are left, or no shared memory is."""
+
+
+class Ended(Exception):
+    """The service ends, and nobody answers any more; what was asked can be asked of the next."""
 
 
 class Ask(Protocol):
@@ -40,37 +52,65 @@ class Ask(Protocol):
 
 
 class Aside:
-    """The other process: started with the first question, and again if it was ended."""
+    """The other process: started with the first question, and again if it was ended.
 
-    def __init__(self, url: str) -> None:
-        self._url = url
+    One thread asks; any may end it. Where no process can be had, this one answers.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
         self._pool: ProcessPoolExecutor | None = None
+        self._here_until_s = 0.0
+        self._ended = False
 
     def ask(self, question: Question[T]) -> T:
-        """Answer a question there; one thread may ask at a time.
+        """Answer a question.
 
         Raises:
-            BrokenProcessPool: the process was ended over this question, twice.
+            Ended: the service ends.
         """
-        for _ in range(_TRIES - 1):
-            try:
-                return self._answer(question)
-            except BrokenProcessPool:
-                self.close()
-        return self._answer(question)
+        if time.monotonic() < self._here_until_s:
+            return self._database.ask(question)
+        try:
+            return self._tried(question)
+        except _NONE_TO_BE_HAD as fault:
+            log.warning("there is no process of its own for judging, a minute without: %s", fault)
+        self._here_until_s = time.monotonic() + _HERE_S
+        return self._database.ask(question)
 
-    def close(self) -> None:
-        """End the process; the next question starts another."""
+    def end(self) -> None:
+        """End the process, also over a question."""
+        self._ended = True
+        for child in multiprocessing.active_children():  # the service has no others
+            child.kill()
+        self._close()
+
+    def _tried(self, question: Question[T]) -> T:
+        for left in reversed(range(_TRIES)):
+            try:
+                return self._answered(question)
+            except _NONE_TO_BE_HAD as fault:
+                self._close()
+                if self._ended:
+                    raise Ended from None
+                if not left:
+                    raise
+                log.warning("the process that judges was ended; starting another: %s", fault)
+        raise AssertionError
+
+    def _answered(self, question: Question[T]) -> T:
+        if self._ended:
+            raise Ended
+        if self._pool is None:
+            # Spawned: a forked process would inherit connections and the locks of other threads.
+            self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+        url = self._database.url.render_as_string(hide_password=False)
+        return self._pool.submit(_answer, url, question).result()
+
+    def _close(self) -> None:
         pool, self._pool = self._pool, None
         if pool is not None:
             pool.shutdown()
-
-    def _answer(self, question: Question[T]) -> T:
-        if self._pool is None:
-            # Spawned: a forked process would inherit connections and the locks of other threads.
-            context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(1, context, _begin)
-        return self._pool.submit(_answered, self._url, question).result()
 
 
 def _begin() -> None:
@@ -89,7 +129,7 @@ def _end_with_the_service() -> None:
     os._exit(0)
 
 
-def _answered(url: str, question: Question[T]) -> T:
+def _answer(url: str, question: Question[T]) -> T:
     return _database_at(url).ask(question)
 
 

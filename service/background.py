@@ -15,6 +15,8 @@ from service.queue import Terms
 
 log = logging.getLogger(__name__)
 
+_GRACE_S = 2.0
+"""For what is computed when the service ends."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
@@ -28,7 +30,7 @@ class Background:
         self._terms = terms
         self._every_s = every_s
         self._confirmations = confirmations
-        self._aside = Aside(database.url.render_as_string(hide_password=False))
+        self._aside = Aside(database)
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
@@ -46,9 +48,12 @@ class Background:
     def stop(self) -> None:
         """End the threads; returns when their transactions are over."""
         self._stop.set()
+        until_s = time.monotonic() + _GRACE_S
+        for thread in self._threads:
+            thread.join(max(0.0, until_s - time.monotonic()))
+        self._aside.end()  # of a question that still is computed, nothing is lost
         for thread in self._threads:
             thread.join()
-        self._aside.close()
 
     def _repeat(self, chore: Callable[[], None]) -> None:
         while not self._stop.is_set():

@@ -13,6 +13,7 @@ from sqlalchemy import Connection
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
+from service.aside import Ended
 from service.database import Database
 from service.errors import BUSY, Conflict, DatabaseUnavailable, NotMigrated, ServiceError
 
@@ -179,7 +180,7 @@ def _away(said: str) -> str:
 
 
 def passes(error: Exception) -> bool:
-    """Whether to do the same again later: the database is away, or somebody else was faster.
+    """Whether to do the same again later: database or service are away, or another was faster.
 
     Anything else, such as a value that the database does not take, comes again with the same data,
     and must cost whoever brought it and nobody else.
@@ -187,4 +188,4 @@ def passes(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
         taken = isinstance(error, IntegrityError) and "unique" in str(error.orig).lower()
         return taken or explain(error) is not None
-    return isinstance(error, DatabaseUnavailable | Conflict | PoolTimeout)
+    return isinstance(error, DatabaseUnavailable | Conflict | PoolTimeout | Ended)

@@ -17,7 +17,7 @@ from functools import partial
 from sqlalchemy.orm import Session
 
 from service import confirmation, levels
-from service.aside import Ask
+from service.aside import Ask, Ended
 from service.condition import passes
 from service.confirmation import Suspicion
 from service.database import Database, alone, now_of
@@ -98,39 +98,53 @@ def look(
 
     Args:
         database: where it waits, and what is written.
-        rest: is given seconds to leave the processor to others.
+        rest: is given seconds to leave the processor to others; what it gives is true if the
+            service ends, and then the rest waits for the next one.
         daily: suspicions that may be measured again in a day.
         ask: who reads and computes, if not this thread.
     """
-    ask = ask or database.ask
+    try:
+        return _looked(database, rest, daily, ask or database.ask)
+    except Ended:
+        return Looked(0)
+
+
+def _looked(database: Database, rest: Callable[[float], object], daily: int, ask: Ask) -> Looked:
     with database.reading() as session:
         due, ill = levels.due(session), ill_nodes(session)
+    judged = []
     for series_id, since in sorted(due.since.items()):
         with _sparing(rest):
-            _judge(database, ask, series_id, since)
+            judged += [series_id] if _judge(database, ask, series_id, since) else []
     if not due.notes:
         return Looked(0)
     told = []
-    for series_id, since in sorted(due.since.items()):
+    for series_id in judged:
         with _sparing(rest):
-            told.append(_told(database, ask, series_id, since, ill, daily))
+            told.append(_told(database, ask, series_id, due.since[series_id], ill, daily))
     with _sparing(rest):
         compared = ask(compare_nodes)
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return conclude(session, due.notes, told, compared, now_of(session), daily)
+            done = conclude(session, due.notes, told, compared, now_of(session), daily)
+    return done
 
 
 @contextmanager
 def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
-    """Rest after some work for so long that it was no more than `SHARE` of the time."""
+    """Rest after some work for so long that it was no more than `SHARE` of the time.
+
+    Raises:
+        Ended: the service ends.
+    """
     begun = time.perf_counter()
     yield
-    rest((time.perf_counter() - begun) * (1 / SHARE - 1))
+    if rest((time.perf_counter() - begun) * (1 / SHARE - 1)):
+        raise Ended
 
 
-def _judge(database: Database, ask: Ask, series_id: str, since: datetime) -> None:
-    """Judge one series; whatever is wrong with it holds no other up.
+def _judge(database: Database, ask: Ask, series_id: str, since: datetime) -> bool:
+    """Judge one series, if it can be judged; whatever is wrong with it holds no other up.
 
     What takes time is done before the turn to write: on SQLite everybody else waits for that.
     """
@@ -144,6 +158,8 @@ def _judge(database: Database, ask: Ask, series_id: str, since: datetime) -> Non
         log.exception("series %s cannot be judged", series_id)
         with database.writing() as session:
             levels.forget(session, series_id)
+        return False
+    return True
 
 
 def _weighed(series_id: str, since: datetime, session: Session) -> Weighed:
@@ -173,7 +189,10 @@ def _told(
         return followed.changes
     try:
         return ask(partial(_suspected, followed, since, ill))
-    except Exception:  # costs no change that is believable without
+    except Exception as error:
+        if passes(error):
+            raise
+        # It costs no change that is believable without.
         log.exception("nothing can be suspected in series %s", series_id)
         return followed.changes
 

@@ -11,6 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from service.aside import Aside
+from service.database import Database
 
 
 def where(_session: Session) -> int:
@@ -32,7 +33,13 @@ def ending(times: int, folder: Path, _session: Session) -> str:
     return "lived"
 
 
+def endless(folder: Path, _session: Session) -> None:
+    """Say that it has begun, and stop."""
+    (folder / "begun").touch()
+    os.kill(os.getpid(), signal.SIGSTOP)
+
+
 if __name__ == "__main__":  # ask, tell which process answered, and wait
-    sys.stdout.write(f"{Aside(sys.argv[1]).ask(where)}\n")
+    sys.stdout.write(f"{Aside(Database(sys.argv[1])).ask(where)}\n")
     sys.stdout.flush()
     signal.pause()

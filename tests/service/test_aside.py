@@ -2,31 +2,44 @@
 
 from __future__ import annotations
 
+import errno
+import logging
 import os
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from concurrent.futures.process import BrokenProcessPool
 from functools import partial
 from pathlib import Path
 
 import psutil
 import pytest
-from builders.questions import ending, told, where
+from builders.questions import ending, endless, told, where
 from builders.served import wait_until
 from chaos.replica import environment
 from sqlalchemy.exc import DBAPIError
 
-from service.aside import Aside
+from service import aside as aside_module
+from service.aside import Aside, Ended
 from service.condition import passes
+from service.database import Database
 
 
 @pytest.fixture
-def aside(database_url: str) -> Iterator[Aside]:
-    made = Aside(database_url)
+def aside(database: Database) -> Iterator[Aside]:
+    made = Aside(database)
     yield made
-    made.close()
+    made.end()
+
+
+@pytest.fixture
+def embedded(sqlite_url: str) -> Iterator[Aside]:
+    database = Database(sqlite_url)
+    made = Aside(database)
+    yield made
+    made.end()
+    database.close()
 
 
 def test_one_other_process_answers_and_cannot_write(aside: Aside) -> None:
@@ -44,22 +57,51 @@ def test_what_the_database_says_there_is_understood_here(aside: Aside) -> None:
     assert passes(fault.value)  # the tables are missing, which is no fault of the question
 
 
-def test_a_process_that_is_ended_is_replaced(sqlite_url: str, tmp_path: Path) -> None:
-    aside = Aside(sqlite_url)
-    assert aside.ask(partial(ending, 1, tmp_path)) == "lived"
-    aside.close()
+def test_a_process_that_is_ended_is_replaced(embedded: Aside, tmp_path: Path) -> None:
+    assert embedded.ask(partial(ending, 1, tmp_path)) == "lived"
+    assert embedded.ask(where) != os.getpid()
 
 
-def test_a_question_that_ends_every_process_is_given_up_and_the_next_one_answered(
-    sqlite_url: str, tmp_path: Path
+def test_a_question_over_which_two_processes_ended_is_answered_here(
+    embedded: Aside, tmp_path: Path
 ) -> None:
-    aside = Aside(sqlite_url)
-    with pytest.raises(BrokenProcessPool) as fault:
-        aside.ask(partial(ending, 9, tmp_path))
-    assert not passes(fault.value)
-    assert len(list(tmp_path.glob("ended-*"))) == 2
-    assert aside.ask(partial(told, "SELECT 1")) == 1
-    aside.close()
+    assert embedded.ask(partial(ending, 2, tmp_path)) == "lived"
+    assert embedded.ask(where) == os.getpid()  # and so are those after it, for a minute
+
+
+def test_where_no_process_can_be_had_this_one_answers_and_says_so_once(
+    embedded: Aside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_left(*_: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(aside_module, "ProcessPoolExecutor", none_left)
+    with caplog.at_level(logging.WARNING):
+        assert [embedded.ask(where) for _ in range(3)] == [os.getpid()] * 3
+    assert sum("no process of its own" in each.message for each in caplog.records) == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(embedded, "_here_until_s", 0.0)  # the minute is over
+    assert embedded.ask(where) != os.getpid()
+
+
+def test_it_is_ended_over_a_question_that_has_no_end(embedded: Aside, tmp_path: Path) -> None:
+    """The service ends, and waits for nobody."""
+    heard: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            embedded.ask(partial(endless, tmp_path))
+        except Ended as ended:
+            heard.append(ended)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    wait_until((tmp_path / "begun").exists)
+    embedded.end()
+    asking.join(20)
+    assert len(heard) == 1
+    with pytest.raises(Ended):
+        embedded.ask(where)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
@@ -69,15 +111,13 @@ def test_it_ends_with_the_service_however_that_ended(
     command = [sys.executable, "-m", "builders.questions", sqlite_url]
     with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment()) as service:
         assert service.stdout
-        aside = psutil.Process(int(service.stdout.readline()))
+        other = psutil.Process(int(service.stdout.readline()))
         service.send_signal(number)
-        wait_until(lambda: not aside.is_running())
+        wait_until(lambda: not other.is_running())
 
 
-def test_what_is_meant_for_the_service_does_not_end_it(sqlite_url: str) -> None:
-    aside = Aside(sqlite_url)
-    there = aside.ask(where)
+def test_what_is_meant_for_the_service_does_not_end_it(embedded: Aside) -> None:
+    there = embedded.ask(where)
     for number in (signal.SIGINT, signal.SIGTERM):  # to all of a terminal, or of a unit
         os.kill(there, number)
-    assert aside.ask(where) == there
-    aside.close()
+    assert embedded.ask(where) == there

@@ -18,7 +18,7 @@ from benchmarks.contracts import Result, Telemetry, Trace
 from service import findings, judging, levels
 from service.database import Database
 from service.findings import opening
-from service.models import FindingRow, WorkerRow
+from service.models import FindingRow, FindingState, WorkerRow
 
 
 @pytest.fixture
@@ -171,3 +171,40 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
         judging.look(database, rest=lambda _: None, daily=0)
     assert levels.due(session).notes == ()
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
+
+
+def test_a_finding_stands_while_its_series_cannot_be_judged(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: Any) -> None:
+        raise ZeroDivisionError
+
+    with database.writing() as session:
+        long.prepare(session)
+        long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
+    (opened,) = judging.look(database, rest=lambda _: None, daily=0).opened
+    with database.writing() as session:
+        long.add(session, {len(STEADY + DROPPED): 80.0})
+    with monkeypatch.context() as patched:
+        patched.setattr(levels, "weigh", broken)
+        judging.look(database, rest=lambda _: None, daily=0)
+    with database.reading() as session:
+        assert levels.due(session).notes == ()
+        assert session.get_one(FindingRow, opened).state == FindingState.OPEN
+        assert "failed" in levels.standing_of(session, long.SERIES).warnings[0]
+
+
+@pytest.mark.parametrize("rests", range(3))
+def test_what_a_service_leaves_when_it_ends_the_next_one_judges(
+    database: Database, rests: int
+) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        for series, place in ((long.SERIES, 0), (long.OTHER, 1)):
+            values = dict(enumerate(noisy(STEADY + DROPPED)))
+            long.add(session, values, series_id=series, place=place)
+    ending = iter([False] * rests + [True])
+    assert judging.look(database, rest=lambda _: next(ending), daily=0) == judging.Looked(0)
+    with database.reading() as session:
+        assert levels.due(session).notes
+    assert judging.look(database, rest=lambda _: False, daily=0).opened
