@@ -74,7 +74,7 @@ class Aside:
         try:
             return self._tried(question)
         except _NONE_TO_BE_HAD as fault:
-            log.warning("there is no process of its own for judging, a minute without: %s", fault)
+            log.warning("judging has no process of its own, and does without for a minute: %s", fault)
         self._here_until_s = time.monotonic() + _HERE_S
         return self._database.ask(question)
 
@@ -95,7 +95,7 @@ class Aside:
                     raise Ended from None
                 if not left:
                     raise
-                log.warning("the process that judges was ended; starting another: %s", fault)
+                log.warning("judging has lost its process, or got none; trying again: %s", fault)
         raise AssertionError
 
     def _answered(self, question: Question[T]) -> T:
