@@ -152,6 +152,7 @@ class ChangeView(Answer):
     verdict: str
     """``faster``, ``slower``, ``unclear`` or ``missing``."""
     note: str
+    project: str = ""
 
 
 class TermView(Answer):

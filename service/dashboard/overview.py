@@ -201,4 +201,4 @@ def _said(group: Group, row: Row) -> str:
     verdict = row.verdict.sentence if row.verdict else ""
     bound = words.BOTTLENECKS[row.verdict.bottleneck] if row.verdict else ""
     parts = (row.series.case.key, group.hardware, row.latest.revision, row.latest.worker)
-    return " ".join((*parts, verdict, bound)).lower()
+    return " ".join((*parts, group.project, verdict, bound)).lower()

@@ -98,13 +98,16 @@ def _store(
 
 
 def _project(session: Session, request: SubmissionRequest) -> str:
-    """Whose it is; what is measured again stays where it was, unless somebody says otherwise."""
+    """Whose it is; what is measured again stays where it was."""
     if request.rerun_of is None:
         return request.project or ""
     job = session.get(Job, request.rerun_of)
     if job is None:
         raise Invalid("rerun_of names no job; GET /api/v1/jobs lists them.")
-    return request.project or job.project
+    if request.project not in (None, job.project):
+        whose = f"the project {job.project}" if job.project else "no project"
+        raise Invalid(f"rerun_of names a job of {whose}: leave `project` out.")
+    return job.project
 
 
 def kept_as(key: str, project: str | None) -> str:

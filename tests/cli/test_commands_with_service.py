@@ -19,6 +19,7 @@ from benchmarks.contracts import Case
 from cli.answers import ChangeView
 from cli.compare import outcome
 from cli.exits import Exit
+from service import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 LIMIT_S = 60.0
@@ -197,6 +198,9 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
     assert "unclear" in table.stdout
     changes = told(throughline("compare", "v1", "v2", "--json"))["changes"]
     assert changes[0]["change"] == 0.0
+    foreign = throughline("compare", "v1", "v2", "--project", "red")
+    assert foreign.returncode == Exit.TIMEOUT
+    assert formats.NOTHING_TO_COMPARE in foreign.stdout
     markdown = throughline("report", first["submission_id"], "--against", "v2", "--markdown")
     assert markdown.stdout.startswith("## ")
     assert throughline("compare", "v1", "v2", "--markdown").stdout.startswith("### v2 against v1")

@@ -446,7 +446,8 @@ def test_pages_say_of_which_project_a_thing_is(world: World) -> None:
     chip = f'<span class="axis">project</span> {PROJECTS["own"]}'
     for page in ("/", "/findings", "/jobs", "/schedules", "/comparisons"):
         assert chip in pages[page], page
-    for page in ("/jobs/{job_id}", "/series/{series_id}", "/findings/{finding_id}"):
-        assert chip in pages[page], page
+    things = ("jobs/{job_id}", "series/{series_id}", "findings/{finding_id}")
+    for thing in (*things, "runs/{result_id}", "comparisons/{comparison_id}"):
+        assert chip in pages[f"/{thing}"], thing
     for page in ("/workers", "/jobs/{job_id}"):
         assert PROJECTS["own"] in told(world, "bound read")[page], page

@@ -116,6 +116,9 @@ def test_a_job_of_another_project_cannot_be_measured_again(ask: Ask) -> None:
     assert (refused.status_code, refused.json()) == (422, missing.json())
     again = ask(None, "POST", "/jobs", json=SPEC | {"rerun_of": job})
     assert again.json()["project"] == "red"
+    moved = ask(None, "POST", "/jobs", json=SPEC | {"rerun_of": job, "project": "blue"})
+    assert moved.status_code == 422
+    assert "of the project red: leave `project` out" in moved.json()["detail"]
 
 
 def test_a_revision_of_another_project_was_never_submitted(ask: Ask) -> None:
@@ -182,6 +185,10 @@ def test_two_projects_have_two_histories_of_one_case(client: TestClient, hand: H
     both = {"baseline": "r1", "contender": "r1"}
     changes = client.get(f"{API}/changes", params=both).json()["changes"]
     assert sorted(each["project"] for each in changes) == ["", "blue", "red"]
+    one = client.get(f"{API}/changes", params=both | {"project": "red"}).json()["changes"]
+    assert [each["project"] for each in one] == ["red"]
+    text = client.get(f"{API}/changes", params=both | {"format": "markdown"}).text
+    assert "` of the project blue |" in text
     database = client.app.state.database  # type: ignore[attr-defined]
     assert verify.verify(database).kept
 
@@ -206,6 +213,9 @@ def test_a_report_compares_within_its_project(client: TestClient, hand: Hand) ->
         where = f"{API}/submissions/{submission}/report"
         (change,) = client.get(where, params={"against": "r1"}).json()["changes"]
         assert change["project"] == project
+    page = client.get("/compare", params={"baseline": "r1", "contender": "r2"}).text
+    for project in made:
+        assert page.count(f'<span class="axis">project</span> {project}') == 1
 
 
 @pytest.mark.parametrize(("other", "told"), [("red", 1), ("blue", 2)])
