@@ -35,6 +35,7 @@ class JobView(Answer):
 
     id: str
     case: Case
+    project: str = ""
     revision: str
     state: JobState
     reason: str = ""
@@ -60,6 +61,7 @@ class SubmissionSummary(Answer):
 
     id: str
     suite: str | None = None
+    project: str = ""
     revision: str
     source: str = ""
     created_at: AwareDatetime
@@ -150,6 +152,7 @@ class ChangeView(Answer):
     verdict: str
     """``faster``, ``slower``, ``unclear`` or ``missing``."""
     note: str
+    project: str = ""
 
 
 class TermView(Answer):
@@ -250,6 +253,7 @@ class ScheduleView(Answer):
     cron: str
     timezone: str
     suite: str
+    project: str = ""
     revision_rule: str
     requires: dict[str, str] = {}
     enabled: bool = True

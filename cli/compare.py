@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from rich import box
@@ -23,13 +24,23 @@ from service import formats
 _COLOUR = {"faster": "green", "slower": "red"}
 
 
-def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Form) -> Exit:
+@dataclass(frozen=True)
+class Within:
+    """What of the two revisions is compared; None for all."""
+
+    suite: str | None
+    project: str | None
+
+
+def run(url: str, baseline: str, contender: str, within: Within, shown_as: Form) -> Exit:
     """Print the comparison; a case that got slower is a failure, and so is one without data."""
     with ServiceClient(url) as client:
-        text = _comparison(client, baseline, contender, suite)
+        text = _comparison(client, baseline, contender, within)
         found = read(ComparisonView, text)
         if shown_as is Form.MARKDOWN:
-            text = client.comparison(found.baseline, found.contender, suite, "markdown")
+            text = client.comparison(
+                *(found.baseline, found.contender, within.suite, within.project), "markdown"
+            )
     if shown_as is Form.TABLE:
         show(found.changes, found.baseline, found.contender, form.paper())
     else:
@@ -37,10 +48,10 @@ def run(url: str, baseline: str, contender: str, suite: str | None, shown_as: Fo
     return outcome(found.changes)
 
 
-def _comparison(client: ServiceClient, baseline: str, contender: str, suite: str | None) -> str:
+def _comparison(client: ServiceClient, baseline: str, contender: str, within: Within) -> str:
     """Ask by the names as given; if the service does not know them, by the commits git knows."""
     try:
-        return client.comparison(baseline, contender, suite)
+        return client.comparison(baseline, contender, within.suite, within.project)
     except Away:
         raise
     except Stop:
@@ -48,7 +59,7 @@ def _comparison(client: ServiceClient, baseline: str, contender: str, suite: str
         commits = [revision.commit_named(name, here) or name for name in given]
         if commits == [baseline, contender]:
             raise
-        return client.comparison(commits[0], commits[1], suite)
+        return client.comparison(commits[0], commits[1], within.suite, within.project)
 
 
 def outcome(changes: Sequence[ChangeView]) -> Exit:
@@ -78,20 +89,21 @@ def show(changes: Sequence[ChangeView], baseline: str, contender: str, console: 
     for heading in (before, after, "change", "95 % interval"):
         table.add_column(heading, justify="right")
     table.add_column("verdict", no_wrap=True)
+    several = len({change.project for change in changes}) > 1
     for change in changes:
-        table.add_row(*_cells(change))
+        table.add_row(*_cells(change, several=several))
     console.print(table)
     for note in dict.fromkeys(change.note for change in changes if change.note):
         said = sorted({change.verdict for change in changes if change.note == note})
         console.print(f"{' and '.join(said)}: {note}", style="dim", highlight=False)
 
 
-def _cells(change: ChangeView) -> tuple[str | Text, ...]:
-    interval = ""
+def _cells(change: ChangeView, *, several: bool) -> tuple[str | Text, ...]:
+    interval, owner = "", change.project if several else ""
     if change.change_low is not None and change.change_high is not None:
         interval = f"{formats.change(change.change_low)} to {formats.change(change.change_high)}"
     return (
-        change.case.key,
+        f"{change.case.key} of the project {owner}" if owner else change.case.key,
         _measured(change.baseline, change.unit),
         _measured(change.contender, change.unit),
         formats.DASH if change.change is None else formats.change(change.change),

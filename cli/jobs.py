@@ -60,6 +60,7 @@ def _print(job: JobView, *, as_json: bool) -> None:
     facts = [
         ("job", job.id),
         ("case", job.case.key),
+        ("project", job.project),
         ("revision", job.revision),
         ("state", job.state.value),
         ("submitted", formats.moment(job.created_at)),

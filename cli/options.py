@@ -29,6 +29,10 @@ Database = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON on stdout, and nothing else there.")]
 Markdown = Annotated[bool, typer.Option("--markdown", help="Print Markdown, for a pull request.")]
+Project = Annotated[
+    str | None,
+    typer.Option(help="Whose it is; by default that of your token, or nobody's."),
+]
 Revision = Annotated[
     str | None,
     typer.Option(

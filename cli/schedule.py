@@ -25,6 +25,7 @@ class Wanted:
     revision_rule: str
     requires: tuple[str, ...]
     enabled: bool
+    project: str | None = None
 
 
 def show_list(url: str, *, as_json: bool) -> None:
@@ -39,7 +40,7 @@ def show_list(url: str, *, as_json: bool) -> None:
 
 def put(url: str, name: str, schedule: Wanted, *, as_json: bool) -> None:
     """Make or replace a schedule and print it."""
-    body = {
+    body: dict[str, object] = {
         "cron": schedule.cron,
         "timezone": schedule.timezone,
         "suite": schedule.suite,
@@ -47,6 +48,8 @@ def put(url: str, name: str, schedule: Wanted, *, as_json: bool) -> None:
         "requires": wanted.labels(schedule.requires),
         "enabled": schedule.enabled,
     }
+    if schedule.project is not None:
+        body["project"] = schedule.project
     with ServiceClient(url) as client:
         made = client.set_schedule(name, body)
     if as_json:
@@ -74,12 +77,17 @@ def fire(url: str, name: str, *, as_json: bool) -> None:
 
 def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("schedule", "cron", "time zone", "suite", "revision", "requires", "next"):
+    owned = any(schedule.project for schedule in schedules)
+    project = ("project",) if owned else ()
+    for heading in (
+        *("schedule", *project, "cron", "time zone", "suite", "revision", "requires", "next"),
+    ):
         table.add_column(heading, no_wrap=heading == "next")
     for schedule in schedules:
         due = schedule.next_due_at
         table.add_row(
             schedule.name,
+            *((schedule.project,) if owned else ()),
             schedule.cron,
             schedule.timezone,
             schedule.suite,

@@ -103,13 +103,19 @@ class ServiceClient:
         return self._get(f"results/{_named(result_id)}/trace").content
 
     def comparison(
-        self, baseline: str, contender: str, suite: str | None, form: str = "json"
+        self,
+        baseline: str,
+        contender: str,
+        suite: str | None,
+        project: str | None = None,
+        form: str = "json",
     ) -> str:
         """Two revisions, case by case, as text."""
         parameters = {
             "baseline": baseline,
             "contender": contender,
             "suite": suite,
+            "project": project,
             "format": form,
         }
         return self._get("changes", parameters).text

@@ -37,6 +37,7 @@ class Order:
     only: Sequence[str] = ()
     tier: Tier | None = None
     trace: bool = False
+    project: str | None = None
 
 
 def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json: bool) -> Exit:
@@ -91,6 +92,8 @@ def _request(order: Order) -> dict[str, Any]:
         request["case"] = chosen.case.model_dump()
     else:
         request["suite"] = chosen.suite
+    if order.project is not None:
+        request["project"] = order.project
     if order.only:
         request["only"] = list(order.only)
     if version.revision_at is not None:

@@ -21,7 +21,7 @@ from service import formats
 from service.access import audit, enrolment, key, store
 from service.access.enrolment import EnrolmentRequest
 from service.access.key import Key
-from service.access.permissions import Kind
+from service.access.permissions import BOUND, Kind
 from service.access.principal import Principal
 from service.access.store import NewToken, TokenRequest
 from service.condition import check, explain
@@ -40,13 +40,19 @@ class Desk:
         self._key = server_key
         self._now = now_of(session)
 
-    def create(self, kind: str, name: str, expires: str | None, *, as_json: bool) -> None:
+    def create(
+        self, kind: str, name: str, expires: str | None, project: str | None, *, as_json: bool
+    ) -> None:
         """Make a token and print it."""
         lasts = None
         if expires is not None:
             lasts = span.within("--expires", expires, store.SHORTEST_S, store.LONGEST_S)
+        if project is not None and Kind(kind) not in BOUND:
+            raise Stop(f"--project: {store.FOR_ALL.format(kind=kind)}.")
         with _named("--name", name):
             wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts)
+        with _named("--project", project):
+            wanted = TokenRequest(**wanted.model_dump() | {"project": project})
         made = store.create(self._session, self._key, wanted, self._now, None)
         self._note("token create", made.id)
         _print(made, as_json=as_json)
@@ -88,14 +94,17 @@ class Desk:
             say(f"[{','.join(one.model_dump_json() for one in found)}]")
             return
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-        for heading in ("id", "kind", "name", "state", "made", "last used", "expires"):
+        headings = ("id", "kind", "name", "state", "made", "last used", "expires")
+        bound = any(one.project for one in found)
+        for heading in (*headings[:3], *(("project",) if bound else ()), *headings[3:]):
             table.add_column(heading, no_wrap=heading == "id")
         now = datetime.now(UTC)
         for one in found:
             used = formats.ago(one.last_used_at, now) if one.last_used_at else "never"
             ends = formats.moment(one.expires_at) if one.expires_at else "never"
             made = formats.ago(one.created_at, now)
-            table.add_row(one.id, one.kind, one.name, one.state, made, used, ends)
+            project = (one.project or "all",) if bound else ()
+            table.add_row(one.id, one.kind, one.name, *project, one.state, made, used, ends)
         form.paper().print(table if found else "There are no tokens.")
 
     def _note(self, action: str, object_id: str) -> None:
@@ -140,8 +149,10 @@ def _print(made: NewToken, *, as_json: bool) -> None:
         say(made.model_dump_json())
         return
     say(made.token)
+    bound = f" and the project {made.project}" if made.project else ""
     remark = (
         f"Keep it: it is not shown again. It is the token {made.id}, of the kind {made.kind}, "
-        f"for {made.name}. Give it as THROUGHLINE_TOKEN, or in the header Authorization: Bearer."
+        f"for {made.name}{bound}. Give it as THROUGHLINE_TOKEN, or in the header Authorization: "
+        "Bearer."
     )
     say(remark, sys.stderr)

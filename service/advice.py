@@ -16,6 +16,7 @@ from benchmarks.contracts import Case, Result, Status, Suggestion
 from benchmarks.suggestions import rate_that_counts
 from service import results
 from service.results import Beside, StoredResult
+from service.submissions import SubmissionSummary
 from service.summary import summarise
 
 
@@ -31,25 +32,25 @@ def advised(session: Session, stored: StoredResult) -> StoredResult:
     """A result as it is shown."""
     if stored.result.verdict is None:
         return stored
-    among = results.measured_at(session, stored.revision, [stored.result])
+    among = results.measured_at(session, stored.project, stored.revision, [stored.result])
     return replace(stored, result=_advised(stored.result, among))
 
 
 def at_the_fastest(
-    session: Session, revision: str, found: Sequence[StoredResult]
+    session: Session, submission: SubmissionSummary, found: Sequence[StoredResult]
 ) -> tuple[Advice, ...]:
     """What may be tried at the fastest case of each workload, preset and hardware among ``found``.
 
     Args:
         session: to read in; three queries, however many results.
-        revision: that all of them were measured at.
+        submission: that all of them are of.
         found: whole results. What they gave counts before what the revision gave otherwise: a
             reader has it before his eyes, and those for a comparison are in no history.
     """
     leading = [result for result in _fastest(found) if result.verdict is not None]
     own = results.measured_in(session, found)
     known = {beside.place for beside in own}
-    others = results.measured_at(session, revision, leading)
+    others = results.measured_at(session, submission.project, submission.revision, leading)
     among = [*own, *(beside for beside in others if beside.place not in known)]
     told = [_advised(result, among) for result in leading]
     return tuple(

@@ -62,6 +62,8 @@ class Change:
     verdict: Verdict
     note: str
     """Why the verdict is not clearer; empty if it is clear."""
+    project: str = ""
+    """Whose history it is; empty: it belongs to none."""
 
 
 def ratio(contender: SeriesPoint, baseline: SeriesPoint) -> Ratio | None:
@@ -106,6 +108,7 @@ def compare(
         change_high=high,
         verdict=verdict,
         note=note,
+        project=series.project,
     )
 
 
@@ -213,7 +216,11 @@ def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str
     if any(point.revision == revision and point.excluded for point in series.points):
         return "excluded"
     facts = series.comparability.items()
-    here = [failure for failure in failures if failure.comparability.items() <= facts]
+    here = [
+        failure
+        for failure in failures
+        if failure.project == series.project and failure.comparability.items() <= facts
+    ]
     return _failed(series.case, revision, here)
 
 

@@ -43,6 +43,7 @@ from starlette.requests import Request
 
 from service.errand import Errand, do_alone, do_together
 from service.errors import BUSY, DatabaseUnavailable
+from service.projects import restrict
 
 if TYPE_CHECKING:
     import psycopg
@@ -282,13 +283,15 @@ async def get_session(request: Request) -> AsyncIterator[Session]:
     """A session per request; use as ``Depends(get_session, scope="function")``.
 
     With that scope it is committed before the answer leaves, so a client is never told of a row
-    that then fails to commit. Requests that only read get a session that cannot write. What
+    that then fails to commit. Requests that only read get a session that cannot write, and whoever
+    is bound to a project (``request.state.project``) one that finds nothing of another. What
     ``request.state.witness`` is, if anything, is called last: to log the call with what it changed.
     """
     database = get_database(request)
     write = request.method not in ("GET", "HEAD")
     async with database.turn(write=write):
         session = database.session(write=write)
+        restrict(session, request.state.project)
         session.info[_WITNESS] = getattr(request.state, "witness", None)
         try:
             yield session

@@ -37,6 +37,8 @@ class JobView(BaseModel):
     submission_id: str
     position: int
     case: Case
+    project: str
+    """Empty: it belongs to none."""
     revision: str
     suite: str | None
     purpose: Purpose
@@ -120,6 +122,7 @@ def _job(row: Job, attempts: list[AttemptView], result_id: str | None) -> JobVie
         submission_id=row.submission_id,
         position=row.position,
         case=spec.case,
+        project=row.project,
         revision=row.revision,
         suite=spec.suite,
         purpose=spec.purpose,

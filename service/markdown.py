@@ -61,7 +61,9 @@ def changes(found: Sequence[Change], baseline: str, contender: str) -> str:
     if not found:
         return f"{title}\n\n{formats.NOTHING_TO_COMPARE}"
     head = ("case", "baseline", "contender", "change", "95 % interval", "verdict")
-    return f"{title}\n\n{table(head, (_change(each) for each in found))}"
+    several = len({each.project for each in found}) > 1
+    told = (_change(each, several=several) for each in found)
+    return f"{title}\n\n{table(head, told)}"
 
 
 def _row(row: Row) -> tuple[str, ...]:
@@ -82,19 +84,23 @@ def _cost(row: Row) -> str:
     return escape(row.compile_cost.sentence) if row.compile_cost else ""
 
 
-def _change(change: Change) -> tuple[str, ...]:
+def _change(change: Change, *, several: bool) -> tuple[str, ...]:
     note = f" ({change.note})" if change.note else ""
     interval = ""
     if change.change_low is not None and change.change_high is not None:
         interval = f"{change.change_low:+.1%} to {change.change_high:+.1%}"
     return (
-        _case(change.case),
+        f"{_case(change.case)}{_project(change) if several else ''}",
         _value(change.baseline, change.unit),
         _value(change.contender, change.unit),
         "" if change.change is None else f"{change.change:+.1%}",
         interval,
         f"{change.verdict.value}{note}",
     )
+
+
+def _project(change: Change) -> str:
+    return f" of the project {escape(change.project)}" if change.project else ""
 
 
 def _value(point: SeriesPoint | None, unit: str) -> str:

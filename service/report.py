@@ -81,7 +81,8 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
     changes: list[Change] = []
     if against is not None:
         cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
-        changes = changes_between(session, against, submission.revision, METRIC, cases)
+        both = (against, submission.revision)
+        changes = changes_between(session, *both, METRIC, cases, submission.project)
     return Report(
         submission_id=submission.id,
         suite=submission.suite,
@@ -91,7 +92,7 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
         against=against,
         changes=tuple(changes),
         effects=effects_of(submission.suite, compared),
-        advice=advice.at_the_fastest(session, submission.revision, compared),
+        advice=advice.at_the_fastest(session, submission, compared),
     )
 
 
@@ -130,11 +131,15 @@ def changes_between(
     contender: str,
     metric: str,
     wanted: Sequence[Case] | None = None,
+    project: str | None = None,
 ) -> list[Change]:
-    """Compare two revisions in every series, or in those of the ``wanted`` cases."""
+    """Compare two revisions in every series, or in those of the ``wanted`` cases or a project."""
     both = [baseline, contender]
     histories = results.points_of_revisions(session, metric, both)
     failures = results.failures_of_revisions(session, both)
+    if project is not None:
+        histories = [each for each in histories if each.project == project]
+        failures = [each for each in failures if each.project == project]
     return compare_all(histories, baseline, contender, metric, wanted, failures)
 
 

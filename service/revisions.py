@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import CursorResult, Table, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, CursorResult, Table, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from service.database import insert_if_absent
@@ -20,6 +20,7 @@ from service.models import (
     Revision,
     Submission,
 )
+from service.projects import EVERYBODYS
 
 COMPARISON = "comparison:"
 """How the source of a comparison's submissions begins."""
@@ -37,7 +38,8 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
 
     ``said_at`` is when the submitter says the revision was made. It wins over the assumption that
     it was made when first seen, and the latest word wins over an earlier one; the points that the
-    revision already has move with it, and so does what was found in them, in this transaction.
+    revision already has move with it, and so does what was found in them, in this transaction:
+    those of all projects, for there is one order.
     """
     row = {
         "name": name,
@@ -48,7 +50,8 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
     if insert_if_absent(session, _REVISIONS, row) or said_at is None:
         return
     before = session.scalars(
-        select(Revision.ordered_at).where(Revision.name == name).with_for_update()
+        select(Revision.ordered_at).where(Revision.name == name).with_for_update(),
+        execution_options=EVERYBODYS,
     ).one()
     corrected = (
         update(Revision)
@@ -56,7 +59,9 @@ def register(session: Session, name: str, said_at: datetime | None, now: datetim
         .where(or_(Revision.dated.is_(False), Revision.ordered_at != said_at))
         .values(ordered_at=said_at, dated=True)
     )
-    if cast("CursorResult[object]", session.execute(corrected)).rowcount:
+    if cast(
+        "CursorResult[object]", session.execute(corrected, execution_options=EVERYBODYS)
+    ).rowcount:
         _move(session, name, before, said_at)
         unjudged.note(session, now, name, min(before, said_at))
 
@@ -73,7 +78,7 @@ def _move(session: Session, name: str, before: datetime, to: datetime) -> None:
         update(FindingSeries).where(FindingSeries.ended_at == before).values(ended_at=to),
         update(ConfirmationRow).where(ConfirmationRow.first_bad == name).values(first_bad_at=to),
     ):
-        session.execute(moved.execution_options(synchronize_session=False))
+        session.execute(moved.execution_options(synchronize_session=False, **EVERYBODYS))
 
 
 def find(session: Session, name: str) -> str:
@@ -95,17 +100,26 @@ def find(session: Session, name: str) -> str:
     )
 
 
-def rank(session: Session, at: datetime) -> int:
-    """How many revisions of the history come before a place in their order."""
-    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at, IN_HISTORY)
+def in_history_of(project: str) -> ColumnElement[bool]:
+    """Of revisions: one that a project has in its history."""
+    return IN_HISTORY.where(Submission.project == project)
+
+
+def rank(session: Session, at: datetime, project: str | None = None) -> int:
+    """How many revisions of the history come before a place in their order.
+
+    With ``project`` those of its own history: what others measure in between moves nothing apart.
+    """
+    known = IN_HISTORY if project is None else in_history_of(project)
+    earlier = select(func.count()).select_from(Revision).where(Revision.ordered_at < at, known)
     return session.execute(earlier).scalar_one()
 
 
-def latest(session: Session) -> str | None:
-    """The newest revision of the history; None before the first."""
+def latest(session: Session, project: str) -> str | None:
+    """The newest revision of a project's history; None before the first."""
     newest = (
         select(Revision.name)
-        .where(IN_HISTORY)
+        .where(in_history_of(project))
         .order_by(Revision.ordered_at.desc(), Revision.name.desc())
     )
     return session.scalars(newest.limit(1)).first()

@@ -55,10 +55,12 @@ class ScheduleRequest(Contract):
         Field(pattern=_RULE),
         Worded("must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2"),
     ] = "date"
-    """``date``: named after the slot's local date. ``latest``: the newest revision known.
-    ``fixed:REVISION``: that one."""
+    """``date``: named after the slot's local date. ``latest``: the newest revision known in its
+    project. ``fixed:REVISION``: that one."""
     requires: Labels = Field(default_factory=dict)
     enabled: Flag = True
+    project: Name | None = None
+    """Whose its submissions are; without it nobody's."""
 
 
 class ScheduleView(BaseModel):
@@ -68,6 +70,8 @@ class ScheduleView(BaseModel):
     cron: str
     timezone: str
     suite: str
+    project: str
+    """Empty: it belongs to none."""
     revision_rule: str
     requires: dict[str, str]
     enabled: bool
@@ -129,6 +133,7 @@ def put(session: Session, name: str, request: ScheduleRequest, now: datetime) ->
         session.add(row)
     for field, value in request.model_dump().items():
         setattr(row, field, value)
+    row.project = request.project or ""
     row.next_due_at = due_at if request.enabled else None
     session.flush()
     return _view(row)
@@ -213,6 +218,7 @@ def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) ->
         revision=revision,
         revision_at=revision_at,
         requires=row.requires,
+        project=row.project or None,
         source=f"schedule:{row.name}"[:64],
     )
     accepted = submit(session, request, now)
@@ -228,7 +234,7 @@ def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) ->
 def _revision(session: Session, row: Schedule, due_at: datetime) -> tuple[str, datetime | None]:
     if row.revision_rule.startswith("fixed:"):
         return row.revision_rule.removeprefix("fixed:"), None
-    newest = revisions.latest(session) if row.revision_rule == "latest" else None
+    newest = revisions.latest(session, row.project) if row.revision_rule == "latest" else None
     if newest is not None:
         return newest, None
     local = due_at.astimezone(ZoneInfo(row.timezone))
@@ -271,6 +277,7 @@ def _view(row: Schedule) -> ScheduleView:
         cron=row.cron,
         timezone=row.timezone,
         suite=row.suite,
+        project=row.project,
         revision_rule=row.revision_rule,
         requires=row.requires,
         enabled=row.enabled,

@@ -14,6 +14,7 @@ def compare(
     contender: Annotated[str, typer.Argument(help="The revision under test.")],
     *,
     suite: Annotated[str | None, typer.Option(help="Only the cases of this suite.")] = None,
+    project: Annotated[str | None, typer.Option(help="Only the histories of this project.")] = None,
     markdown: Markdown = False,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
@@ -26,4 +27,6 @@ def compare(
     from cli import form
 
     shown_as = form.chosen(markdown=markdown, as_json=as_json)
-    raise typer.Exit(comparing.run(url, base, contender, suite, shown_as))
+    raise typer.Exit(
+        comparing.run(url, base, contender, comparing.Within(suite, project), shown_as)
+    )

@@ -10,7 +10,7 @@ from typer.core import TyperCommand
 
 from cli.exits import Exit
 from cli.gate import Form, Inconclusive
-from cli.options import DEFAULT_URL, Url
+from cli.options import DEFAULT_URL, Project, Url
 
 
 class GateCommand(TyperCommand):
@@ -57,6 +57,7 @@ def gate(
         typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
     ] = None,
     worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
+    project: Project = None,
     shown_as: Annotated[Form, typer.Option("--format", help="How to print it.")] = Form.TEXT,
     output: Annotated[
         Path | None, typer.Option(help="Write it to this file instead of stdout.")
@@ -88,5 +89,6 @@ def gate(
         tuple(require or ()),
         worker,
         idempotency_key,
+        project,
     )
     raise typer.Exit(run(url, order, shown_as, output, inconclusive))

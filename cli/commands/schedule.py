@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_URL, Json, Url
+from cli.options import DEFAULT_URL, Json, Project, Url
 
 app = typer.Typer(help="List, set, delete and fire schedules.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The schedule's name.")]
@@ -35,6 +35,7 @@ def set_schedule(
         list[str] | None,
         typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
     ] = None,
+    project: Project = None,
     enabled: Annotated[bool, typer.Option("--enabled/--disabled", help="Whether it fires.")] = True,
     url: Url = DEFAULT_URL,
     as_json: Json = False,
@@ -42,7 +43,8 @@ def set_schedule(
     """Make a schedule, or replace the one of that name."""
     from cli import schedule
 
-    wanted = schedule.Wanted(cron, timezone, suite, revision_rule, tuple(require or ()), enabled)
+    requires = tuple(require or ())
+    wanted = schedule.Wanted(cron, timezone, suite, revision_rule, requires, enabled, project)
     schedule.put(url, name, wanted, as_json=as_json)
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.tiers import Tier
-from cli.options import DEFAULT_URL, Json, Revision, Url
+from cli.options import DEFAULT_URL, Json, Project, Revision, Url
 
 
 def submit(
@@ -18,6 +18,7 @@ def submit(
     ] = None,
     *,
     revision: Revision = None,
+    project: Project = None,
     preset: Annotated[str | None, typer.Option(help="For a workload: full or tiny.")] = None,
     require: Annotated[
         list[str] | None,
@@ -69,6 +70,7 @@ def submit(
         tuple(only or ()),
         tier,
         trace,
+        project,
     )
     raise typer.Exit(
         submitting.run(

@@ -22,6 +22,10 @@ def create(
     name: Annotated[
         str, typer.Option(help="What it is for, such as ci; of a worker's token its worker.")
     ],
+    project: Annotated[
+        str | None,
+        typer.Option(help="Of kind read or submit: the only project that it sees and submits to."),
+    ] = None,
     expires: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Such as 90d or 12h; without it never.")
     ] = None,
@@ -36,7 +40,7 @@ def create(
     from cli import tokens
 
     with tokens.desk(database, state_dir) as desk:
-        desk.create(kind.value, name, expires, as_json=as_json)
+        desk.create(kind.value, name, expires, project, as_json=as_json)
 
 
 @app.command("enrolment")

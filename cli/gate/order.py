@@ -32,6 +32,7 @@ class Order:
     requires: Sequence[str]
     worker: str | None
     key: str | None
+    project: str | None = None
 
     def request(self) -> dict[str, Any]:
         """What to post to the service.
@@ -55,6 +56,8 @@ class Order:
             request["cases"] = [_case(words) for words in self.cases]
         if self.worker is not None:
             request["worker"] = self.worker
+        if self.project is not None:
+            request["project"] = self.project
         return request
 
     def _policy(self) -> dict[str, Any]:

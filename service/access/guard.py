@@ -16,7 +16,7 @@ from service.errors import Forbidden
 
 
 async def guard(request: Request) -> None:
-    """Let the request in, and note who sent it as ``request.state.principal``.
+    """Let the request in, and note who sent it as ``request.state.principal``, and his project.
 
     Raises:
         Unauthorized: there is no good token.
@@ -29,6 +29,7 @@ async def guard(request: Request) -> None:
     if asked not in principal.may:
         raise Forbidden(_refusal(principal, asked))
     request.state.principal = principal
+    request.state.project = principal.project
     if asked in AUDITED and request.method not in SAFE:
         request.state.witness = audit.witness(principal, route, request.url.path)
 

@@ -39,6 +39,8 @@ MAY: Mapping[Kind, frozenset[Permission]] = {
     Kind.WORKER: frozenset({Permission.OPEN, Permission.WORK}),
     Kind.ADMIN: EVERYTHING,
 }
+BOUND = frozenset({Kind.READ, Kind.SUBMIT})
+"""Kinds of which a token may be bound to a project."""
 AUDITED = frozenset({Permission.SUBMIT, Permission.ADMIN})
 """What is written down; what workers do stands in the log of the jobs."""
 

@@ -17,11 +17,13 @@ class Principal:
     kind: Kind | None = None
     """None where nobody is asked for a token."""
     token_id: str | None = None
+    project: str | None = None
+    """The only one whose things it sees and makes; None if it is bound to none."""
 
     @classmethod
     def of(cls, token: TokenView) -> Principal:
         """The holder of a token."""
-        return cls(token.name, token.kind, token.id)
+        return cls(token.name, token.kind, token.id, token.project)
 
     @property
     def may(self) -> frozenset[Permission]:
@@ -44,6 +46,19 @@ class Principal:
                 f"This token is for the worker {self.worker}: start it under that name "
                 "(THROUGHLINE_WORKER_NAME), or enrol this one with a code of its own."
             )
+
+    def owner(self, asked: str | None) -> str | None:
+        """Whose something is that it makes and that shall be of the project ``asked``.
+
+        Raises:
+            Forbidden: its token is bound to another project.
+        """
+        if self.project is not None and asked not in (None, self.project):
+            raise Forbidden(
+                f"This token is for the project {self.project}: leave `project` out, or take a "
+                f"token of the project {asked} or of none."
+            )
+        return asked or self.project
 
     def __str__(self) -> str:
         """For the audit log."""

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, Field, FiniteFloat
+from pydantic import BaseModel, Field, FiniteFloat, model_validator
 from sqlalchemy import Row, Table, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, Name
 from service.access import token
 from service.access.key import Key
-from service.access.permissions import Kind
+from service.access.permissions import BOUND, Kind
 from service.access.token import Token
 from service.database import rows
 from service.errors import Conflict, NotFound, Unauthorized
@@ -29,6 +29,12 @@ Lasting = Annotated[FiniteFloat, Field(strict=True, ge=SHORTEST_S, le=LONGEST_S)
 NONE = "There is no such token; GET /api/v1/tokens, or `throughline token list`, lists them."
 
 
+FOR_ALL = (
+    "a token of the kind {kind} is for all projects: workers measure for all, administrators rule "
+    "all"
+)
+
+
 class TokenRequest(Contract):
     """A token to be made."""
 
@@ -37,6 +43,14 @@ class TokenRequest(Contract):
     """What it is for; of a worker's token the worker's name, as which alone it may act."""
     expires_in_s: Lasting | None = None
     """Null: until it is revoked."""
+    project: Name | None = None
+    """The only one whose things it sees and makes; null: all. Of kind read and submit alone."""
+
+    @model_validator(mode="after")
+    def _bound(self) -> Self:
+        if self.project is not None and self.kind not in BOUND:
+            raise ValueError(FOR_ALL.format(kind=self.kind))
+        return self
 
 
 class TokenView(BaseModel):
@@ -45,6 +59,8 @@ class TokenView(BaseModel):
     id: str
     kind: Kind
     name: str
+    project: str | None
+    """The only one whose things it sees and makes; null: all."""
     state: Literal["live", "expired", "revoked"]
     created_at: datetime
     created_by: str | None
@@ -72,6 +88,7 @@ def create(
         id=made.id,
         kind=request.kind,
         name=request.name,
+        project=request.project,
         digest=token.digest(key.value, made),
         key_id=key.id,
         created_at=now,
@@ -172,6 +189,7 @@ def view(row: TokenRow | Row[Any], now: datetime) -> TokenView:
         id=row.id,
         kind=Kind(row.kind),
         name=row.name,
+        project=row.project,
         state=_state(row, now),
         created_at=row.created_at,
         created_by=row.created_by,

@@ -34,16 +34,19 @@ def compare(
     contender: Revision,
     suite: Name | None = None,
     metric: Name = report.METRIC,
+    project: Name | None = None,
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Changes | Response:
     """Compare two revisions case by case; with `suite`, every case of it has a row at least.
+
+    With `project` only its histories are looked into, else all, one by one.
 
     A verdict needs intervals over two replicates or more, and missing data is `missing`. A revision
     may be abbreviated like a commit; one that was never submitted is refused.
     """
     wanted = None if suite is None else report.cases_of(suite)
     baseline, contender = (revisions.find(session, name) for name in (baseline, contender))
-    changes = report.changes_between(session, baseline, contender, metric, wanted)
+    changes = report.changes_between(session, baseline, contender, metric, wanted, project)
     if format == "markdown":
         text = markdown.changes(changes, baseline, contender)
         return PlainTextResponse(f"{text}\n", media_type="text/markdown")

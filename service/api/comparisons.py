@@ -9,6 +9,7 @@ from service import comparisons
 from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import (
+    Caller,
     Cursor,
     DatabaseSession,
     Id,
@@ -16,6 +17,7 @@ from service.api.dependencies import (
     Limit,
     Listing,
     Now,
+    owned,
 )
 from service.api.noun import noun
 from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
@@ -30,6 +32,7 @@ def start(
     response: Response,
     session: DatabaseSession,
     now: Now,
+    caller: Caller,
     idempotency_key: IdempotencyKey = None,
 ) -> ComparisonView:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
@@ -37,7 +40,7 @@ def start(
     With an `Idempotency-Key` the same request may be sent again and again: it is started once, and
     answered with 200 and the same comparison. The key with another request is refused.
     """
-    accepted = comparisons.start(session, request, now, idempotency_key)
+    accepted = comparisons.start(session, owned(request, caller), now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
     else:

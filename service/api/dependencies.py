@@ -12,9 +12,11 @@ from sqlalchemy.orm import Session
 
 from service.access.key import Key
 from service.access.principal import Principal
+from service.comparisons import ComparisonRequest
 from service.database import get_now, get_session
 from service.paging import Page
 from service.queue import Holder, Terms
+from service.submissions import JobRequest, SubmissionRequest
 
 T = TypeVar("T")
 
@@ -66,6 +68,19 @@ async def get_principal(request: Request) -> Principal:
     principal = request.state.principal
     assert isinstance(principal, Principal)
     return principal
+
+
+R = TypeVar("R", JobRequest, SubmissionRequest, ComparisonRequest)
+
+
+def owned(request: R, caller: Principal) -> R:
+    """A request as it is of whoever sent it: of his project, if he is bound to one.
+
+    Raises:
+        Forbidden: it says that it is of another one.
+    """
+    owner = caller.owner(request.project)
+    return request if owner == request.project else request.model_copy(update={"project": owner})
 
 
 def get_key(request: Request) -> Key:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fastapi import Response
 
-from benchmarks.contracts import JobSpec, JobState, Revision
+from benchmarks.contracts import JobState, Revision
 from service import jobs, queue, submissions
 from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import (
+    Caller,
     Cursor,
     DatabaseSession,
     Id,
@@ -16,24 +17,27 @@ from service.api.dependencies import (
     Limit,
     Listing,
     Now,
+    owned,
 )
 from service.api.noun import noun
 from service.jobs import JobView
 from service.models import Job
+from service.submissions import JobRequest
 
 router = noun("/jobs", "jobs")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
 def submit(
-    spec: JobSpec,
+    spec: JobRequest,
     response: Response,
     session: DatabaseSession,
     now: Now,
+    caller: Caller,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """Queue one case; a submission of one job."""
-    request = submissions.request_of(spec)
+    request = submissions.request_of(owned(spec, caller))
     accepted = submissions.submit(session, request, now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200

@@ -14,6 +14,7 @@ from service import markdown, models, report, revisions, submissions
 from service.access import audit
 from service.api.answers import problems
 from service.api.dependencies import (
+    Caller,
     Cursor,
     DatabaseSession,
     Id,
@@ -22,10 +23,12 @@ from service.api.dependencies import (
     Listing,
     Now,
     Wait,
+    owned,
 )
 from service.api.noun import noun
 from service.api.waiting import pauses
 from service.database import get_database
+from service.projects import within
 from service.report import Report
 from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView, Submitted
 
@@ -38,6 +41,7 @@ def submit(
     response: Response,
     session: DatabaseSession,
     now: Now,
+    caller: Caller,
     idempotency_key: IdempotencyKey = None,
 ) -> Submitted:
     """Queue a suite, a case or several cases at one revision.
@@ -46,7 +50,7 @@ def submit(
     answered with 200 and the same submission. The key with another request is refused.
     `left_out` says how many cases of the suite its device refuses.
     """
-    accepted = submissions.submit(session, request, now, idempotency_key)
+    accepted = submissions.submit(session, owned(request, caller), now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
     audit.made(session, accepted.submission_id, before=accepted.replayed)
@@ -79,12 +83,13 @@ async def read_submission(
 ) -> SubmissionView:
     """Read a submission with its jobs, after waiting until it is finished or `wait_s` is over."""
     database = get_database(request)
-    load = partial(_load, submission_id)
+    load = within(request.state.project, partial(_load, submission_id))
+    is_over = within(request.state.project, partial(_is_finished, submission_id))
     found = await database.run(load, write=False)
     if found.finished or wait_s == 0:
         return found
     async for _ in pauses(request, wait_s):
-        if await database.run(partial(_is_finished, submission_id), write=False):
+        if await database.run(is_over, write=False):
             break
     return await database.run(load, write=False)
 

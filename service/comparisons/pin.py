@@ -12,6 +12,7 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from benchmarks.contracts import AttemptState
 from service.comparisons.request import ComparisonRequest
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
+from service.projects import EVERYBODYS
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is heard of every few seconds."""
@@ -40,8 +41,9 @@ def _counts(
     condition: ColumnElement[bool],
     names: Sequence[str],
 ) -> Counter[str]:
-    """How many rows name each of ``names`` in ``column``."""
-    found = session.scalars(select(column).where(condition, column.in_(names)))
+    """How many rows, whosever they are, name each of ``names`` in ``column``."""
+    wanted = select(column).where(condition, column.in_(names))
+    found = session.scalars(wanted, execution_options=EVERYBODYS)
     return Counter(name for name in found if name is not None)
 
 

@@ -28,6 +28,8 @@ class ComparisonSummary(BaseModel):
     baseline: str
     contender: str
     suite: str | None
+    project: str
+    """Empty: it belongs to none."""
     source: str
     created_at: datetime
     ends_at: datetime
@@ -103,6 +105,7 @@ def _summary(row: ComparisonRow) -> ComparisonSummary:
         baseline=row.baseline,
         contender=row.contender,
         suite=row.request.get("suite"),
+        project=row.project,
         source=row.source,
         created_at=row.created_at,
         ends_at=row.ends_at,

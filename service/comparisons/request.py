@@ -36,6 +36,8 @@ class ComparisonRequest(Contract):
     """Of one process."""
     source: Source = "api"
     """Who asked: ``api``, ``gate``, or what a part of the service calls itself."""
+    project: Name | None = None
+    """Whose it is; without it that of the token, or none."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:

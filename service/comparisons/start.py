@@ -16,7 +16,7 @@ from service.comparisons.request import ComparisonRequest
 from service.errors import REUSED, Invalid, KeyReused
 from service.ids import new_id
 from service.models import ComparisonRow, ComparisonState
-from service.submissions import digest_of
+from service.submissions import digest_of, kept_as
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,8 @@ def start(
     specs = request.specs()
     if len({spec.case.key for spec in specs}) < len(specs):
         raise Invalid("A case stands twice in this comparison; name each once.")
+    if key is not None:
+        key = kept_as(key, request.project)
     before = _answered(session, request, key)
     if before is not None:
         return before
@@ -64,7 +66,7 @@ def _store(
     comparison_id = new_id(now)
     told = request.model_copy(update={"protocol": specs[0].protocol})
     sides = [
-        _submission(session, comparison_id, revision, place, now)
+        _submission(session, comparison_id, revision, request.project or "", (now, place))
         for place, revision in enumerate((request.baseline, request.contender))
     ]
     row = ComparisonRow(
@@ -73,7 +75,9 @@ def _store(
         baseline=request.baseline,
         contender=request.contender,
         source=request.source,
-        request=told.model_dump(mode="json"),
+        project=request.project or "",
+        # What is of no project is as a version without projects wrote it, and can read it.
+        request=told.model_dump(mode="json", exclude=set() if request.project else {"project"}),
         cases=[spec.case.model_dump(mode="json") for spec in specs],
         baseline_submission=sides[0],
         contender_submission=sides[1],
@@ -91,13 +95,15 @@ def _store(
 
 
 def _submission(
-    session: Session, comparison_id: str, revision: str, place: int, now: datetime
+    session: Session, comparison_id: str, revision: str, project: str, at: tuple[datetime, int]
 ) -> str:
     """The submission that one side's jobs belong to, for a submission is of one revision."""
+    now, place = at
     revisions.register(session, revision, None, now)
     row = models.Submission(
         id=new_id(now, place),
         suite=None,
+        project=project,
         revision=revision,
         source=f"{revisions.COMPARISON}{comparison_id}",
         created_at=now,

@@ -81,7 +81,7 @@ def not_reproduced(session: Session, candidate: Candidate) -> bool:
     at their old level as well, and by nothing else.
     """
     return any(
-        abs(revisions.rank(session, row.first_bad_at) - candidate.rank) <= rules.NEAR
+        abs(_rank(session, row, candidate) - candidate.rank) <= rules.NEAR
         and (row.series_id == candidate.series.id or _at_old_level(session, row, candidate))
         for row in _of_case(
             session,
@@ -89,6 +89,10 @@ def not_reproduced(session: Session, candidate: Candidate) -> bool:
             ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
         )
     )
+
+
+def _rank(session: Session, row: ConfirmationRow, candidate: Candidate) -> int:
+    return revisions.rank(session, row.first_bad_at, candidate.series.project)
 
 
 def ask(
@@ -112,6 +116,7 @@ def ask(
         protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
         timeout_s=spec["timeout_s"],
         source=f"{SOURCE}:{row.id}",
+        project=series.project or None,
     )
     return comparisons.start(session, request, now).comparison_id
 
@@ -193,6 +198,7 @@ def _of_case(
     wanted = (
         select(ConfirmationRow, SeriesRow.comparability)
         .join(SeriesRow, SeriesRow.id == ConfirmationRow.series_id)
+        .where(SeriesRow.project == series.project)
         .where(ConfirmationRow.case_key == series.case.key, condition)
     )
     return [row for row, facts in session.execute(wanted) if facts == series.comparability]

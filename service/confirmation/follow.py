@@ -188,7 +188,7 @@ def _candidate(
     return Candidate(
         series=series,
         placed=_placed(session, row, series, reading),
-        rank=revisions.rank(session, row.first_bad_at),
+        rank=revisions.rank(session, row.first_bad_at, series.project),
         doubt=DOUBT,
         certainty=Certainty.CONFIRMED,
     )

@@ -57,6 +57,8 @@ class Group:
     shared: Mapping[str, str]
     """What every case of the group sets alike, so that rows need not repeat it."""
     rows: tuple[Row, ...]
+    project: str = ""
+    """Empty: they belong to none."""
 
 
 def by_revision(series: Series) -> Series:
@@ -116,10 +118,11 @@ def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Gr
     ``series`` have one point a revision and none that is excluded, as `latest_of_each_series` gives
     them.
     """
-    members: dict[tuple[str, str, str], list[Series]] = {}
+    members: dict[tuple[str, str, str, str], list[Series]] = {}
     for one in series:
         if one.points:
-            key = (one.case.workload, one.case.preset, repr(sorted(one.comparability.items())))
+            hardware = repr(sorted(one.comparability.items()))
+            key = (one.case.workload, one.case.preset, hardware, one.project)
             members.setdefault(key, []).append(one)
     return [
         Group(
@@ -129,8 +132,9 @@ def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Gr
             own[0].comparability,
             _shared(own),
             _rows(own, verdicts),
+            project,
         )
-        for (workload, preset, _), own in sorted(members.items())
+        for (workload, preset, _, project), own in sorted(members.items())
     ]
 
 
@@ -197,4 +201,4 @@ def _said(group: Group, row: Row) -> str:
     verdict = row.verdict.sentence if row.verdict else ""
     bound = words.BOTTLENECKS[row.verdict.bottleneck] if row.verdict else ""
     parts = (row.series.case.key, group.hardware, row.latest.revision, row.latest.worker)
-    return " ".join((*parts, verdict, bound)).lower()
+    return " ".join((*parts, group.project, verdict, bound)).lower()

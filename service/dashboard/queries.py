@@ -54,6 +54,8 @@ class JobLine:
     started_at: datetime | None
     progress: Progress | None
     result_id: str | None
+    project: str
+    """Empty: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,7 @@ class WorkerLine:
 _JOB_LINE = (
     select(
         Job.id,
+        Job.project,
         Job.spec,
         Job.revision,
         Job.state,
@@ -262,7 +265,7 @@ def siblings(session: Session, series: Series) -> list[Sibling]:
     """Read the series of the same case on the same hardware, itself included."""
     query = (
         select(SeriesRow.id, SeriesRow.metric, SeriesRow.unit, SeriesRow.comparability)
-        .where(SeriesRow.case_key == series.case.key)
+        .where(SeriesRow.project == series.project, SeriesRow.case_key == series.case.key)
         .order_by(SeriesRow.created_at, SeriesRow.id)
     )
     return [

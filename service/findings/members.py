@@ -54,5 +54,5 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
         first_bad_at=link.first_bad_at,
         first_bad_result=link.first_bad_result,
     )
-    rank = revisions.rank(session, link.first_bad_at)
+    rank = revisions.rank(session, link.first_bad_at, series.project)
     return Candidate(read.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))

@@ -219,5 +219,6 @@ def open_bad_node(
         first_bad_at=session.get_one(Revision, told.first_bad).ordered_at,
         comparability=comparability,
         worker=told.worker,
+        project="",
     )
     return [finding_id]

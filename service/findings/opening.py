@@ -114,7 +114,7 @@ def _candidate(
     return Candidate(
         series=read.name_of(row),
         placed=placed,
-        rank=revisions.rank(session, placed.first_bad_at),
+        rank=revisions.rank(session, placed.first_bad_at, row.project),
         doubt=1.0 - placed.change.confidence,
         back=back,
     )
@@ -124,6 +124,7 @@ def _home(session: Session, candidate: Candidate) -> FindingRow | None:
     """The finding that is about the same cause already, closed or not."""
     rows = session.scalars(
         select(FindingRow)
+        .where(FindingRow.project == candidate.series.project)
         .where(FindingRow.kind == candidate.kind, FindingRow.state.not_in(REFUTED))
         .order_by(FindingRow.id.desc())
         .limit(200)
@@ -191,8 +192,8 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
         .where(FindingSeries.finding_id == row.id)
     )
     workloads = frozenset(workload_of(key)[0] for key in session.scalars(cases))
-    rank = revisions.rank(session, row.first_bad_at)
-    return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads)
+    rank = revisions.rank(session, row.first_bad_at, row.project)
+    return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads, row.project)
 
 
 def _open(
@@ -219,6 +220,7 @@ def _open(
         first_bad_at=first.placed.first_bad_at,
         comparability=first.series.comparability,
         worker=None,
+        project=first.series.project,
     )
     _link(session, finding_id, group, first=0)
     _end(session, session.get_one(FindingRow, finding_id), group, now)

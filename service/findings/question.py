@@ -158,10 +158,9 @@ def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
 
 
 def _neighbours(session: Session, series: SeriesName) -> list[tuple[SeriesName, Standing, Tail]]:
-    """Every series of the same metric on the same hardware, itself included."""
-    rows = session.scalars(
-        select(SeriesRow).where(SeriesRow.metric == series.metric).order_by(SeriesRow.id)
-    )
+    """Every series of the project of the same metric on the same hardware, itself included."""
+    same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
+    rows = session.scalars(select(SeriesRow).where(*same).order_by(SeriesRow.id))
     names = (read.name_of(row) for row in rows if row.comparability == series.comparability)
     return [
         (name, levels.standing_of(session, name.id), levels.load_tail(session, name.id))

@@ -97,6 +97,7 @@ def name_of(row: SeriesRow) -> SeriesName:
         unit=row.unit,
         direction=Direction(row.direction),
         comparability=row.comparability,
+        project=row.project,
     )
 
 
@@ -158,4 +159,5 @@ def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
         series_count=len(effects),
         worst_effect=max(effects, key=abs, default=None),
         share=row.share,
+        project=row.project,
     )

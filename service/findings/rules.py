@@ -159,20 +159,22 @@ class Footprint:
     rank: int
     """Place of the first bad revision among those of the history."""
     workloads: frozenset[str]
+    project: str
 
     def one_cause(self, other: Footprint) -> bool:
         """Whether two changes are put down to the same cause until somebody knows better."""
-        alike = (self.kind, self.comparability) == (other.kind, other.comparability)
+        mine, theirs = ((e.project, e.kind, e.comparability) for e in (self, other))
         apart = abs(self.rank - other.rank)
         related = bool(self.workloads & other.workloads)
-        return alike and (apart == 0 or (related and apart <= NEAR))
+        return mine == theirs and (apart == 0 or (related and apart <= NEAR))
 
 
 def footprint(candidate: Candidate) -> Footprint:
     """Where and how a series changed."""
     series = candidate.series
     workloads = frozenset({series.case.workload})
-    return Footprint(candidate.kind, series.comparability, candidate.rank, workloads)
+    facts, rank = series.comparability, candidate.rank
+    return Footprint(candidate.kind, facts, rank, workloads, series.project)
 
 
 def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:

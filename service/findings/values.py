@@ -45,6 +45,8 @@ class SeriesName:
     unit: str
     direction: Direction
     comparability: dict[str, str]
+    project: str = ""
+    """Empty: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +162,8 @@ class FindingSummary:
     """The largest effect among its series; None for a bad node."""
     share: float | None
     """How much slower than before a bad node is; None for anything else."""
+    project: str
+    """Whose series it is about; empty: nobody's, or it is about a node."""
 
 
 @dataclass(frozen=True, slots=True)

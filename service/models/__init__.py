@@ -1,7 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
-from service.models.columns import NAMING, Base, UtcDateTime
+from service.models.columns import NAMING, Base, Owned, UtcDateTime
 from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
 from service.models.events import JobEvent
@@ -32,6 +32,7 @@ __all__ = [
     "Job",
     "JobEvent",
     "JudgementRow",
+    "Owned",
     "Point",
     "Requirement",
     "ResultRow",

@@ -21,7 +21,7 @@ class TokenRow(Base):
     name: Mapped[str] = mapped_column(String(64))
     """Of a worker's token: the only worker that may use it."""
     project: Mapped[str | None] = mapped_column(String(64))
-    """Always None: there are no projects yet, and a token is good for all there is."""
+    """The only one whose things it is good for; None if it is good for all there is."""
     digest: Mapped[str] = mapped_column(String(64))
     """HMAC-SHA-256 of the whole token with the server's key."""
     key_id: Mapped[str] = mapped_column(String(16))

@@ -8,7 +8,7 @@ from typing import Any
 
 from sqlalchemy import JSON, CheckConstraint, DateTime, Index, MetaData, String, text
 from sqlalchemy.engine import Dialect
-from sqlalchemy.orm import DeclarativeBase
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
 
 NAMING = {
@@ -54,6 +54,13 @@ class Base(DeclarativeBase):
         list[Any]: JSON(),
         str: String(),
     }
+
+
+class Owned:
+    """Of a project: what is bound to another one does not see it."""
+
+    project: Mapped[str] = mapped_column(String(64), default="", server_default="")
+    """Empty: it belongs to none."""
 
 
 def states(column: str, known: type[StrEnum]) -> CheckConstraint:

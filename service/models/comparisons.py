@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, states
+from service.models.columns import Base, Owned, states
 
 
 class ComparisonState(StrEnum):
@@ -20,7 +20,7 @@ class ComparisonState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class ComparisonRow(Base):
+class ComparisonRow(Owned, Base):
     """A baseline and a contender, measured in turn on one device until a decision stands.
 
     Only `service.comparisons` changes it, by compare-and-swap on ``state`` and ``rounds``.
@@ -60,6 +60,7 @@ class ComparisonRow(Base):
         UniqueConstraint("key"),
         Index(None, "state", "id"),
         Index(None, "source"),
+        Index(None, "project", "id"),
     )
 
 

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Date, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, states
+from service.models.columns import Base, Owned, states
 
 
 class FindingState(StrEnum):
@@ -25,7 +25,7 @@ class FindingState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class FindingRow(Base):
+class FindingRow(Owned, Base):
     """One cause, however many series it moved."""
 
     __tablename__ = "findings"
@@ -61,6 +61,7 @@ class FindingRow(Base):
         states("state", FindingState),
         Index(None, "state", "id"),
         Index(None, "first_bad"),
+        Index(None, "project", "id"),
     )
 
 

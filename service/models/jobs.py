@@ -15,7 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from benchmarks.contracts import AttemptState, JobState
-from service.models.columns import Base, one_per_job, states
+from service.models.columns import Base, Owned, one_per_job, states
 
 
 class WorkerRow(Base):
@@ -29,7 +29,7 @@ class WorkerRow(Base):
     last_seen_at: Mapped[datetime]
 
 
-class Submission(Base):
+class Submission(Owned, Base):
     """Jobs that were submitted together: one suite, or one case, at one revision."""
 
     __tablename__ = "submissions"
@@ -39,7 +39,11 @@ class Submission(Base):
     source: Mapped[str] = mapped_column(String(64))
     """``api``, ``schedule:nightly`` ..."""
     created_at: Mapped[datetime]
-    __table_args__ = (Index(None, "revision"), Index(None, "created_at"))
+    __table_args__ = (
+        Index(None, "revision"),
+        Index(None, "created_at"),
+        Index(None, "project", "id"),
+    )
 
 
 class IdempotencyKey(Base):
@@ -65,7 +69,7 @@ class Requirement(Base):
     labels: Mapped[dict[str, str]]
 
 
-class Job(Base):
+class Job(Owned, Base):
     """One case to be measured. Only `service.queue` changes its state."""
 
     __tablename__ = "jobs"
@@ -111,6 +115,7 @@ class Job(Base):
             sqlite_where=text("kept_for IS NOT NULL"),
             postgresql_where=text("kept_for IS NOT NULL"),
         ),
+        Index(None, "project", "id"),
     )
 
 

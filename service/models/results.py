@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, one_per_job
+from service.models.columns import Base, Owned, one_per_job
 
 
 class Revision(Base):
@@ -41,7 +41,7 @@ class EnvironmentRow(Base):
     first_seen_at: Mapped[datetime]
 
 
-class ResultRow(Base):
+class ResultRow(Owned, Base):
     """A posted Result as it came, whether it counts or not."""
 
     __tablename__ = "results"
@@ -72,6 +72,7 @@ class ResultRow(Base):
         one_per_job("uq_results_counted", "counted"),
         Index(None, "revision"),
         Index(None, "measured_at"),
+        Index(None, "project", "id"),
     )
 
 
@@ -88,7 +89,7 @@ class TraceRow(Base):
     """JSON packed with gzip; last, so that the others are read without it."""
 
 
-class SeriesRow(Base):
+class SeriesRow(Owned, Base):
     """A history that may be read as one line: case x metric x comparable hardware."""
 
     __tablename__ = "series"
@@ -101,7 +102,7 @@ class SeriesRow(Base):
     direction: Mapped[str] = mapped_column(String(16))
     comparability: Mapped[dict[str, str]]
     created_at: Mapped[datetime]
-    __table_args__ = (Index(None, "case_key", "metric"),)
+    __table_args__ = (Index(None, "case_key", "metric"), Index(None, "project", "id"))
 
 
 class Point(Base):

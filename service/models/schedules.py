@@ -10,10 +10,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base
+from service.models.columns import Base, Owned
 
 
-class Schedule(Base):
+class Schedule(Owned, Base):
     """A cron expression in a time zone that submits a suite."""
 
     __tablename__ = "schedules"

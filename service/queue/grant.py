@@ -17,7 +17,7 @@ from service import results
 from service.database import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.ids import new_id
-from service.models import Attempt, Job, Requirement, WorkerRow
+from service.models import Attempt, Job, Requirement, Submission, WorkerRow
 from service.queue import candidates
 from service.queue.swap import LIVE, change, change_attempt, must
 from service.queue.values import Holder, Terms
@@ -38,6 +38,7 @@ def submit(
 
     ``first`` is the first one's place in its submission, when it has jobs already.
     """
+    project = session.get_one(Submission, submission_id).project
     ids = [new_id(now, position) for position in range(first, first + len(specs))]
     jobs = [
         Job(
@@ -45,6 +46,7 @@ def submit(
             place=ids[position - first],
             turns=0,
             submission_id=submission_id,
+            project=project,
             position=position,
             case_key=spec.case.key,
             spec=spec.model_dump(mode="json"),

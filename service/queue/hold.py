@@ -47,6 +47,7 @@ _HELD = _BOTH.add_columns(
     _JOBS.c.submission_id,
     _JOBS.c.position,
     _JOBS.c.turns,
+    _JOBS.c.project,
 ).with_for_update()
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
@@ -234,6 +235,7 @@ def _held(session: Session, holder: Holder) -> Held:
         submission_id=row.submission_id,
         position=row.position,
         turns=row.turns,
+        project=row.project,
     )
 
 

@@ -44,6 +44,7 @@ class Held:
     submission_id: str
     position: int
     turns: int
+    project: str
 
     @property
     def origin(self) -> Origin:
@@ -54,6 +55,7 @@ class Held:
             worker=self.worker,
             revision=self.revision,
             purpose=self.spec.purpose,
+            project=self.project,
         )
 
 

@@ -40,15 +40,18 @@ class Beside:
         return self.metric, self.neighbour.case.key, frozenset(self.comparability.items())
 
 
-def measured_at(session: Session, revision: str, around: Collection[Result]) -> list[Beside]:
+def measured_at(
+    session: Session, project: str, revision: str, around: Collection[Result]
+) -> list[Beside]:
     """What the cases around these results gave at a revision; two queries, however many.
 
     Args:
         session: to read in.
+        project: whose histories are looked into.
         revision: that was measured.
         around: results whose workload, preset and hardware are wanted.
     """
-    series = _series(session, around) if around else []
+    series = _series(session, project, around) if around else []
     rates = _means(session, revision, [row.id for row, _ in series])
     return [
         Beside(row.metric, row.comparability, Neighbour(case, rates[row.id]))
@@ -99,7 +102,9 @@ def _mean(same: Sequence[Beside]) -> float:
     return sum(beside.neighbour.rate / len(same) for beside in same)
 
 
-def _series(session: Session, around: Collection[Result]) -> list[tuple[Row[_Columns], Case]]:
+def _series(
+    session: Session, project: str, around: Collection[Result]
+) -> list[tuple[Row[_Columns], Case]]:
     """The series of the results' groups, with their cases: the most similar, where they are many.
 
     The hardware is compared here, as JSON has no equality in PostgreSQL.
@@ -109,7 +114,7 @@ def _series(session: Session, around: Collection[Result]) -> list[tuple[Row[_Col
         group = _group(result.case, result.environment.comparability())
         groups.setdefault(group, []).append(result.case)
     found = []
-    for row in _candidates(session, {group[:2] for group in groups}):
+    for row in _candidates(session, project, {group[:2] for group in groups}):
         case = Case.model_validate(row.case)
         if near := groups.get(_group(case, row.comparability)):
             found.append((min(distance(case, one) for one in near), row, case))
@@ -117,14 +122,17 @@ def _series(session: Session, around: Collection[Result]) -> list[tuple[Row[_Col
     return [(row, case) for _, row, case in found[:_MOST]]
 
 
-def _candidates(session: Session, named: Collection[tuple[str, str]]) -> Sequence[Row[_Columns]]:
+def _candidates(
+    session: Session, project: str, named: Collection[tuple[str, str]]
+) -> Sequence[Row[_Columns]]:
     """Every series of a rate of these workloads and presets, on whatever hardware."""
     begins = (
         SeriesRow.case_key.startswith(f"{workload}:{preset}", autoescape=True)
         for workload, preset in sorted(named)
     )
     wanted = select(SeriesRow.id, SeriesRow.metric, SeriesRow.case, SeriesRow.comparability)
-    return session.execute(wanted.where(SeriesRow.metric.in_(_RATES), or_(*begins))).all()
+    rates = (SeriesRow.project == project, SeriesRow.metric.in_(_RATES))
+    return session.execute(wanted.where(*rates, or_(*begins))).all()
 
 
 def _group(case: Case, comparability: dict[str, str]) -> _Group:

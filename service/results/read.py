@@ -131,7 +131,7 @@ def points_of_revisions(session: Session, metric: str, revisions: Sequence[str])
 def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Failure]:
     """What was measured at these revisions and makes no point, the newest first."""
     wanted = (
-        select(Job.spec, ResultRow.revision, ResultRow.status, EnvironmentRow.facts)
+        select(*(Job.spec, Job.project, ResultRow.revision, ResultRow.status, EnvironmentRow.facts))
         .join(Job, Job.id == ResultRow.job_id)
         .join(EnvironmentRow, EnvironmentRow.digest == ResultRow.environment)
         .where(ResultRow.revision.in_(revisions), ResultRow.counted)
@@ -144,8 +144,9 @@ def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Fa
             revision,
             status,
             Environment(facts=facts).comparability(),
+            project,
         )
-        for spec, revision, status, facts in session.execute(wanted)
+        for spec, project, revision, status, facts in session.execute(wanted)
         if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
     ]
 
@@ -288,6 +289,7 @@ def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
         direction=Direction(row.direction),
         comparability=row.comparability,
         points=tuple(points),
+        project=row.project,
     )
 
 
@@ -303,6 +305,7 @@ def _stored(row: ResultRow) -> StoredResult:
         turn=row.turn,
         received_at=row.received_at,
         result=Result.model_validate_json(zlib.decompress(row.document)),
+        project=row.project,
     )
 
 

@@ -42,6 +42,8 @@ class Series:
     direction: Direction
     comparability: dict[str, str]
     points: tuple[SeriesPoint, ...] = ()
+    project: str = ""
+    """Empty: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,7 @@ class Failure:
     revision: str
     status: str
     comparability: dict[str, str]
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +99,7 @@ class StoredResult:
     result: Result
     trace: TraceState | None = None
     """The profiler's trace, where `with_trace` has looked for it and somebody asked for one."""
+    project: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +111,7 @@ class Origin:
     worker: str
     revision: str
     purpose: Purpose
+    project: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -81,6 +81,7 @@ def record(
         "status": result.status.value,
         "reason": result.reason,
         "case_key": result.case.key,
+        "project": origin.project,
         "revision": origin.revision,
         "worker": origin.worker,
         "environment": _keep_environment(session, result.environment, now),
@@ -105,14 +106,15 @@ def digest_of(document: bytes) -> str:
     return hashlib.sha256(document).hexdigest()
 
 
-def series_of(result: Result) -> dict[str, Sample]:
+def series_of(result: Result, project: str = "") -> dict[str, Sample]:
     """The samples by the series that they belong to, in the order of the series' ids.
 
-    An id follows from what defines a series, alike on every replica.
+    An id follows from what defines a series, alike on every replica. That of a series without a
+    project is what it was before there were any.
     """
     facts, found = result.environment.comparability(), {}
     for sample in result.samples:
-        parts = [result.case.key, sample.metric, sample.unit, facts]
+        parts = [result.case.key, sample.metric, sample.unit, facts, *filter(None, [project])]
         told = digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))
         found[told[:32]] = sample
     return dict(sorted(found.items()))
@@ -127,8 +129,8 @@ def _keep_environment(session: Session, environment: Environment, now: datetime)
 
 def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: datetime) -> None:
     revision_at = session.execute(_REVISION_AT, {"name": row["revision"]}).scalar_one()
-    samples = series_of(result)
-    _keep_series(session, result, samples, now)
+    samples = series_of(result, row["project"])
+    _keep_series(session, result, row["project"], samples, now)
     place = Place(
         result_id=row["id"],
         revision=row["revision"],
@@ -159,7 +161,7 @@ def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any
 
 
 def _keep_series(
-    session: Session, result: Result, samples: Mapping[str, Sample], now: datetime
+    session: Session, result: Result, project: str, samples: Mapping[str, Sample], now: datetime
 ) -> None:
     """Make the series that the samples belong to; a night after the first makes none."""
     known = set(session.execute(_KNOWN, {"ids": list(samples)}).scalars())
@@ -174,6 +176,7 @@ def _keep_series(
             "unit": sample.unit,
             "direction": sample.direction.value,
             "comparability": result.environment.comparability(),
+            "project": project,
             "created_at": now,
         }
         insert_if_absent(session, _SERIES, row)

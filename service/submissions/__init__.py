@@ -6,7 +6,7 @@ accept.py     queues them, once for each key
 read.py       submissions as they are shown
 """
 
-from service.submissions.accept import Accepted, digest_of, submit
+from service.submissions.accept import Accepted, digest_of, kept_as, submit
 from service.submissions.expansion import expand
 from service.submissions.read import (
     SubmissionSummary,
@@ -17,10 +17,11 @@ from service.submissions.read import (
     list_submissions,
     load_submission,
 )
-from service.submissions.request import Source, SubmissionRequest, request_of
+from service.submissions.request import JobRequest, Source, SubmissionRequest, request_of
 
 __all__ = [
     "Accepted",
+    "JobRequest",
     "Source",
     "SubmissionRequest",
     "SubmissionSummary",
@@ -30,6 +31,7 @@ __all__ = [
     "digest_of",
     "expand",
     "is_finished",
+    "kept_as",
     "list_submissions",
     "load_submission",
     "request_of",

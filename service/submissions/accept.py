@@ -55,6 +55,7 @@ def submit(
     if key is None:
         made = _store(session, request, specs, now)
         return Accepted(made, replayed=False, left_out=missing)
+    key = kept_as(key, request.project)
     before = _answered(session, key, request)
     if before is not None:
         return before
@@ -81,11 +82,10 @@ def digest_of(request: Contract) -> str:
 def _store(
     session: Session, request: SubmissionRequest, specs: Sequence[JobSpec], now: datetime
 ) -> str:
-    if request.rerun_of is not None and session.get(Job, request.rerun_of) is None:
-        raise Invalid("rerun_of names no job; GET /api/v1/jobs lists them.")
     revisions.register(session, request.revision, request.revision_at, now)
     row = models.Submission(
         id=new_id(now),
+        project=_project(session, request),
         suite=request.suite,
         revision=request.revision,
         source=request.source,
@@ -95,6 +95,27 @@ def _store(
     session.flush()
     queue.submit(session, specs, row.id, now)
     return row.id
+
+
+def _project(session: Session, request: SubmissionRequest) -> str:
+    """Whose it is; what is measured again stays where it was."""
+    if request.rerun_of is None:
+        return request.project or ""
+    job = session.get(Job, request.rerun_of)
+    if job is None:
+        raise Invalid("rerun_of names no job; GET /api/v1/jobs lists them.")
+    if request.project not in (None, job.project):
+        whose = f"the project {job.project}" if job.project else "no project"
+        raise Invalid(f"rerun_of names a job of {whose}: leave `project` out.")
+    return job.project
+
+
+def kept_as(key: str, project: str | None) -> str:
+    """What an Idempotency-Key is kept under: each project has its own.
+
+    No key has a blank in it, so that nobody can send another project's.
+    """
+    return f"{project} {hashlib.sha256(key.encode()).hexdigest()}" if project else key
 
 
 def _answered(session: Session, key: str, request: SubmissionRequest) -> Accepted | None:

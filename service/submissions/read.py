@@ -23,6 +23,8 @@ class SubmissionSummary(BaseModel):
 
     id: str
     suite: str | None
+    project: str
+    """Empty: it belongs to none."""
     revision: str
     source: str
     created_at: datetime
@@ -96,6 +98,7 @@ def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[Subm
         SubmissionSummary(
             id=row.id,
             suite=row.suite,
+            project=row.project,
             revision=row.revision,
             source=row.source,
             created_at=row.created_at,

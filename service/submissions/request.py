@@ -59,6 +59,8 @@ class SubmissionRequest(Contract):
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
     rerun_of: Line | None = None
+    project: Name | None = None
+    """Whose it is; without it that of the token, or of what it measures again, or none."""
 
     @model_validator(mode="after")
     def _one_kind(self) -> Self:
@@ -77,7 +79,13 @@ class SubmissionRequest(Contract):
         return Purpose.COMPARISON if quick else self.purpose
 
 
-def request_of(spec: JobSpec) -> SubmissionRequest:
+class JobRequest(JobSpec):
+    """A case to be measured, and whose it is; a worker is told the case alone."""
+
+    project: Name | None = None
+
+
+def request_of(spec: JobRequest) -> SubmissionRequest:
     """The submission of one job."""
     if spec.suite is not None:
         raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")

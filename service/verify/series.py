@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
@@ -25,7 +26,7 @@ _PLACE = ("revision", "revision_at", "measured_at")
 def every_result(session: Session) -> Iterator[Sequence[Breach]]:
     """What is wrong with each result, the oldest first."""
     last = ""
-    fields = (ResultRow, Job.spec, Revision.ordered_at)
+    fields = (ResultRow, Job.spec, Job.project, Revision.ordered_at)
     while True:
         wanted = (
             select(*fields)
@@ -41,8 +42,9 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
             return
         last = rows[-1][0].id
         points = _points(session, [row[0].id for row in rows])
-        for row, spec, revision_at in rows:
-            yield list(_result(session, row, spec, revision_at, points.get(row.id, {})))
+        for row, spec, project, revision_at in rows:
+            points_of = partial(_wanted, row, spec, project, revision_at)
+            yield list(_result(session, row, points_of, points.get(row.id, {})))
         session.expunge_all()
 
 
@@ -60,7 +62,10 @@ def points_of_nothing(session: Session) -> Iterator[Breach]:
 
 
 def _result(
-    session: Session, row: ResultRow, spec: Any, revision_at: Any, points: dict[str, Any]
+    session: Session,
+    row: ResultRow,
+    points_of: Callable[[Result], dict[str, Any]],
+    points: dict[str, Any],
 ) -> Iterator[Breach]:
     def breach(promise: int, sentence: str) -> Breach:
         log = history_of(session, row.job_id)
@@ -75,7 +80,7 @@ def _result(
     except ValidationError:
         yield breach(2, "Its document is no Result that this version can read.")
         return
-    wanted = _wanted(row, spec, result, revision_at)
+    wanted = points_of(result)
     if points.keys() != wanted.keys():
         yield breach(6, f"It should have {len(wanted)} points in series and has {len(points)}.")
     for series in points.keys() & wanted.keys():
@@ -90,7 +95,9 @@ def _document(row: ResultRow) -> bytes | None:
         return None
 
 
-def _wanted(row: ResultRow, spec: Any, result: Result, revision_at: Any) -> dict[str, Any]:
+def _wanted(
+    row: ResultRow, spec: Any, project: str, revision_at: Any, result: Result
+) -> dict[str, Any]:
     """The points that a result makes, by series, whatever came before or after it."""
     if spec is None or revision_at is None:
         return {}
@@ -105,7 +112,7 @@ def _wanted(row: ResultRow, spec: Any, result: Result, revision_at: Any) -> dict
         environment=row.environment,
         worker=row.worker,
     )
-    points = results.points_of(place, results.series_of(result))
+    points = results.points_of(place, results.series_of(result, project))
     return {each["series_id"]: each for each in points}
 
 

@@ -30,15 +30,21 @@ class Doorman:
         self.database = app.state.database
         self.door = app.state.door
 
-    def make(self, kind: str, name: str = "somebody", lasts_s: float | None = None) -> NewToken:
+    def make(
+        self,
+        kind: str,
+        name: str = "somebody",
+        lasts_s: float | None = None,
+        project: str | None = None,
+    ) -> NewToken:
         """Make a token, as the command line does."""
-        wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts_s)
+        wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts_s, project=project)
         with self.database.writing() as session:
             return store.create(session, self.door.key, wanted, now_of(session), None)
 
-    def token(self, kind: str, name: str = "somebody") -> str:
+    def token(self, kind: str, name: str = "somebody", project: str | None = None) -> str:
         """A token's text."""
-        return self.make(kind, name).token
+        return self.make(kind, name, project=project).token
 
     def expired(self, kind: str = "admin") -> str:
         """A token that was good until a moment ago."""

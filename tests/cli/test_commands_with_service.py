@@ -19,6 +19,7 @@ from benchmarks.contracts import Case
 from cli.answers import ChangeView
 from cli.compare import outcome
 from cli.exits import Exit
+from service import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 LIMIT_S = 60.0
@@ -143,13 +144,17 @@ def told(done: subprocess.CompletedProcess[str], code: Exit = Exit.OK) -> Any:
 
 def test_a_case_is_submitted_listed_shown_and_cancelled(service: str, throughline: Run) -> None:
     order = ["submit", "unet", "precision=bf16", "--preset", "tiny", "-r", "listed"]
+    order += ["--project", "red"]
     submitted = told(throughline(*order, "--require", "pool=none", "--json"))
     job = submitted["jobs"][0]
     assert job["case"] == {"workload": "unet", "preset": "tiny", "axes": {"precision": "bf16"}}
     of_it = ["-r", "listed"]
     assert told(throughline("jobs", "list", *of_it, "--json"))["items"][0]["id"] == job["id"]
     assert "unet:tiny precision=bf16" in throughline("jobs", "list", *of_it).stdout
-    assert "queued" in throughline("jobs", "show", job["id"]).stdout
+    assert submitted["project"] == "red"
+    shown = throughline("jobs", "show", job["id"]).stdout
+    assert "queued" in shown
+    assert "project    red" in shown
     assert told(throughline("jobs", "cancel", job["id"], "--json"))["state"] == "cancelled"
     queued = throughline("jobs", "list", *of_it, "--state", "queued")
     assert queued.stdout == "There are no such jobs.\n"
@@ -193,6 +198,9 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
     assert "unclear" in table.stdout
     changes = told(throughline("compare", "v1", "v2", "--json"))["changes"]
     assert changes[0]["change"] == 0.0
+    foreign = throughline("compare", "v1", "v2", "--project", "red")
+    assert foreign.returncode == Exit.TIMEOUT
+    assert formats.NOTHING_TO_COMPARE in foreign.stdout
     markdown = throughline("report", first["submission_id"], "--against", "v2", "--markdown")
     assert markdown.stdout.startswith("## ")
     assert throughline("compare", "v1", "v2", "--markdown").stdout.startswith("### v2 against v1")
@@ -344,13 +352,16 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
         throughline(
             *["schedule", "set", "early", "--cron", "30 5 * * 1-5", "--suite", "smoke"],
             *["--timezone", "Europe/Zurich", "--require", "device=cpu", "--json"],
+            *["--project", "red"],
         )
     )
     assert made["next_due_at"] is not None
+    assert made["project"] == "red"
     names = [item["name"] for item in told(throughline("schedule", "list", "--json"))["items"]]
     assert names == ["early", "nightly"]
     assert "30 5 * * 1-5" in throughline("schedule", "list").stdout
-    assert len(told(throughline("schedule", "fire", "early", "--json"))["jobs"]) == 6
+    fired = told(throughline("schedule", "fire", "early", "--json"))
+    assert (len(fired["jobs"]), fired["project"]) == (6, "red")
     for other in ("early#junk", "early?junk=1", "nightly/../early"):
         assert throughline("schedule", "delete", other).returncode == Exit.USAGE
     assert throughline("schedule", "delete", "early").returncode == Exit.OK
@@ -370,6 +381,7 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
         ["report", "a\tb"],
         ["schedule", "set", "n", "--cron", "0 2 31 2 *", "--suite", "smoke"],
         ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smokey"],
+        ["submit", "smoke", "-r", "v1", "--project", "É"],
         ["compare", "v 1", "v2"],
         ["compare", "mistyped", "mistaken"],
     ],

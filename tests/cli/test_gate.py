@@ -86,12 +86,13 @@ def test_an_equal_revision_passes_and_the_answer_is_a_table(gate: Run) -> None:
 
 def test_a_slower_revision_is_exit_code_1_in_every_form(gate: Run, folder: Path) -> None:
     cases = ("--case", "resnet50", "--case", "unet")
-    key = ("--idempotency-key", "one", *cases, "--policy", "policy.toml")
+    key = ("--idempotency-key", "one", *cases, "--policy", "policy.toml", "--project", "red")
     (folder / "policy.toml").write_text(
         '[[rules]]\ncases = "unet:*"\nlimits = [{metric = "throughput", max_regression = "5%"}]\n'
     )
     told = gate("slower", *key, "--format", "json")
     assert told.returncode == Exit.FAILED, told.stdout + told.stderr
+    assert json.loads(told.stdout)["project"] == "red"
     decision = json.loads(told.stdout)["decision"]
     assert {case["case_key"].split(":")[0]: case["verdict"] for case in decision["cases"]} == {
         "resnet50": "worse",

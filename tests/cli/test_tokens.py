@@ -42,6 +42,20 @@ def test_a_token_is_made_shown_renewed_and_ended(throughline: Run, tmp_path: Pat
     assert "throughline token list" in unknown.stderr
 
 
+def test_a_token_for_one_project_says_so(throughline: Run) -> None:
+    assert throughline("migrate").returncode == Exit.OK
+    order = ("token", "create", "--name", "ci", "--project", "red", "--kind")
+    made = throughline(*order, "submit")
+    assert made.returncode == Exit.OK, made.stderr
+    assert "for ci and the project red." in made.stderr
+    assert " red " in throughline("token", "list").stdout
+    assert json.loads(throughline("token", "list", "--json").stdout)[0]["project"] == "red"
+    for kind in ("worker", "admin"):
+        refused = throughline(*order, kind)
+        assert (refused.returncode, refused.stderr.count("\n")) == (Exit.USAGE, 1)
+        assert f"--project: a token of the kind {kind} is for all projects" in refused.stderr
+
+
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -49,6 +63,7 @@ def test_a_token_is_made_shown_renewed_and_ended(throughline: Run, tmp_path: Pat
         (("create", "--name", "r", "--expires", "99999999d"), "'99999999d' is too long"),
         (("create", "--name", "r", "--expires", "soon"), "'soon' is no span of time"),
         (("create", "--name", ""), "--name must be 1 to 64 of the characters"),
+        (("create", "--name", "r", "--project", "É"), "--project must be 1 to 64 of the"),
         (("enrolment", "--valid", "1s"), "--valid must be from 60s to 7d, not 1s"),
         (("enrolment", "--valid", "8d"), "--valid must be from 60s to 7d, not 8d"),
         (("enrolment", "--worker", "É"), "--worker must be 1 to 64 of the characters"),

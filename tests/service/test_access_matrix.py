@@ -18,17 +18,21 @@ from builders.access import Doorman, guarded
 from builders.service_hand import Hand, result_of
 from builders.traces import a_trace_file
 from fastapi.routing import iter_route_contexts
-from sqlalchemy import update
+from sqlalchemy import select, update
 
 from benchmarks.contracts import JobSpec, Lease
 from service import judging
-from service.models import FindingRow
+from service.models import FindingRow, FindingSeries, Job, Point, ResultRow, SeriesRow, Submission
 
 API = "/api/v1"
 THINGS = ("own", "foreign", "missing")
 KINDS = ("read", "submit", "worker", "admin")
+BOUND = {"bound read": "read", "bound submit": "submit"}
+"""Who is bound to the project of its own things, with the kind of its token."""
+PROJECTS = {"own": "ours", "foreign": "theirs"}
+REVISIONS = {"own": "r1", "foreign": "r1-of-theirs"}
 STRANGERS = ("none", "revoked", "expired")
-EVERYBODY = (*STRANGERS, *KINDS)
+EVERYBODY = (*STRANGERS, *KINDS, *BOUND)
 SEE, ORDER, WORK, RULE = (
     ("read", "submit", "admin"),
     ("submit", "admin"),
@@ -48,17 +52,24 @@ class Row:
     missing: int | None = None
     worker: dict[str, int] = field(default_factory=dict)
     """Where a worker is answered otherwise than an administrator."""
+    shared: bool = False
+    """Whether it is about something that belongs to no project."""
+
+    def allows(self, who: str) -> bool:
+        """Whether it is allowed to somebody at all."""
+        return BOUND.get(who, who) in self.allowed
 
     def expected(self, who: str, thing: str) -> int | None:
         """The status; None where the call is about no such thing."""
-        status: int | None = getattr(self, thing)
-        if status is None or who in self.allowed:
+        bound = who in BOUND and thing == "foreign" and not self.shared
+        status: int | None = self.missing if bound else getattr(self, thing)
+        if status is None or self.allows(who):
             return self.worker.get(thing, status) if who == "worker" else status
         return 401 if who in STRANGERS else 403
 
 
 def one(allowed: tuple[str, ...], status: int = 200, missing: int = 404) -> Row:
-    """A call about one thing that belongs to nobody: there are no projects."""
+    """A call about one thing; who is bound to a project is told that a foreign one is not there."""
     return Row(allowed, status, status, missing)
 
 
@@ -98,7 +109,7 @@ TABLE: dict[str, Row] = {
     "GET /findings/{finding_id}": one(SEE),
     "POST /findings/{finding_id}/actions": one(ORDER),
     "PATCH /findings/{finding_id}": one(ORDER),
-    "GET /environments/{digest}": one(SEE),
+    "GET /environments/{digest}": Row(SEE, 200, 200, 404, shared=True),
     "GET /changes": Row(SEE),
     "POST /comparisons": Row(ORDER, 201),
     "GET /comparisons": Row(SEE),
@@ -127,6 +138,14 @@ SCHEDULE = {
     "enabled": True,
 }
 ATTEMPT = "/jobs/{job_id}/attempts/{number}/"
+SECRET = "The foreign finding's sentence."
+
+
+def copy_of(row: Any, **otherwise: object) -> Any:
+    """Another row with the same values but these."""
+    return type(row)(
+        **{each.key: getattr(row, each.key) for each in type(row).__table__.c} | otherwise
+    )
 
 
 class World:
@@ -144,10 +163,12 @@ class World:
             "worker": doorman.token("worker", "w1"),
             "admin": doorman.token("admin"),
         }
+        for who, kind in BOUND.items():
+            self.tokens[who] = doorman.token(kind, project=PROJECTS["own"])
         self.hands = {"own": Hand(self.client, "w1"), "foreign": Hand(self.client, "w2")}
-        finding = self._finding()
+        findings = self._findings()
         self._as_admin(lambda: [hand.introduce(device="cpu") for hand in self.hands.values()])
-        self.ids = {thing: self._things(thing) | {"finding_id": finding} for thing in self.hands}
+        self.ids = {thing: self._things(thing) | findings[thing] for thing in self.hands}
 
     def _as_admin(self, work: Any) -> Any:
         self.client.headers["Authorization"] = f"Bearer {self.tokens['admin']}"
@@ -162,22 +183,33 @@ class World:
         return answer.json()
 
     def _things(self, thing: str) -> dict[str, str]:
-        """Something of each kind: one's own was made with the token of kind submit."""
-        who = "submit" if thing == "own" else "admin"
+        """Something of each kind, in its project: one's own without a word of it."""
+        who = "bound submit" if thing == "own" else "admin"
+        said = {} if thing == "own" else {"project": PROJECTS[thing]}
+        at = REVISIONS[thing]
+        spec = SPEC | said | {"revision": at}
         result = self._as_admin(lambda: self._measured(thing))
         stored = self.doorman.ask("GET", f"{API}/results/{result}", self.tokens["read"]).json()
-        comparison = {"baseline": "r1", "contender": "r1", "case": SPEC["case"]}
-        self._made(f"/schedules/{thing}", SCHEDULE, method="PUT")
-        series = self.doorman.ask("GET", f"{API}/series", self.tokens["read"]).json()
+        comparison = {"baseline": at, "contender": at, "case": SPEC["case"], **said}
+        self._schedule(thing)
         return {
-            "submission_id": self._made("/submissions", SPEC, who)["id"],
-            "job_id": self._made("/jobs", SPEC, who)["id"],
+            "submission_id": self._made("/submissions", spec, who)["id"],
+            "job_id": self._made("/jobs", spec, who)["id"],
             "result_id": result,
-            "series_id": series["items"][0]["id"],
+            "series_id": self._series(result),
             "digest": stored["environment"],
             "comparison_id": self._made("/comparisons", comparison, who)["id"],
-            "name": thing,
+            "name": f"{thing}-nightly",
         }
+
+    def _schedule(self, thing: str) -> None:
+        wanted = SCHEDULE | {"project": PROJECTS[thing]}
+        self._made(f"/schedules/{thing}-nightly", wanted, method="PUT")
+
+    def _series(self, result_id: str) -> str:
+        with self.doorman.database.reading() as session:
+            of_result = select(Point.series_id).where(Point.result_id == result_id)
+            return str(session.scalars(of_result.limit(1)).one())
 
     def _measured(self, thing: str) -> str:
         lease = self._finished(thing)
@@ -192,20 +224,31 @@ class World:
     def _lease(self, thing: str) -> Lease:
         hand = self.hands[thing]
         wanted = {"requires": {"worker": hand.name}, "protocol": {"trace": True}}
-        spec = {**SPEC, **wanted, "priority": 50}
+        owner = {"project": PROJECTS[thing], "revision": REVISIONS[thing]}
+        spec = {**SPEC, **wanted, **owner, "priority": 50}
         assert self.client.post(f"{API}/jobs", json=spec).status_code == 201
         return hand.must_claim()
 
-    def _finding(self) -> str:
-        """The one finding: another would cost more than it shows. Before there is anything else."""
+    def _findings(self) -> dict[str, dict[str, str]]:
+        """One finding of each project, the foreign one a copy. Before there is anything else."""
         noise = np.exp(np.random.default_rng(2).normal(0, 0.003, 32))
         level = np.array([100.0] * 20 + [95.0] * 12) * noise
         with self.doorman.database.writing() as session:
             long.prepare(session)
             long.add(session, {n: float(v) for n, v in enumerate(level)})
         judging.look(self.doorman.database, rest=lambda _: None)
-        listed = self.doorman.ask("GET", f"{API}/findings", self.tokens["read"]).json()
-        return str(listed["items"][0]["id"])
+        with self.doorman.database.writing() as session:
+            for model in (Submission, Job, ResultRow, SeriesRow, FindingRow):
+                session.execute(update(model).values(project=PROJECTS["own"]))
+            own = session.scalars(select(FindingRow)).one()
+            about = session.scalars(select(FindingSeries).limit(1)).one()
+            series = session.get_one(SeriesRow, about.series_id)
+            new = {"project": PROJECTS["foreign"], "id": "a" * 32}
+            copies = (copy_of(series, **new), copy_of(own, **new, sentence=SECRET))
+            session.add_all(copies)
+            session.flush()
+            session.add(copy_of(about, series_id="a" * 32, finding_id="a" * 32))
+        return {"own": {"finding_id": own.id}, "foreign": {"finding_id": "a" * 32}}
 
     def status(self, who: str, call: str, thing: str, *, allowed: bool) -> int:
         """What the call is answered, about that thing."""
@@ -241,7 +284,7 @@ class World:
         if path.startswith("/tokens/"):
             ids["token_id"] = self.doorman.make("read").id
         if path.startswith("/schedules/"):
-            self._made(f"/schedules/{thing}", SCHEDULE, method="PUT")
+            self._schedule(thing)
         if path.endswith("/actions"):
             with self.doorman.database.writing() as session:
                 session.execute(update(FindingRow).values(state="open"))
@@ -315,36 +358,96 @@ def test_every_principal_gets_what_the_table_says(world: World) -> None:
                 expected = row.expected(who, thing)
                 if expected is None:
                     continue
-                found = world.status(who, call, thing, allowed=who in row.allowed)
+                found = world.status(who, call, thing, allowed=row.allows(who))
                 asked += 1
                 if found != expected:
                     wrong.append(f"{who}: {call}, {thing}: {found}, not {expected}")
     assert not wrong, "\n".join(wrong)
-    assert asked > 700
+    assert asked > 900
 
 
-def test_every_page_wants_a_token_that_may_read(world: World) -> None:
+def pages(world: World) -> set[str]:
     app: Any = world.client.app
-    pages = {
-        route.path
+    found = {
+        str(route.path)
         for route in iter_route_contexts(app.routes)
         if not str(route.path).startswith(("/api", "/assets", "/sign-in"))
         and "GET" in (route.methods or ())
     }
-    assert len(pages) >= 13
-    for page in pages:
-        path = str(page).format(**world.ids["own"])
+    assert len(found) >= 13
+    return found
+
+
+def test_every_page_wants_a_token_that_may_read(world: World) -> None:
+    for page in pages(world):
+        path = page.format(**world.ids["own"])
         for who in EVERYBODY:
             found = world.doorman.ask("GET", path, world.tokens[who]).status_code
             expected = 401 if who in STRANGERS else 403 if who == "worker" else 200
             assert found == expected, f"{who}: {page}"
 
 
+def test_a_page_about_a_foreign_thing_is_not_there_for_who_is_bound(world: World) -> None:
+    for page in pages(world):
+        path = page.format(**world.ids["foreign"])
+        for who in ("read", *BOUND):
+            found = world.doorman.ask("GET", path, world.tokens[who]).status_code
+            assert found == (404 if who in BOUND and "{" in page else 200), f"{who}: {page}"
+
+
+def told(world: World, who: str, thing: str = "own") -> dict[str, str]:
+    """Everything that somebody may read, by its path: lists, reports, pages and files."""
+    queries = {"GET /changes": {"baseline": "r1", "contender": "r1"}}
+    see = [call for call in calls(world) if call.startswith("GET") and TABLE[call].allows(who)]
+    paths = [(f"{API}{call.partition(' ')[2]}", queries.get(call, {})) for call in see]
+    paths += [(page, {}) for page in pages(world)]
+    answers = {}
+    for path, query in paths:
+        where = path.format(**world.ids[thing])
+        answer = world.doorman.ask("GET", where, world.tokens[who], params=query)
+        assert answer.status_code == 200, f"{who}: {where}: {answer.text}"
+        answers[path] = answer.text
+    return answers
+
+
+def test_nothing_that_who_is_bound_may_read_tells_of_a_foreign_thing(world: World) -> None:
+    secrets = {SECRET, PROJECTS["foreign"], REVISIONS["foreign"]}
+    shared = {world.ids["foreign"]["digest"], *world.ids["own"].values()}
+    secrets |= set(world.ids["foreign"].values()) - shared
+    with world.doorman.database.reading() as session:
+        for model in (Submission, Job, ResultRow, SeriesRow):
+            theirs = select(model.id).where(model.project != PROJECTS["own"])
+            secrets |= set(session.scalars(theirs))
+    assert len(secrets) > 15
+    for who in BOUND:
+        for path, text in told(world, who).items():
+            assert not {one for one in secrets if one in text}, f"{who}: {path}"
+    lists = {
+        path for path, text in told(world, "read").items() if any(one in text for one in secrets)
+    }
+    assert {f"{API}/{noun}" for noun in LISTS} | {"/", "/findings", "/jobs"} <= lists
+
+
+LISTS = ("submissions", "jobs", "results", "series", "findings", "comparisons", "schedules")
+
+
 def test_a_refused_call_changes_nothing(world: World) -> None:
     audited = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
     for call, row in TABLE.items():
         for who in EVERYBODY:
-            if who not in row.allowed:
+            if not row.allows(who):
                 world.status(who, call, "own", allowed=False)
     after = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
     assert audited["items"] == after["items"]
+
+
+def test_pages_say_of_which_project_a_thing_is(world: World) -> None:
+    pages = told(world, "read")
+    chip = f'<span class="axis">project</span> {PROJECTS["own"]}'
+    for page in ("/", "/findings", "/jobs", "/schedules", "/comparisons"):
+        assert chip in pages[page], page
+    things = ("jobs/{job_id}", "series/{series_id}", "findings/{finding_id}")
+    for thing in (*things, "runs/{result_id}", "comparisons/{comparison_id}"):
+        assert chip in pages[f"/{thing}"], thing
+    for page in ("/workers", "/jobs/{job_id}"):
+        assert PROJECTS["own"] in told(world, "bound read")[page], page

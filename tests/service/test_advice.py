@@ -152,7 +152,7 @@ def test_of_a_revision_that_is_measured_each_night_only_what_is_wanted_is_read(
         connection = session.connection()
         event.listen(connection, "before_cursor_execute", lambda *told: asked.append(told[2:4]))
         around = [Result.model_validate_json(stored)]
-        found = results.measured_at(session, long_series.revision_of(1), around)
+        found = results.measured_at(session, "", long_series.revision_of(1), around)
         plans = [
             str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all())
             for statement, values in list(asked)

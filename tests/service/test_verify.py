@@ -263,7 +263,7 @@ CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
     "half of a submission": (
         9,
         [
-            "INSERT INTO submissions SELECT 'half', suite, revision, source, created_at "
+            "INSERT INTO submissions SELECT 'half', suite, revision, source, created_at, project "
             "FROM submissions LIMIT 1"
         ],
     ),
