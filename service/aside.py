@@ -74,7 +74,9 @@ class Aside:
         try:
             return self._tried(question)
         except _NONE_TO_BE_HAD as fault:
-            log.warning("judging has no process of its own, and does without for a minute: %s", fault)
+            log.warning(
+                "judging has no process of its own, and does without for a minute: %s", fault
+            )
         self._here_until_s = time.monotonic() + _HERE_S
         return self._database.ask(question)
 
