@@ -118,6 +118,13 @@ def test_memory_that_grew_is_told_with_a_plus(form: Form) -> None:
     assert f"{formats.MINUS}200" not in text
 
 
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
+def test_a_rule_that_names_no_case_is_told(form: Form) -> None:
+    text = deciding(record(QUIET), policy=Policy(rules=(Rule(cases="resnet:full"),))).written(form)
+    assert "Note:" in text
+    assert "The rule for 'resnet:full' fits no case that was measured" in text
+
+
 @pytest.mark.parametrize(("lenient", "errors", "skipped"), [(False, "1", "0"), (True, "0", "1")])
 def test_junit_counts_what_is_undecided_as_ci_wants_it(
     lenient: bool, errors: str, skipped: str

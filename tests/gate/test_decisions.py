@@ -128,6 +128,32 @@ def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts()
     assert [case.verdict for case in found.cases] == [Verdict.SAME, Verdict.WORSE, Verdict.WORSE]
 
 
+def test_a_rule_that_limited_nothing_is_told() -> None:
+    rules = tuple(Rule(cases=cases) for cases in ("resnet:*", "unet:*", "unet:full", "resnet50:*"))
+    unmeasured = CaseRecord(
+        case_key="gpt:auto",
+        pairs=(Pair(baseline=Measured(trouble=Trouble.UNSUPPORTED)),),
+    )
+    found = decided(
+        record(QUIET), record(QUIET, "unet:full"), unmeasured, policy=Policy(rules=rules)
+    )
+    software_unknown, *idle = found.warnings
+    assert "software" in software_unknown
+    assert idle == [
+        "The rule for 'resnet:*' fits no case that was measured, so it limited nothing.",
+        "The rule for 'unet:full' fits only cases that an earlier rule decides, "
+        "so it limited nothing.",
+    ]
+
+
+def test_that_a_rule_limits_nothing_is_told_only_once_the_keys_are_known() -> None:
+    policy = Policy(rules=(Rule(cases="resnet50:full"),))
+    begun = CaseRecord(case_key="resnet50:auto", pairs=(Pair(),))
+    assert decided(begun, policy=policy, last=False).warnings == ()
+    lost = Pair(baseline=Measured.missing("lost"))
+    assert decided(begun.model_copy(update={"pairs": (lost,)}), policy=policy).warnings == ()
+
+
 def test_a_pattern_is_no_regular_expression() -> None:
     assert Policy(rules=(Rule(cases=".*"),)).rule_of("unet:full") == Rule()
     evil = Rule(cases="*a" * 90, limits=(Limit(margin=0.5),))

@@ -294,6 +294,16 @@ def test_two_revisions_that_ran_the_same_code_are_said_to_have(gate: GateHand) -
     assert "THROUGHLINE_WORKER_TARGET" in warning
 
 
+@pytest.mark.parametrize(("cases", "told"), [("resnet:*", True), ("resnet50:*", False)])
+def test_a_rule_that_fits_no_case_is_told(gate: GateHand, cases: str, told: bool) -> None:
+    started = gate.start(policy={"rules": [{"cases": cases}]})
+    assert started["so_far"]["warnings"] == []
+    gate.measure(steady())
+    warnings = gate.read(started["id"])["decision"]["warnings"]
+    expected = f"The rule for '{cases}' fits no case that was measured, so it limited nothing."
+    assert warnings == ([expected] if told else [])
+
+
 def test_a_policy_lets_speed_be_traded_for_memory(gate: GateHand) -> None:
     trade = {"max_regression": "2%", "if_metric": "peak_memory", "if_better": "20%"}
     rule = {"cases": "resnet50:*", "trades": [trade]}
