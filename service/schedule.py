@@ -118,6 +118,8 @@ def newest_due(cron: str, timezone: str, first: datetime, now: datetime) -> date
 def put(session: Session, name: str, request: ScheduleRequest, now: datetime) -> ScheduleView:
     """Make a schedule or change it; it fires next at the first slot after now.
 
+    What leaves the times as they are leaves a slot that is due already, too.
+
     Raises:
         Invalid: the cron expression or the time zone is none.
         UnknownChoice: there is no such suite.
@@ -127,9 +129,11 @@ def put(session: Session, name: str, request: ScheduleRequest, now: datetime) ->
     if row is None:
         row = Schedule(name=name, created_at=now)
         session.add(row)
+    times = (row.cron, row.timezone, row.enabled)
     for field, value in request.model_dump().items():
         setattr(row, field, value)
-    row.next_due_at = due_at if request.enabled else None
+    if times != (row.cron, row.timezone, row.enabled):
+        row.next_due_at = due_at if request.enabled else None
     session.flush()
     return _view(row)
 
