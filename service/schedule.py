@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 _SLOTS = cast(Table, Slot.__table__)
 _RULE = r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99})$"
 _GAP = timedelta(days=2)
+_SLACK = timedelta(minutes=1)
+"""Replicas that look at the same time may have times of day that far apart."""
 
 
 class ScheduleRequest(Contract):
@@ -173,12 +175,32 @@ def fire(session: Session, name: str, now: datetime) -> Accepted:
 
 def fire_due(session: Session, now: datetime) -> list[Fired]:
     """Fire every slot that is due and that no other replica fired."""
+    _set_back(session, now)
     due = select(Schedule).where(
         Schedule.enabled.is_(True),
         (Schedule.next_due_at <= now) | Schedule.next_due_at.is_(None),
     )
     found = [_fire_row(session, row, now) for row in session.scalars(due.order_by(Schedule.name))]
     return [fired for fired in found if fired is not None]
+
+
+def _set_back(session: Session, now: datetime) -> None:
+    """Undo what a clock that was ahead did: a schedule waits for no later than its next slot.
+
+    The slots that it fired meanwhile are known, and do not fire again.
+    """
+    ahead = select(Schedule).where(Schedule.enabled.is_(True), Schedule.next_due_at > now + _SLACK)
+    for row in session.scalars(ahead.order_by(Schedule.name)):
+        latest = next(slots(row.cron, row.timezone, now + _SLACK), None)
+        if latest is None or row.next_due_at is None or row.next_due_at <= latest:
+            continue
+        following = next(slots(row.cron, row.timezone, now))
+        seen = (Schedule.name == row.name, Schedule.next_due_at == row.next_due_at)
+        log.warning(
+            "schedule %s waited for %s, as after a clock that was ahead; it fires next at %s",
+            *(row.name, row.next_due_at.isoformat(), following.isoformat()),
+        )
+        session.execute(update(Schedule).where(*seen).values(next_due_at=following))
 
 
 def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:
