@@ -48,11 +48,15 @@ def answering(*answers: tuple[int, Any]) -> Iterator[tuple[str, list[str]]]:
             if status == 0:
                 self.close_connection = True
                 return
-            content = (body if isinstance(body, str) else json.dumps(body)).encode()
+            page = isinstance(body, str)
+            content = (body if page else json.dumps(body)).encode()
             self.send_response(status)
+            self.send_header("Content-Type", "text/html" if page else "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        do_DELETE = do_GET  # noqa: N815 - the name that the server looks for
 
         def log_message(self, *_: object) -> None:
             return
@@ -133,3 +137,39 @@ def test_each_look_is_held_by_the_service_and_not_repeated_in_haste(
     with answering((200, OPEN), (200, DONE)) as (url, asked):
         follow(url)
     assert asked == [f"/api/v1/submissions/s1?wait_s={watch.LOOK_S}"] * 2
+
+
+PAGE = "<html>Sign in</html>"
+
+
+@pytest.fixture
+def refusal() -> Callable[..., Stop]:
+    """What a call says where a server gives this answer."""
+
+    def run(call: Callable[[ServiceClient], object], answer: tuple[int, Any]) -> Stop:
+        with (
+            answering(answer) as (url, _),
+            ServiceClient(url) as client,
+            pytest.raises(Stop) as stopped,
+        ):
+            call(client)
+        return stopped.value
+
+    return run
+
+
+@pytest.mark.parametrize("answer", [(200, PAGE), (200, [1, 2]), (202, {})])
+def test_a_schedule_is_gone_only_if_a_service_says_so(
+    refusal: Callable[..., Stop], answer: tuple[int, Any]
+) -> None:
+    said = refusal(lambda client: client.delete_schedule("nightly"), answer)
+    assert "check THROUGHLINE_URL" in said.sentence
+    assert said.code is Exit.AWAY
+
+
+def test_a_page_that_answers_for_the_service_is_not_taken_for_another_version(
+    refusal: Callable[..., Stop],
+) -> None:
+    said = refusal(ServiceClient.schedules, (200, PAGE))
+    assert "answered 200, but not as a Throughline service does" in said.sentence
+    assert said.code is Exit.AWAY
