@@ -342,6 +342,29 @@ def test_the_same_key_starts_one_comparison(gate: GateHand) -> None:
     assert len(gate.client.get("/api/v1/comparisons").json()["items"]) == 1
 
 
+def test_a_comparison_that_is_cancelled_gives_its_key_up_and_a_decided_one_keeps_it(
+    gate: GateHand,
+) -> None:
+    def start() -> Any:
+        return gate.client.post(
+            "/api/v1/comparisons", json=asked(), headers={"Idempotency-Key": "ci-1"}
+        )
+
+    def cancel(comparison: Any) -> None:
+        gate.client.post(f"/api/v1/comparisons/{comparison.json()['id']}/cancel")
+
+    first = start()
+    cancel(first)
+    second = start()
+    assert second.status_code == 201
+    assert second.json()["id"] != first.json()["id"]
+    gate.measure(steady())
+    cancel(second)
+    third = start()
+    assert (third.status_code, third.json()["id"]) == (200, second.json()["id"])
+    assert third.json()["outcome"] == "pass"
+
+
 def test_a_request_that_makes_no_sense_is_refused(gate: GateHand) -> None:
     against_itself = {"max_regression": 0.1, "if_metric": "throughput", "if_better": 0.1}
     for more in (
