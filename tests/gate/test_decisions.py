@@ -265,6 +265,37 @@ def test_an_accident_of_the_machine_is_held_against_neither_revision(
     assert found.sentence.startswith(sentence)
 
 
+def accidents(good: int, gone: int, *others: Measured) -> CaseRecord:
+    """A case whose contender gave ``good`` results and then lost ``gone`` to the machine."""
+    ends = (*[ACCIDENT] * gone, *others)
+    tried = tuple(Pair(baseline=process(100.0), contender=end) for end in ends)
+    known = record(QUIET[:good])
+    return known.model_copy(update={"pairs": (*known.pairs, *tried)})
+
+
+@pytest.mark.parametrize(
+    ("good", "gone", "sentence"),
+    [
+        (1, 2, "No result of the contender in 2 of 3 processes: The worker was lost."),
+        (3, 4, "No result of the contender in 4 of 7 processes: The worker was lost."),
+    ],
+)
+def test_a_side_that_the_machine_mostly_lost_is_missing_and_says_how_often(
+    good: int, gone: int, sentence: str
+) -> None:
+    [found] = judge_all([accidents(good, gone)], Policy())
+    assert (found.verdict, found.sentence) == (Verdict.MISSING, sentence)
+    assert found.settled
+
+
+@pytest.mark.parametrize("others", [(), (CRASH,)])
+def test_accidents_beside_results_are_measured_again(others: tuple[Measured, ...]) -> None:
+    [found] = judge_all([accidents(3, 2, *others)], Policy())
+    assert (found.verdict, found.settled) == (Verdict.UNCLEAR, False)
+    [found] = judge_all([accidents(8, 2, *others)], Policy())
+    assert found.verdict is Verdict.SAME
+
+
 @pytest.mark.parametrize(("memory", "said"), [(3.0, "+200 %"), (0.8, "\u221220.0 %")])
 def test_people_read_a_change_as_it_was_measured(memory: float, said: str) -> None:
     policy = Policy(rules=(Rule(limits=(Limit(metric="peak_memory", max_regression=0.05),)),))

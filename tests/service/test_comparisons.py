@@ -215,6 +215,20 @@ def test_a_side_that_fails_never_passes(
     assert how["reason"].rstrip(".") in told["decision"]["cases"][0]["sentence"]
 
 
+def test_accidents_late_in_a_comparison_do_not_end_it(gate: GateHand) -> None:
+    good = steady()
+
+    def script(lease: Lease) -> Result:
+        if len(gate.seen) in (5, 8):
+            return measured(lease, 0.0, status=Status.INFRA_ERROR, reason="The GPU was busy.")
+        return good(lease)
+
+    told = gate.start()
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("pass", ["same"])
+
+
 def test_what_no_revision_supports_neither_passes_nor_fails(gate: GateHand) -> None:
     def script(lease: Lease) -> Result:
         if lease.spec.case.workload == "unet":
