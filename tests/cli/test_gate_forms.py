@@ -214,6 +214,15 @@ def test_an_order_becomes_a_request_that_the_service_understands() -> None:
     assert request["budget_s"] == 900
 
 
+def test_outside_a_checkout_the_option_that_gate_has_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    with pytest.raises(Stop, match=r"name the version under test with --contender\."):
+        order(contender=None).request()
+
+
 def test_a_policy_file_and_options_beside_it_are_wrong_usage(tmp_path: Path) -> None:
     path = tmp_path / "gate.toml"
     path.write_text('[[rules]]\ncases = "unet:*"\n')
