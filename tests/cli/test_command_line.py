@@ -93,6 +93,7 @@ def test_without_a_service_each_command_says_how_to_start_one(
         (["submit", "unet", "layout=\udcff", "-r", "v1"], "The value '\\udcff' of layout"),
         (["submit", "unet", *(f"a{at}=1" for at in range(65)), "-r", "v1"], "at most 64 items"),
         (["submit", "smoke", "precision=bf16", "-r", "v1"], "smoke is a suite"),
+        (["submit", "resnet50", "--only", "unet", "-r", "v1"], "--only picks workloads of a suite"),
         (["submit", "smoke", "-r", "v1", "--require", "gpu"], "LABEL=VALUE"),
         (["submit", "smoke"], "name the version under test with --revision"),
         (["submit", "smoke", "-r", "v1", "--url", "nowhere"], "no address of a service"),
