@@ -214,6 +214,11 @@ def test_an_order_becomes_a_request_that_the_service_understands() -> None:
     assert request["budget_s"] == 900
 
 
+def test_a_label_that_is_required_twice_is_refused() -> None:
+    with pytest.raises(Stop, match="The label 'device' is given twice"):
+        order(requires=("device=cuda", "pool=a", "device=cpu")).request()
+
+
 def test_outside_a_checkout_the_option_that_gate_has_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
