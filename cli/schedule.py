@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from cli import form, wanted
+from cli import form, jobs, wanted
 from cli.answers import ScheduleView
 from cli.output import say
 from cli.service_client import ServiceClient
 from service import formats
+
+_NARROW = ("schedule", "cron", "suite", "next")
+_ROOMY = ("schedule", "cron", "time zone", "suite", "revision", "requires", "next")
+_WHOLE = {"schedule": 24, "cron": 20, "next": 20}
+"""Columns that are not broken over lines, unless a cell of theirs has more characters: what `fire`
+and `delete` take must be read, and in 80 columns there is room for these three."""
 
 
 @dataclass(frozen=True)
@@ -74,17 +80,25 @@ def fire(url: str, name: str, *, as_json: bool) -> None:
 
 def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    for heading in ("schedule", "cron", "time zone", "suite", "revision", "requires", "next"):
-        table.add_column(heading, no_wrap=heading == "next")
-    for schedule in schedules:
-        due = schedule.next_due_at
-        table.add_row(
-            schedule.name,
-            schedule.cron,
-            schedule.timezone,
-            schedule.suite,
-            schedule.revision_rule,
-            " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
-            formats.moment(due) if due and schedule.enabled else "disabled",
-        )
-    form.paper().print(table if schedules else "There are no schedules.")
+    paper = form.paper()
+    lines = [_cells(schedule) for schedule in schedules]
+    headings = _ROOMY if paper.width >= jobs.ROOMY else _NARROW
+    for heading in headings:
+        whole = all(len(line[heading]) <= _WHOLE.get(heading, 0) for line in lines)
+        table.add_column(heading, no_wrap=whole, overflow="fold")
+    for line in lines:
+        table.add_row(*(line[heading] for heading in headings))
+    paper.print(table if schedules else "There are no schedules.")
+
+
+def _cells(schedule: ScheduleView) -> dict[str, str]:
+    due = schedule.next_due_at
+    return {
+        "schedule": schedule.name,
+        "cron": schedule.cron,
+        "time zone": schedule.timezone,
+        "suite": schedule.suite,
+        "revision": schedule.revision_rule,
+        "requires": " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
+        "next": formats.moment(due) if due and schedule.enabled else "disabled",
+    }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from cli import watch
+from cli import form, schedule, watch
 from cli.answers import SubmissionView
+from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.progress import PlainLines
 from cli.service_client import ServiceClient
@@ -173,3 +174,30 @@ def test_a_page_that_answers_for_the_service_is_not_taken_for_another_version(
     said = refusal(ServiceClient.schedules, (200, PAGE))
     assert "answered 200, but not as a Throughline service does" in said.sentence
     assert said.code is Exit.AWAY
+
+
+@pytest.mark.parametrize(("width", "more"), [(80, False), (140, True)])
+def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, said: io.StringIO, width: int, more: bool
+) -> None:
+    listed = {
+        "name": "nightly",
+        "cron": "30 1,3,5 * * 1-5",
+        "timezone": "Europe/Zurich",
+        "suite": "nightly",
+        "revision_rule": "latest",
+        "requires": {"device": "cuda"},
+        "enabled": True,
+        "next_due_at": "2026-11-24T02:00:00Z",
+    }
+    items = [listed, listed | {"name": "weekdays-of-the-farm"}, listed | {"name": "j" * 64}]
+    monkeypatch.setattr(form, "paper", lambda: Console(file=said, width=width))
+    for shown in (items[:2], items):
+        with answering((200, {"items": shown})) as (url, _):
+            schedule.show_list(url, as_json=False)
+    text = said.getvalue()
+    assert "\u2026" not in text
+    assert text.count("nightly") == 7
+    assert text.count("30 1,3,5 * * 1-5") == 5
+    assert "".join(re.findall("j+", text)) == "j" * 64
+    assert ("device=cuda" in text) == more
