@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from itertools import pairwise
+
+_DIGITS = 9
+_RELEASE = re.compile(rf"([0-9]{{1,{_DIGITS}}})\.([0-9]{{1,{_DIGITS}}})")
 
 
 def disorder(revisions: Sequence[str]) -> str | None:
     """One sentence for a person if the values are not in the order of their revisions, or None.
 
     Numbers and dates have an order; of other names only one can be told: values of one revision
-    stand together.
+    stand together. Numbers with one point may be releases, of which 2.10 comes after 2.9.
     """
-    keys = _numbers(revisions) or _dates(revisions)
-    if keys is not None:
-        for at, (before, after) in enumerate(pairwise(keys), start=1):
-            if after < before:
-                return (
-                    f"Revision {revisions[at]!r} comes after {revisions[at - 1]!r}: "
-                    "sort the values by revision, oldest first."
-                )
+    orders = [_numbers(revisions), _releases(revisions), _dates(revisions)]
+    falls = [_first_fall(keys) for keys in orders if keys is not None]
+    if falls and None not in falls:
+        at = max(fall for fall in falls if fall is not None)
+        return (
+            f"Revision {revisions[at]!r} comes after {revisions[at - 1]!r}: "
+            "sort the values by revision, oldest first."
+        )
     return _scattered(revisions)
+
+
+def _first_fall(keys: Sequence[float]) -> int | None:
+    """The first place whose key is below the one before it."""
+    pairs = enumerate(pairwise(keys), start=1)
+    return next((at for at, (before, after) in pairs if after < before), None)
 
 
 def repeated(revisions: Sequence[str]) -> str | None:
@@ -49,6 +59,13 @@ def _numbers(revisions: Sequence[str]) -> list[float] | None:
         return [float(revision) for revision in revisions]
     except ValueError:
         return None
+
+
+def _releases(revisions: Sequence[str]) -> list[int] | None:
+    found = [_RELEASE.fullmatch(revision) for revision in revisions]
+    if not all(found):
+        return None
+    return [int(one[1]) * 10**_DIGITS + int(one[2]) for one in found if one]
 
 
 def _dates(revisions: Sequence[str]) -> list[float] | None:

@@ -18,8 +18,9 @@ class Version:
     revision_at: datetime | None = None
 
 
-def given_or_checked_out(given: str | None, folder: Path) -> Version:
-    """Take the revision that the user named, else the commit that ``folder`` has checked out.
+def given_or_checked_out(given: str | None, folder: Path, option: str = "--revision") -> Version:
+    """Take the revision that the user named with ``option``, else the commit that ``folder`` has
+    checked out.
 
     Raises:
         Stop: none was named, and ``folder`` is no git checkout with a commit.
@@ -30,7 +31,7 @@ def given_or_checked_out(given: str | None, folder: Path) -> Version:
     if found is None:
         raise Stop(
             "The current folder is no git checkout with a commit: "
-            "name the version under test with --revision."
+            f"name the version under test with {option}."
         )
     return found
 

@@ -8,11 +8,17 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from cli import form, wanted
+from cli import form, jobs, wanted
 from cli.answers import ScheduleView
 from cli.output import say
 from cli.service_client import ServiceClient
 from service import formats
+
+_NARROW = ("schedule", "cron", "suite", "next")
+_ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "requires", "next")
+_WHOLE = {"schedule": 24, "cron": 20, "next": 20}
+"""Columns that are not broken over lines, unless a cell of theirs has more characters: what `fire`
+and `delete` take must be read, and in 80 columns there is room for these three."""
 
 
 @dataclass(frozen=True)
@@ -77,22 +83,28 @@ def fire(url: str, name: str, *, as_json: bool) -> None:
 
 def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    owned = any(schedule.project for schedule in schedules)
-    project = ("project",) if owned else ()
-    for heading in (
-        *("schedule", *project, "cron", "time zone", "suite", "revision", "requires", "next"),
-    ):
-        table.add_column(heading, no_wrap=heading == "next")
-    for schedule in schedules:
-        due = schedule.next_due_at
-        table.add_row(
-            schedule.name,
-            *((schedule.project,) if owned else ()),
-            schedule.cron,
-            schedule.timezone,
-            schedule.suite,
-            schedule.revision_rule,
-            " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
-            formats.moment(due) if due and schedule.enabled else "disabled",
-        )
-    form.paper().print(table if schedules else "There are no schedules.")
+    paper = form.paper()
+    lines = [_cells(schedule) for schedule in schedules]
+    headings = _ROOMY if paper.width >= jobs.ROOMY else _NARROW
+    if not any(schedule.project for schedule in schedules):
+        headings = tuple(each for each in headings if each != "project")
+    for heading in headings:
+        whole = all(len(line[heading]) <= _WHOLE.get(heading, 0) for line in lines)
+        table.add_column(heading, no_wrap=whole, overflow="fold")
+    for line in lines:
+        table.add_row(*(line[heading] for heading in headings))
+    paper.print(table if schedules else "There are no schedules.")
+
+
+def _cells(schedule: ScheduleView) -> dict[str, str]:
+    due = schedule.next_due_at
+    return {
+        "schedule": schedule.name,
+        "project": schedule.project,
+        "cron": schedule.cron,
+        "time zone": schedule.timezone,
+        "suite": schedule.suite,
+        "revision": schedule.revision_rule,
+        "requires": " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
+        "next": formats.moment(due) if due and schedule.enabled else "disabled",
+    }

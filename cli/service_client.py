@@ -128,9 +128,9 @@ class ServiceClient:
         """A comparison and where it stands, as text."""
         return self._get(f"comparisons/{_named(comparison_id)}").text
 
-    def cancel_comparison(self, comparison_id: str) -> None:
-        """Stop a comparison and its jobs."""
-        self._send("POST", f"comparisons/{_named(comparison_id)}/cancel")
+    def cancel_comparison(self, comparison_id: str) -> str:
+        """Stop a comparison and its jobs; the answer's text."""
+        return self._send("POST", f"comparisons/{_named(comparison_id)}/cancel").text
 
     def enroll(self, code: str, worker: str) -> str:
         """Turn an enrolment code into the token of a worker."""
@@ -155,7 +155,9 @@ class ServiceClient:
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule; what it has submitted stays."""
-        self._send("DELETE", f"schedules/{_named(name)}")
+        answer = self._send("DELETE", f"schedules/{_named(name)}")
+        if answer.status_code != 204:
+            raise _foreign(self.url, answer)
 
     def fire(self, name: str) -> SubmissionView:
         """Submit a schedule's suite now."""
@@ -185,6 +187,8 @@ class ServiceClient:
             ) from error
         if not answer.is_success:
             raise _refusal(self.url, answer)
+        if "html" in answer.headers.get("Content-Type", ""):  # a sign-in page, say
+            raise _foreign(self.url, answer)
         return answer
 
 
@@ -280,9 +284,14 @@ def _refusal(url: str, answer: httpx2.Response) -> Stop:
     try:
         sentence = Problem.model_validate_json(answer.content).detail
     except ValueError:
-        sentence = (
-            f"{url} answered {answer.status_code}, but not as a Throughline service does: "
-            "check THROUGHLINE_URL."
-        )
-        return Away(sentence) if may_pass else Stop(sentence, Exit.AWAY)
+        foreign = _foreign(url, answer)
+        return Away(foreign.sentence) if may_pass else foreign
     return Away(sentence) if may_pass else Stop(sentence)
+
+
+def _foreign(url: str, answer: httpx2.Response) -> Stop:
+    return Stop(
+        f"{url} answered {answer.status_code}, but not as a Throughline service does: "
+        "check THROUGHLINE_URL.",
+        Exit.AWAY,
+    )

@@ -13,7 +13,7 @@ from benchmarks.tiers import Tier
 from cli import forecast, form, progress, report, trace, wanted, watch
 from cli.answers import CatalogView, ReportView, SubmissionView
 from cli.console import Console
-from cli.exits import Exit
+from cli.exits import Exit, Stop
 from cli.output import say
 from cli.revision import given_or_checked_out
 from cli.service_client import ServiceClient, read
@@ -95,6 +95,10 @@ def _request(order: Order) -> dict[str, Any]:
     if order.project is not None:
         request["project"] = order.project
     if order.only:
+        if chosen.suite is None:
+            raise Stop(
+                f"--only picks workloads of a suite, and {order.what} is none: leave it out."
+            )
         request["only"] = list(order.only)
     if version.revision_at is not None:
         request["revision_at"] = version.revision_at.isoformat()

@@ -79,13 +79,17 @@ def labels(words: Sequence[str]) -> dict[str, str]:
     """Read what a worker must be from words such as ``device=cuda``.
 
     Raises:
-        Stop: a word without ``=``.
+        Stop: a word without ``=``, or a label given twice.
     """
-    pairs = [word.partition("=") for word in words]
-    for label, equals, value in pairs:
+    chosen: dict[str, str] = {}
+    for word in words:
+        label, equals, value = word.partition("=")
         if not (label and equals and value):
             raise Stop(f"{label!r} is no LABEL=VALUE, such as device=cuda.")
-    return {label: value for label, _, value in pairs}
+        if label in chosen:
+            raise Stop(f"The label {label!r} is given twice.")
+        chosen[label] = value
+    return chosen
 
 
 def _sentence(error: ValueError) -> str:

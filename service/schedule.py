@@ -32,6 +32,8 @@ log = logging.getLogger(__name__)
 _SLOTS = cast(Table, Slot.__table__)
 _RULE = r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99})$"
 _GAP = timedelta(days=2)
+_SLACK = timedelta(minutes=1)
+"""Replicas that look at the same time may have times of day that far apart."""
 
 
 class ScheduleRequest(Contract):
@@ -122,6 +124,8 @@ def newest_due(cron: str, timezone: str, first: datetime, now: datetime) -> date
 def put(session: Session, name: str, request: ScheduleRequest, now: datetime) -> ScheduleView:
     """Make a schedule or change it; it fires next at the first slot after now.
 
+    What leaves the times as they are leaves a slot that is due already, too.
+
     Raises:
         Invalid: the cron expression or the time zone is none.
         UnknownChoice: there is no such suite.
@@ -131,10 +135,12 @@ def put(session: Session, name: str, request: ScheduleRequest, now: datetime) ->
     if row is None:
         row = Schedule(name=name, created_at=now)
         session.add(row)
+    times = (row.cron, row.timezone, row.enabled)
     for field, value in request.model_dump().items():
         setattr(row, field, value)
     row.project = request.project or ""
-    row.next_due_at = due_at if request.enabled else None
+    if times != (row.cron, row.timezone, row.enabled):
+        row.next_due_at = due_at if request.enabled else None
     session.flush()
     return _view(row)
 
@@ -174,12 +180,32 @@ def fire(session: Session, name: str, now: datetime) -> Accepted:
 
 def fire_due(session: Session, now: datetime) -> list[Fired]:
     """Fire every slot that is due and that no other replica fired."""
+    _set_back(session, now)
     due = select(Schedule).where(
         Schedule.enabled.is_(True),
         (Schedule.next_due_at <= now) | Schedule.next_due_at.is_(None),
     )
     found = [_fire_row(session, row, now) for row in session.scalars(due.order_by(Schedule.name))]
     return [fired for fired in found if fired is not None]
+
+
+def _set_back(session: Session, now: datetime) -> None:
+    """Undo what a clock that was ahead did: a schedule waits for no later than its next slot.
+
+    The slots that it fired meanwhile are known, and do not fire again.
+    """
+    ahead = select(Schedule).where(Schedule.enabled.is_(True), Schedule.next_due_at > now + _SLACK)
+    for row in session.scalars(ahead.order_by(Schedule.name)):
+        latest = next(slots(row.cron, row.timezone, now + _SLACK), None)
+        if latest is None or row.next_due_at is None or row.next_due_at <= latest:
+            continue
+        following = next(slots(row.cron, row.timezone, now))
+        seen = (Schedule.name == row.name, Schedule.next_due_at == row.next_due_at)
+        log.warning(
+            "schedule %s waited for %s, as after a clock that was ahead; it fires next at %s",
+            *(row.name, row.next_due_at.isoformat(), following.isoformat()),
+        )
+        session.execute(update(Schedule).where(*seen).values(next_due_at=following))
 
 
 def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:

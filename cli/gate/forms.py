@@ -145,15 +145,15 @@ class Shown:
 
     def _junit(self) -> str:
         told = self.comparison
-        cases = self.decision.cases
         suite = ET.Element("testsuite")
         suite.set("name", _xml(f"throughline gate {told.baseline} -> {told.contender}"))
         suite.set("timestamp", told.created_at.isoformat())
-        for case in cases:
+        for case in self.decision.cases:
             self._add_case(suite, case)
+        self._add_gate(suite)
         for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
             suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))
-        suite.set("tests", str(len(cases)))
+        suite.set("tests", str(len(suite.findall("testcase"))))
         listed = [f"{self.decision.outcome.value}: {self.decision.sentence}"]
         listed += [f"Note: {warning}" for warning in self.decision.warnings]
         listed += [self.address]
@@ -165,6 +165,18 @@ class Shown:
         ET.SubElement(suite, "system-out").text = _xml("\n".join(listed))
         ET.indent(suite)
         return ET.tostring(suite, encoding="unicode", xml_declaration=False)
+
+    def _add_gate(self, suite: ET.Element) -> None:
+        """Tell an inconclusive gate where no case does: a file without an error reads as a pass."""
+        told = any(suite.findall(f"testcase/{tag}") for tag in ("failure", "error"))
+        if self.decision.outcome is not Outcome.INCONCLUSIVE or self.lenient or told:
+            return
+        element = ET.SubElement(suite, "testcase")
+        element.set("classname", "throughline.gate")
+        element.set("name", "gate")
+        error = ET.SubElement(element, "error")
+        error.set("message", _xml(self.decision.sentence))
+        error.set("type", self.decision.outcome.value)
 
     def _add_case(self, suite: ET.Element, case: CaseFinding) -> None:
         element = ET.SubElement(suite, "testcase")

@@ -42,9 +42,10 @@ class Order:
         """
         if (self.suite is None) == (not self.cases):
             raise Stop("Name what to measure: --suite, or --case as often as you like.")
+        contender = given_or_checked_out(self.contender, Path.cwd(), "--contender")
         request: dict[str, Any] = {
             "baseline": self.baseline,
-            "contender": given_or_checked_out(self.contender, Path.cwd()).revision,
+            "contender": contender.revision,
             "budget_s": seconds(self.budget),
             "policy": self._policy(),
             "requires": wanted.labels(self.requires),

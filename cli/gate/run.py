@@ -66,7 +66,7 @@ def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
         try:
             text = follow.until_decided(client, begun, Console(stderr=True), budget_s)
         except KeyboardInterrupt:
-            client.cancel_comparison(begun.id)
+            read(ComparisonAnswer, client.cancel_comparison(begun.id))
             _remark("Cancelled, with its jobs.")
             raise
     return read(ComparisonAnswer, text), text
@@ -75,7 +75,9 @@ def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
 def _outcome(comparison: ComparisonAnswer) -> Outcome:
     if comparison.decision is None:
         raise Stop(
-            f"Comparison {comparison.id} was cancelled, so nothing was decided.", Exit.TIMEOUT
+            f"Comparison {comparison.id} was cancelled, so nothing was decided: "
+            "run the gate again.",
+            Exit.TIMEOUT,
         )
     return comparison.decision.outcome
 

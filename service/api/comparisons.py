@@ -38,7 +38,8 @@ def start(
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
 
     With an `Idempotency-Key` the same request may be sent again and again: it is started once, and
-    answered with 200 and the same comparison. The key with another request is refused.
+    answered with 200 and the same comparison. The key with another request is refused. A
+    comparison that is cancelled gives its key up.
     """
     accepted = comparisons.start(session, owned(request, caller), now, idempotency_key)
     if accepted.replayed:

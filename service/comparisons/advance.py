@@ -98,12 +98,14 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
 def cancel(session: Session, comparison_id: str, now: datetime) -> None:
     """Stop a comparison and its jobs; one that has ended stays as it is.
 
+    It gives its key up: nothing was decided, and who asks again with the key wants a decision.
+
     Raises:
         NotFound: there is no such comparison.
     """
     row = _load(session, comparison_id)
     ended = {"state": ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
-    if _change(session, row, **ended):
+    if _change(session, row, **ended, key=None, key_digest=None):
         _cancel_jobs(session, comparison_id, now)
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
+from itertools import compress
 
 from benchmarks.contracts import Contract
 from service.gate.cases import CaseFinding, judge_case
@@ -85,7 +86,7 @@ def decide(
         outcome=outcome,
         sentence=_sentence(outcome, cases),
         cases=cases,
-        warnings=_warnings(records, revisions),
+        warnings=(*_warnings(records, revisions), *_idle_rules(records, policy)),
         false_alarm=policy.false_alarm,
         false_pass=policy.false_pass,
     )
@@ -131,6 +132,17 @@ def _warnings(records: Sequence[CaseRecord], revisions: tuple[str, str]) -> tupl
     if not all(told) and any(record.whole for record in records):
         return ("The results do not say which software ran: whether both sides differ is unknown.",)
     return ()
+
+
+def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[str]:
+    """Rules that limited nothing, once every case has been tried."""
+    sides = [[each for side in Side for each in record.side(side)] for record in records]
+    if not all(sides):
+        return
+    # The key of a case that was not measured has the preset asked for, which may be "auto".
+    good = [any(each.trouble is None for each in both) for both in sides]
+    if any(good):
+        yield from policy.idle([record.case_key for record in compress(records, good)])
 
 
 def _all(records: Sequence[CaseRecord], side: Side) -> list[Measured]:

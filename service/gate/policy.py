@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
@@ -74,6 +75,10 @@ class Rule(Contract):
                 raise ValueError("a trade weighs a metric against itself; name another one")
         return self
 
+    def fits(self, case_key: str) -> bool:
+        """Whether its pattern names the case of this key."""
+        return fnmatchcase(case_key, self.cases)
+
 
 class Policy(Contract):
     """What a gate lets pass, and how sure it has to be.
@@ -100,8 +105,18 @@ class Policy(Contract):
 
     def rule_of(self, case_key: str) -> Rule:
         """The rule that decides the case of this key."""
-        fitting = (rule for rule in self.rules if fnmatchcase(case_key, rule.cases))
-        return next(fitting, DEFAULT_RULE)
+        return next((rule for rule in self.rules if rule.fits(case_key)), DEFAULT_RULE)
+
+    def idle(self, case_keys: Sequence[str]) -> Iterator[str]:
+        """A sentence for each rule that decides none of these cases, and so limits nothing."""
+        deciding = [self.rule_of(case_key) for case_key in case_keys]
+        for rule in self.rules:
+            if any(one is rule for one in deciding):
+                continue
+            why = "fits no case that was measured"
+            if any(map(rule.fits, case_keys)):
+                why = "fits only cases that an earlier rule decides"
+            yield f"The rule for '{rule.cases}' {why}, so it limited nothing."
 
 
 DEFAULT_RULE = Rule()

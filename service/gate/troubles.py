@@ -16,7 +16,13 @@ def trouble_of(record: CaseRecord) -> tuple[Verdict, str] | None:
         return Verdict.PARITY, _because("The contender fails parity", wrong)
     if wrong := _first(before, Trouble.PARITY):
         return Verdict.FAILED, _because("The baseline fails parity, so it is no reference", wrong)
-    return _unsupported(before, after) or _failed(before, after) or _foreign(before, after)
+    return (
+        _unsupported(before, after)
+        or _failed(before, after)
+        or _missing(before, "baseline")
+        or _missing(after, "contender")
+        or _foreign(before, after)
+    )
 
 
 def _unsupported(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
@@ -33,24 +39,32 @@ def _unsupported(before: list[Measured], after: list[Measured]) -> tuple[Verdict
 
 
 def _failed(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
-    old = [each for each in before if each.trouble is not None]
-    new = [each for each in after if each.trouble is not None]
+    # A process that gave nothing by the machine's fault says nothing of its revision.
+    old, new = _failures(before), _failures(after)
     if max(len(old), len(new)) < FAILURES:
         return None
-    # A process that gave nothing by the machine's fault says nothing of its revision.
-    old_failed = [each for each in old if each.trouble is not Trouble.MISSING]
-    new_failed = [each for each in new if each.trouble is not Trouble.MISSING]
     crashed = [each for each in new if each.trouble is Trouble.FAILED]
-    if len(crashed) >= FAILURES and _any_good(before) and not old_failed:
+    if len(crashed) >= FAILURES and _any_good(before) and not old:
         return Verdict.BROKEN, _because(
             "The contender fails and the baseline does not", crashed[-1]
         )
-    if old_failed or new_failed:
-        one = "The baseline" if old_failed else "The contender"
-        which = "Both sides" if old_failed and new_failed else one
-        return Verdict.FAILED, _because(f"{which} failed", (old_failed or new_failed)[-1])
-    side, gone = ("baseline", old) if len(old) >= FAILURES else ("contender", new)
-    return Verdict.MISSING, _because(f"No result of the {side}", gone[-1])
+    one = "The baseline" if old else "The contender"
+    which = "Both sides" if old and new else one
+    return Verdict.FAILED, _because(f"{which} failed", (old or new)[-1])
+
+
+def _failures(side: list[Measured]) -> list[Measured]:
+    return [each for each in side if each.trouble not in (None, Trouble.MISSING)]
+
+
+def _missing(side: list[Measured], name: str) -> tuple[Verdict, str] | None:
+    """Give a side up that the machine mostly kept from being measured; else measure on."""
+    gone = [each for each in side if each.trouble is Trouble.MISSING]
+    good = sum(each.trouble is None for each in side)
+    if len(gone) < FAILURES or len(gone) <= good:
+        return None
+    how_often = f" in {len(gone)} of {len(side)} processes" if good else ""
+    return Verdict.MISSING, _because(f"No result of the {name}{how_often}", gone[-1])
 
 
 def _foreign(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:

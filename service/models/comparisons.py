@@ -52,7 +52,7 @@ class ComparisonRow(Owned, Base):
     reason: Mapped[str] = mapped_column(Text)
     """Why it was cancelled, or what it waits for."""
     key: Mapped[str | None] = mapped_column(String(200))
-    """The Idempotency-Key that it came with."""
+    """The Idempotency-Key that it came with; one that was cancelled has given it up."""
     key_digest: Mapped[str | None] = mapped_column(String(64))
     """SHA-256 of the request that the key came with."""
     __table_args__ = (

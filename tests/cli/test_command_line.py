@@ -79,6 +79,9 @@ def test_without_a_service_each_command_says_how_to_start_one(
     )
 
 
+TWICE = ("--require", "device=cuda", "--require", "device=cpu")
+
+
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -93,7 +96,13 @@ def test_without_a_service_each_command_says_how_to_start_one(
         (["submit", "unet", "layout=\udcff", "-r", "v1"], "The value '\\udcff' of layout"),
         (["submit", "unet", *(f"a{at}=1" for at in range(65)), "-r", "v1"], "at most 64 items"),
         (["submit", "smoke", "precision=bf16", "-r", "v1"], "smoke is a suite"),
+        (["submit", "resnet50", "--only", "unet", "-r", "v1"], "--only picks workloads of a suite"),
         (["submit", "smoke", "-r", "v1", "--require", "gpu"], "LABEL=VALUE"),
+        (["submit", "smoke", "-r", "v1", *TWICE], "The label 'device' is given twice."),
+        (
+            ["schedule", "set", "n", "--cron", "0 2 * * *", "--suite", "smoke", *TWICE],
+            "is given twice",
+        ),
         (["submit", "smoke"], "name the version under test with --revision"),
         (["submit", "smoke", "-r", "v1", "--url", "nowhere"], "no address of a service"),
         (["jobs", "list", "--url", "http://127.0.0.1:99999"], "no address of a service"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,10 @@ from threading import Thread
 from typing import Any
 
 import pytest
-from rich.console import Console
 
-from cli import watch
+from cli import form, schedule, watch
 from cli.answers import SubmissionView
+from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.progress import PlainLines
 from cli.service_client import ServiceClient
@@ -48,11 +49,15 @@ def answering(*answers: tuple[int, Any]) -> Iterator[tuple[str, list[str]]]:
             if status == 0:
                 self.close_connection = True
                 return
-            content = (body if isinstance(body, str) else json.dumps(body)).encode()
+            page = isinstance(body, str)
+            content = (body if page else json.dumps(body)).encode()
             self.send_response(status)
+            self.send_header("Content-Type", "text/html" if page else "application/json")
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
             self.wfile.write(content)
+
+        do_DELETE = do_GET  # noqa: N815 - the name that the server looks for
 
         def log_message(self, *_: object) -> None:
             return
@@ -133,3 +138,66 @@ def test_each_look_is_held_by_the_service_and_not_repeated_in_haste(
     with answering((200, OPEN), (200, DONE)) as (url, asked):
         follow(url)
     assert asked == [f"/api/v1/submissions/s1?wait_s={watch.LOOK_S}"] * 2
+
+
+PAGE = "<html>Sign in</html>"
+
+
+@pytest.fixture
+def refusal() -> Callable[..., Stop]:
+    """What a call says where a server gives this answer."""
+
+    def run(call: Callable[[ServiceClient], object], answer: tuple[int, Any]) -> Stop:
+        with (
+            answering(answer) as (url, _),
+            ServiceClient(url) as client,
+            pytest.raises(Stop) as stopped,
+        ):
+            call(client)
+        return stopped.value
+
+    return run
+
+
+@pytest.mark.parametrize("answer", [(200, PAGE), (200, [1, 2]), (202, {})])
+def test_a_schedule_is_gone_only_if_a_service_says_so(
+    refusal: Callable[..., Stop], answer: tuple[int, Any]
+) -> None:
+    said = refusal(lambda client: client.delete_schedule("nightly"), answer)
+    assert "check THROUGHLINE_URL" in said.sentence
+    assert said.code is Exit.AWAY
+
+
+def test_a_page_that_answers_for_the_service_is_not_taken_for_another_version(
+    refusal: Callable[..., Stop],
+) -> None:
+    said = refusal(ServiceClient.schedules, (200, PAGE))
+    assert "answered 200, but not as a Throughline service does" in said.sentence
+    assert said.code is Exit.AWAY
+
+
+@pytest.mark.parametrize(("width", "more"), [(80, False), (140, True)])
+def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
+    monkeypatch: pytest.MonkeyPatch, said: io.StringIO, width: int, more: bool
+) -> None:
+    listed = {
+        "name": "nightly",
+        "cron": "30 1,3,5 * * 1-5",
+        "timezone": "Europe/Zurich",
+        "suite": "nightly",
+        "revision_rule": "latest",
+        "requires": {"device": "cuda"},
+        "enabled": True,
+        "next_due_at": "2026-11-24T02:00:00Z",
+    }
+    items = [listed, listed | {"name": "weekdays-of-the-farm"}, listed | {"name": "j" * 64}]
+    monkeypatch.setattr(form, "paper", lambda: Console(file=said, width=width))
+    for shown in (items[:2], items):
+        with answering((200, {"items": shown})) as (url, _):
+            schedule.show_list(url, as_json=False)
+    text = said.getvalue()
+    assert "\u2026" not in text
+    assert text.count("nightly") == 7
+    assert text.count("30 1,3,5 * * 1-5") == 5
+    assert "".join(re.findall("j+", text)) == "j" * 64
+    assert ("device=cuda" in text) == more

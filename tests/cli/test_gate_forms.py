@@ -89,12 +89,12 @@ def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
     assert told in Shown(comparison, "", "http://here:8765/", lenient=False).written(form)
 
 
-def deciding(*records: CaseRecord, policy: Policy | None = None) -> Shown:
+def deciding(*records: CaseRecord, policy: Policy | None = None, lenient: bool = False) -> Shown:
     """The same comparison, decided by these cases."""
     decision = decide(records, policy or Policy(), ("main", "new"))
     told = Decision.model_validate_json(decision.model_dump_json())
     comparison = shown().comparison.model_copy(update={"decision": told})
-    return Shown(comparison, "", "http://here:8765/", lenient=False)
+    return Shown(comparison, "", "http://here:8765/", lenient)
 
 
 @pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
@@ -118,6 +118,13 @@ def test_memory_that_grew_is_told_with_a_plus(form: Form) -> None:
     assert f"{formats.MINUS}200" not in text
 
 
+@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
+def test_a_rule_that_names_no_case_is_told(form: Form) -> None:
+    text = deciding(record(QUIET), policy=Policy(rules=(Rule(cases="resnet:full"),))).written(form)
+    assert "Note:" in text
+    assert "The rule for 'resnet:full' fits no case that was measured" in text
+
+
 @pytest.mark.parametrize(("lenient", "errors", "skipped"), [(False, "1", "0"), (True, "0", "1")])
 def test_junit_counts_what_is_undecided_as_ci_wants_it(
     lenient: bool, errors: str, skipped: str
@@ -128,6 +135,27 @@ def test_junit_counts_what_is_undecided_as_ci_wants_it(
     failure = suite.find("testcase[@name='unet:tiny']/failure")
     assert failure is not None
     assert "It <b>fails</b> | `x` ]]>" in (failure.get("message") or "")
+
+
+@pytest.mark.parametrize(
+    ("keys", "lenient", "counts"),
+    [
+        (("unet:tiny", "gpt:tiny"), False, ["3", "0", "1", "2"]),
+        (("unet:tiny",), True, ["1", "0", "0", "1"]),
+        ((), False, ["1", "0", "1", "0"]),
+    ],
+)
+def test_junit_of_a_gate_that_compared_nothing_is_not_green(
+    keys: tuple[str, ...], lenient: bool, counts: list[str]
+) -> None:
+    unsupported = Measured(trouble=Trouble.UNSUPPORTED, reason="no fp8")
+    pair = Pair(baseline=unsupported, contender=unsupported)
+    records = [CaseRecord(case_key=key, pairs=(pair,)) for key in keys]
+    suite = ET.fromstring(deciding(*records, lenient=lenient).written(Form.JUNIT))
+    assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == counts
+    error = suite.find("testcase[@name='gate']/error")
+    assert (error is None) == lenient
+    assert error is None or (error.get("message") or "").startswith("Not decided")
 
 
 def test_markdown_shows_a_strangers_words_as_they_are() -> None:
@@ -184,6 +212,20 @@ def test_an_order_becomes_a_request_that_the_service_understands() -> None:
     assert request["policy"]["rules"][0]["limits"] == [{"max_regression": 0.02}]
     assert request["requires"] == {"device": "cuda"}
     assert request["budget_s"] == 900
+
+
+def test_a_label_that_is_required_twice_is_refused() -> None:
+    with pytest.raises(Stop, match="The label 'device' is given twice"):
+        order(requires=("device=cuda", "pool=a", "device=cpu")).request()
+
+
+def test_outside_a_checkout_the_option_that_gate_has_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("GIT_DIR", "/nowhere")
+    with pytest.raises(Stop, match=r"name the version under test with --contender\."):
+        order(contender=None).request()
 
 
 def test_a_policy_file_and_options_beside_it_are_wrong_usage(tmp_path: Path) -> None:

@@ -228,6 +228,16 @@ def test_values_out_of_the_order_of_their_revisions_are_refused(
     assert sentence in one(values=stepped(), revisions=revisions)["error"]
 
 
+def test_releases_with_one_point_need_not_rise_as_numbers() -> None:
+    releases = ["2.8"] * 40 + ["2.9"] * 40 + ["2.10"] * 20
+    assert len(one(values=stepped(), revisions=releases)["change_points"]) == 1
+    fallen = one(values=stepped(), revisions=[*releases[:-1], "2.7"])
+    assert "Revision '2.7' comes after '2.10'" in fallen["error"]
+    numbers = [str(at / 8) for at in range(100)]
+    assert len(one(values=stepped(), revisions=numbers)["change_points"]) == 1
+    assert "comes after" in one(values=stepped(), revisions=numbers[::-1])["error"]
+
+
 def test_several_values_of_one_revision_are_points_and_counted() -> None:
     answer = one(values=stepped(), revisions=[at // 2 for at in range(100)])
     assert len(answer["change_points"]) == 1

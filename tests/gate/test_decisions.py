@@ -128,6 +128,32 @@ def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts()
     assert [case.verdict for case in found.cases] == [Verdict.SAME, Verdict.WORSE, Verdict.WORSE]
 
 
+def test_a_rule_that_limited_nothing_is_told() -> None:
+    rules = tuple(Rule(cases=cases) for cases in ("resnet:*", "unet:*", "unet:full", "resnet50:*"))
+    unmeasured = CaseRecord(
+        case_key="gpt:auto",
+        pairs=(Pair(baseline=Measured(trouble=Trouble.UNSUPPORTED)),),
+    )
+    found = decided(
+        record(QUIET), record(QUIET, "unet:full"), unmeasured, policy=Policy(rules=rules)
+    )
+    software_unknown, *idle = found.warnings
+    assert "software" in software_unknown
+    assert idle == [
+        "The rule for 'resnet:*' fits no case that was measured, so it limited nothing.",
+        "The rule for 'unet:full' fits only cases that an earlier rule decides, "
+        "so it limited nothing.",
+    ]
+
+
+def test_that_a_rule_limits_nothing_is_told_only_once_the_keys_are_known() -> None:
+    policy = Policy(rules=(Rule(cases="resnet50:full"),))
+    begun = CaseRecord(case_key="resnet50:auto", pairs=(Pair(),))
+    assert decided(begun, policy=policy, last=False).warnings == ()
+    lost = Pair(baseline=Measured.missing("lost"))
+    assert decided(begun.model_copy(update={"pairs": (lost,)}), policy=policy).warnings == ()
+
+
 def test_a_pattern_is_no_regular_expression() -> None:
     assert Policy(rules=(Rule(cases=".*"),)).rule_of("unet:full") == Rule()
     evil = Rule(cases="*a" * 90, limits=(Limit(margin=0.5),))
@@ -237,6 +263,37 @@ def test_an_accident_of_the_machine_is_held_against_neither_revision(
     found = decided(CaseRecord(case_key="unet:full", pairs=pairs)).cases[0]
     assert found.verdict is verdict
     assert found.sentence.startswith(sentence)
+
+
+def accidents(good: int, gone: int, *others: Measured) -> CaseRecord:
+    """A case whose contender gave ``good`` results and then lost ``gone`` to the machine."""
+    ends = (*[ACCIDENT] * gone, *others)
+    tried = tuple(Pair(baseline=process(100.0), contender=end) for end in ends)
+    known = record(QUIET[:good])
+    return known.model_copy(update={"pairs": (*known.pairs, *tried)})
+
+
+@pytest.mark.parametrize(
+    ("good", "gone", "sentence"),
+    [
+        (1, 2, "No result of the contender in 2 of 3 processes: The worker was lost."),
+        (3, 4, "No result of the contender in 4 of 7 processes: The worker was lost."),
+    ],
+)
+def test_a_side_that_the_machine_mostly_lost_is_missing_and_says_how_often(
+    good: int, gone: int, sentence: str
+) -> None:
+    [found] = judge_all([accidents(good, gone)], Policy())
+    assert (found.verdict, found.sentence) == (Verdict.MISSING, sentence)
+    assert found.settled
+
+
+@pytest.mark.parametrize("others", [(), (CRASH,)])
+def test_accidents_beside_results_are_measured_again(others: tuple[Measured, ...]) -> None:
+    [found] = judge_all([accidents(3, 2, *others)], Policy())
+    assert (found.verdict, found.settled) == (Verdict.UNCLEAR, False)
+    [found] = judge_all([accidents(8, 2, *others)], Policy())
+    assert found.verdict is Verdict.SAME
 
 
 @pytest.mark.parametrize(("memory", "said"), [(3.0, "+200 %"), (0.8, "\u221220.0 %")])

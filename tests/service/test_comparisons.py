@@ -215,6 +215,20 @@ def test_a_side_that_fails_never_passes(
     assert how["reason"].rstrip(".") in told["decision"]["cases"][0]["sentence"]
 
 
+def test_accidents_late_in_a_comparison_do_not_end_it(gate: GateHand) -> None:
+    good = steady()
+
+    def script(lease: Lease) -> Result:
+        if len(gate.seen) in (5, 8):
+            return measured(lease, 0.0, status=Status.INFRA_ERROR, reason="The GPU was busy.")
+        return good(lease)
+
+    told = gate.start()
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("pass", ["same"])
+
+
 def test_what_no_revision_supports_neither_passes_nor_fails(gate: GateHand) -> None:
     def script(lease: Lease) -> Result:
         if lease.spec.case.workload == "unet":
@@ -294,6 +308,16 @@ def test_two_revisions_that_ran_the_same_code_are_said_to_have(gate: GateHand) -
     assert "THROUGHLINE_WORKER_TARGET" in warning
 
 
+@pytest.mark.parametrize(("cases", "told"), [("resnet:*", True), ("resnet50:*", False)])
+def test_a_rule_that_fits_no_case_is_told(gate: GateHand, cases: str, told: bool) -> None:
+    started = gate.start(policy={"rules": [{"cases": cases}]})
+    assert started["so_far"]["warnings"] == []
+    gate.measure(steady())
+    warnings = gate.read(started["id"])["decision"]["warnings"]
+    expected = f"The rule for '{cases}' fits no case that was measured, so it limited nothing."
+    assert warnings == ([expected] if told else [])
+
+
 def test_a_policy_lets_speed_be_traded_for_memory(gate: GateHand) -> None:
     trade = {"max_regression": "2%", "if_metric": "peak_memory", "if_better": "20%"}
     rule = {"cases": "resnet50:*", "trades": [trade]}
@@ -330,6 +354,29 @@ def test_the_same_key_starts_one_comparison(gate: GateHand) -> None:
     other = gate.client.post("/api/v1/comparisons", json=asked(budget_s=60), headers=headers)
     assert (other.status_code, other.json()["type"]) == (422, "idempotency-key-reused")
     assert len(gate.client.get("/api/v1/comparisons").json()["items"]) == 1
+
+
+def test_a_comparison_that_is_cancelled_gives_its_key_up_and_a_decided_one_keeps_it(
+    gate: GateHand,
+) -> None:
+    def start() -> Any:
+        return gate.client.post(
+            "/api/v1/comparisons", json=asked(), headers={"Idempotency-Key": "ci-1"}
+        )
+
+    def cancel(comparison: Any) -> None:
+        gate.client.post(f"/api/v1/comparisons/{comparison.json()['id']}/cancel")
+
+    first = start()
+    cancel(first)
+    second = start()
+    assert second.status_code == 201
+    assert second.json()["id"] != first.json()["id"]
+    gate.measure(steady())
+    cancel(second)
+    third = start()
+    assert (third.status_code, third.json()["id"]) == (200, second.json()["id"])
+    assert third.json()["outcome"] == "pass"
 
 
 def test_a_request_that_makes_no_sense_is_refused(gate: GateHand) -> None:

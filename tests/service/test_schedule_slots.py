@@ -144,6 +144,67 @@ def test_after_downtime_only_the_newest_missed_slot_fires(database: Database) ->
         assert schedule.load(session, "s").next_due_at == local(2026, 6, 21, 2, 30)
 
 
+def test_a_clock_that_was_ahead_for_one_look_silences_no_schedule(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(database, local(2026, 6, 1, 12), request())
+    assert len(fire(database, local(2036, 6, 2, 3))) == 1
+    fired = []
+    for day in range(2, 6):
+        for hour in (2, 3):
+            fired += fire(database, local(2026, 6, day, hour))
+    assert [each.due_at for each in fired] == [local(2026, 6, day, 2, 30) for day in range(2, 6)]
+    assert caplog.text.count("as after a clock that was ahead") == 1
+
+
+def test_a_slot_that_fired_early_does_not_fire_again_when_the_clock_is_right(
+    database: Database,
+) -> None:
+    put(database, local(2026, 6, 1, 12), request())
+    assert len(fire(database, local(2026, 6, 2, 3))) == 1
+    assert fire(database, local(2026, 6, 2, 2)) == []
+    assert fire(database, local(2026, 6, 2, 3)) == []
+    assert len(fire(database, local(2026, 6, 3, 3))) == 1
+
+
+def test_a_replica_that_looks_a_moment_behind_another_sets_nothing_back(
+    database: Database, caplog: pytest.LogCaptureFixture
+) -> None:
+    put(database, local(2026, 6, 1, 12), request())
+    slot = local(2026, 6, 2, 2, 30)
+    assert len(fire(database, slot)) == 1
+    assert fire(database, slot - timedelta(seconds=5)) == []
+    assert "ahead" not in caplog.text
+
+
+def change(database: Database, at: datetime, wanted: ScheduleRequest) -> None:
+    with database.writing() as session:
+        schedule.put(session, "s", wanted, at)
+
+
+@pytest.mark.parametrize("more", [{}, {"revision_rule": "fixed:v1"}])
+def test_setting_a_schedule_again_drops_no_slot_that_is_due(
+    database: Database, more: dict[str, str]
+) -> None:
+    put(database, local(2026, 6, 1, 12), request())
+    change(database, local(2026, 6, 2, 3), request(**more))
+    (fired,) = fire(database, local(2026, 6, 2, 3))
+    assert fired.due_at == local(2026, 6, 2, 2, 30)
+
+
+@pytest.mark.parametrize(
+    "wanted", [request("0 2 * * *"), request(timezone="UTC"), request(enabled=False)]
+)
+def test_a_schedule_with_other_times_fires_from_then_on(
+    database: Database, wanted: ScheduleRequest
+) -> None:
+    put(database, local(2026, 6, 1, 12), request())
+    change(database, local(2026, 6, 2, 5), wanted)
+    assert fire(database, local(2026, 6, 2, 5)) == []
+    change(database, local(2026, 6, 2, 6), wanted)
+    assert len(fire(database, local(2026, 6, 3, 5))) == wanted.enabled
+
+
 @pytest.mark.parametrize(
     ("rule", "revision"),
     [("date", "2026-06-02"), ("latest", "2026-06-02"), ("fixed:v1.2", "v1.2")],
