@@ -85,9 +85,9 @@ def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     paper = form.paper()
     lines = [_cells(schedule) for schedule in schedules]
-    headings = _ROOMY if paper.width >= jobs.ROOMY else _NARROW
-    if not any(schedule.project for schedule in schedules):
-        headings = tuple(each for each in headings if each != "project")
+    headings = list(_ROOMY if paper.width >= jobs.ROOMY else _NARROW)
+    if "project" in headings and not any(schedule.project for schedule in schedules):
+        headings.remove("project")
     for heading in headings:
         whole = all(len(line[heading]) <= _WHOLE.get(heading, 0) for line in lines)
         table.add_column(heading, no_wrap=whole, overflow="fold")
