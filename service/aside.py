@@ -35,6 +35,8 @@ _TRIES = 2
 """A process may be ended by anybody; over one question, it is not asked of a third one."""
 _HERE_S = 60.0
 """How long questions are answered in this process after no other could be had."""
+_IDLE_S = 300.0
+"""Not asked for so long, the process gives its memory back."""
 _NONE_TO_BE_HAD = (BrokenProcessPool, OSError, ImportError, NotImplementedError)
 """It was ended, or cannot be started: no processes or memory are left, or no shared memory is."""
 
@@ -54,12 +56,13 @@ class Ask(Protocol):
 class Aside:
     """The other process: started with the first question, and again if it was ended.
 
-    One thread asks; any may end it. Where no process can be had, this one answers.
+    One thread asks, and lets it go; any may end it. Where no process can be had, this one answers.
     """
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._pool: ProcessPoolExecutor | None = None
+        self._asked_s = 0.0
         self._here_until_s = 0.0
         self._ended = False
 
@@ -79,6 +82,11 @@ class Aside:
             )
         self._here_until_s = time.monotonic() + _HERE_S
         return self._database.ask(question)
+
+    def spare(self) -> None:
+        """Let the process go if it was not asked for a while."""
+        if time.monotonic() - self._asked_s >= _IDLE_S:
+            self._close()
 
     def end(self) -> None:
         """End the process, also over a question."""
@@ -106,6 +114,7 @@ class Aside:
         if self._pool is None:
             # Spawned: a forked process would inherit connections and the locks of other threads.
             self._pool = ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _begin)
+        self._asked_s = time.monotonic()
         url = self._database.url.render_as_string(hide_password=False)
         return self._pool.submit(_answer, url, question).result()
 

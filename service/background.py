@@ -89,6 +89,7 @@ class Background:
         while self._look_at_series().notes:
             if self._stop.is_set():
                 return
+        self._aside.spare()
 
     def _look_at_series(self) -> judging.Looked:
         return judging.look(self._database, self._stop.wait, self._confirmations, self._aside.ask)

@@ -116,6 +116,18 @@ def test_it_ends_with_the_service_however_that_ended(
         wait_until(lambda: not other.is_running())
 
 
+def test_a_process_that_nobody_asks_is_let_go(
+    embedded: Aside, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = psutil.Process(embedded.ask(where))
+    embedded.spare()
+    assert embedded.ask(where) == other.pid
+    monkeypatch.setattr(aside_module, "_IDLE_S", 0.0)
+    embedded.spare()
+    wait_until(lambda: not other.is_running())
+    assert embedded.ask(where) not in (other.pid, os.getpid())
+
+
 def test_what_is_meant_for_the_service_does_not_end_it(embedded: Aside) -> None:
     there = embedded.ask(where)
     for number in (signal.SIGINT, signal.SIGTERM):  # to all of a terminal, or of a unit
