@@ -74,12 +74,15 @@ class Aside:
         """
         if time.monotonic() < self._here_until_s:
             return self._database.ask(question)
-        try:
-            return self._tried(question)
-        except _NONE_TO_BE_HAD as fault:
-            log.warning(
-                "judging has no process of its own, and does without for a minute: %s", fault
-            )
+        for _ in range(_TRIES):
+            try:
+                return self._answered(question)
+            except _NONE_TO_BE_HAD as fault:
+                self._close()
+                if self._ended:
+                    raise Ended from None
+                log.warning("judging has lost its process, or got none: %s", fault)
+        log.warning("judging has no process of its own, and does without for a minute")
         self._here_until_s = time.monotonic() + _HERE_S
         return self._database.ask(question)
 
@@ -94,19 +97,6 @@ class Aside:
         for child in multiprocessing.active_children():  # the service has no others
             child.kill()
         self._close()
-
-    def _tried(self, question: Question[T]) -> T:
-        for left in reversed(range(_TRIES)):
-            try:
-                return self._answered(question)
-            except _NONE_TO_BE_HAD as fault:
-                self._close()
-                if self._ended:
-                    raise Ended from None
-                if not left:
-                    raise
-                log.warning("judging has lost its process, or got none; trying again: %s", fault)
-        raise AssertionError
 
     def _answered(self, question: Question[T]) -> T:
         if self._ended:

@@ -115,7 +115,8 @@ def _looked(database: Database, rest: Callable[[float], object], daily: int, ask
     judged = []
     for series_id, since in sorted(due.since.items()):
         with _sparing(rest):
-            judged += [series_id] if _judge(database, ask, series_id, since) else []
+            if _judge(database, ask, series_id, since):
+                judged.append(series_id)
     if not due.notes:
         return Looked(0)
     told = []
@@ -126,8 +127,7 @@ def _looked(database: Database, rest: Callable[[float], object], daily: int, ask
         compared = ask(compare_nodes)
         with database.writing() as session:
             alone(session, _FINDINGS)
-            done = conclude(session, due.notes, told, compared, now_of(session), daily)
-    return done
+            return conclude(session, due.notes, told, compared, now_of(session), daily)
 
 
 @contextmanager

@@ -66,7 +66,7 @@ def _store(
     comparison_id = new_id(now)
     told = request.model_copy(update={"protocol": specs[0].protocol})
     sides = [
-        _submission(session, comparison_id, revision, request.project or "", (now, place))
+        _submission(session, comparison_id, revision, request.project or "", place, now)
         for place, revision in enumerate((request.baseline, request.contender))
     ]
     row = ComparisonRow(
@@ -95,10 +95,9 @@ def _store(
 
 
 def _submission(
-    session: Session, comparison_id: str, revision: str, project: str, at: tuple[datetime, int]
+    session: Session, comparison_id: str, revision: str, project: str, place: int, now: datetime
 ) -> str:
     """The submission that one side's jobs belong to, for a submission is of one revision."""
-    now, place = at
     revisions.register(session, revision, None, now)
     row = models.Submission(
         id=new_id(now, place),
