@@ -1,6 +1,7 @@
 """A suspicious result is measured again before anybody is told.
 
 suspicion.py  which points are suspicious (what the history led one to expect, and what came)
+usual.py      what each worker measured at the level before (pure)
 verdict.py    what measuring again says: confirmed, not reproduced, bad node, environment (pure)
 begin.py      suspicions become comparisons, within the day's budget
 follow.py     decided comparisons become outcomes, and outcomes findings

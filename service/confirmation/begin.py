@@ -10,10 +10,11 @@ from statistics import geometric_mean
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from service import comparisons, revisions
+from service import comparisons, levels, revisions
 from service.comparisons import ComparisonRequest
 from service.comparisons.pin import LATELY
-from service.confirmation.suspicion import Suspicion
+from service.confirmation.suspicion import Suspicion, points_before
+from service.confirmation.usual import Usual
 from service.confirmation.verdict import Where, where_lies
 from service.errors import ServiceError
 from service.findings import Candidate, SeriesName, rules
@@ -133,6 +134,7 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
         first_bad_result=told.first_bad_result,
         worker=told.worker,
         before=told.before,
+        usual=dict(told.usual.own),
         after=told.after,
         state=ConfirmationState.RUNNING,
         comparisons=[],
@@ -157,16 +159,34 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
 def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) -> bool:
     """Whether the new revision was at the old level of another metric than the suspicious one."""
     change, metric = candidate.placed.change, candidate.series.metric
-    told = session.scalars(
-        select(TryRow.measured).where(
+    told = session.execute(
+        select(TryRow.measured, TryRow.worker).where(
             TryRow.comparison_id == row.comparisons[0], TryRow.side == Side.CONTENDER
         )
     )
-    values = [(each or {}).get("metrics", {}).get(metric, {}).get("value", 0.0) for each in told]
-    above = [value for value in values if value > 0]
+    values = [
+        (worker or "", (each or {}).get("metrics", {}).get(metric, {}).get("value", 0.0))
+        for each, worker in told
+    ]
+    above = [(worker, value) for worker, value in values if value > 0]
     if not above or min(change.before, change.after) <= 0 or change.before == change.after:
         return False
-    return where_lies(geometric_mean(above), change.before, change.after) is Where.OLD
+    usual = _usual(session, candidate)
+    shares = [value / usual.at(worker) for worker, value in above]
+    return (
+        where_lies(change.before * geometric_mean(shares), change.before, change.after) is Where.OLD
+    )
+
+
+def _usual(session: Session, candidate: Candidate) -> Usual:
+    """What was measured at the level before a change."""
+    index = candidate.placed.change.index
+    standing = levels.standing_of(session, candidate.series.id)
+    tail = levels.load_tail(session, candidate.series.id)
+    earlier = points_before(tail, index, (each.change.index for each in standing.changes))
+    if not earlier:  # the newest windows do not reach there
+        return Usual(candidate.placed.change.before, {})
+    return Usual.of((point.worker, point.value) for point in earlier)
 
 
 def _known(session: Session, told: Suspicion) -> bool:

@@ -12,6 +12,7 @@ from benchmarks.contracts import Direction
 from service import levels, revisions
 from service.comparisons import ComparisonView, load_comparison
 from service.confirmation.begin import DOUBT, ask
+from service.confirmation.usual import Usual
 from service.confirmation.verdict import Reading, Suspected, Verdict, Where, verdict
 from service.database import Database, alone, now_of, rows
 from service.detection.judgement import ChangePoint
@@ -125,7 +126,8 @@ def _same_code(session: Session, comparison_id: str) -> bool:
 def _suspected(row: ConfirmationRow, series: SeriesName) -> Suspected:
     higher = series.direction is Direction.HIGHER
     worse = (row.after > row.before) != higher
-    return Suspected(row.worker, row.before, row.after, row.last_good, row.first_bad, worse)
+    usual = Usual(row.before, row.usual)
+    return Suspected(row.worker, usual, row.after, row.last_good, row.first_bad, worse)
 
 
 def _ask_suspect(
@@ -236,13 +238,13 @@ def _measured(
     """
     told = _suspected(row, series)
     wanted = (
-        select(TryRow.result_id, TryRow.measured, TryRow.side)
+        select(TryRow.result_id, TryRow.measured, TryRow.side, TryRow.worker)
         .where(TryRow.comparison_id.in_(row.comparisons), TryRow.result_id.is_not(None))
         .order_by(TryRow.comparison_id, TryRow.place)
     )
     sides: dict[Where, list[str]] = {where: [] for where in Where}
-    for result_id, measured, side in session.execute(wanted):
+    for result_id, measured, side, worker in session.execute(wanted):
         value = (measured or {}).get("metrics", {}).get(series.metric, {}).get("value", 0.0)
         if value > 0 and (side == Side.CONTENDER or not reading.same_code):
-            sides[told.where(value)].append(result_id)
+            sides[told.where(worker or "", value)].append(result_id)
     return Sides(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))

@@ -9,6 +9,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from service import paging
+from service.confirmation.usual import Usual
 from service.models import ConfirmationRow, ConfirmationState
 from service.paging import Page
 
@@ -26,6 +27,7 @@ class ConfirmationView:
     """Who measured the suspicious point."""
     expected: float
     measured: float
+    """As this worker measures; later points of others are carried over to it."""
     state: ConfirmationState
     sentence: str
     comparisons: list[str]
@@ -44,6 +46,7 @@ def list_confirmations(
 
 
 def _view(row: ConfirmationRow) -> ConfirmationView:
+    usual = Usual(row.before, row.usual)
     return ConfirmationView(
         id=row.id,
         series_id=row.series_id,
@@ -51,8 +54,8 @@ def _view(row: ConfirmationRow) -> ConfirmationView:
         last_good=row.last_good,
         first_bad=row.first_bad,
         worker=row.worker,
-        expected=row.before,
-        measured=row.after,
+        expected=usual.at(row.worker),
+        measured=row.after * usual.at(row.worker) / row.before,
         state=ConfirmationState(row.state),
         sentence=row.sentence,
         comparisons=row.comparisons,

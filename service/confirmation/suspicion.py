@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
+from service.confirmation.usual import Usual
 from service.detection.history import Refused
 from service.detection.judgement import detect
 from service.detection.watch import expectation
 from service.findings import Covered, SeriesName, rules
-from service.levels import EDGE, Standing, Tail
+from service.levels import EDGE, JudgedPoint, Standing, Tail
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
@@ -30,8 +31,15 @@ class Suspicion:
     first_bad_result: str
     index: int
     worker: str
-    before: float
+    usual: Usual
+    """What was expected, of all workers and of single ones."""
     after: float
+    """What all workers together measure now."""
+
+    @property
+    def before(self) -> float:
+        """What all workers together measured before."""
+        return self.usual.level
 
     @property
     def effect(self) -> float:
@@ -99,21 +107,28 @@ def _surprised(tail: Tail, at: int, covered: Covered) -> bool:
     )
 
 
+def points_before(tail: Tail, index: int, known: Iterable[int]) -> Sequence[JudgedPoint]:
+    """The points of the level that ends before a place, between which no change is ``known``."""
+    at = index - tail.first
+    begin = max((place for place in known if place < index), default=tail.first) - tail.first
+    return tail.points[max(0, begin, at - LEVEL_POINTS) : max(0, at)]
+
+
 def _suspicion(
     series: SeriesName, tail: Tail, index: int, known: Iterable[int], ill: frozenset[str]
 ) -> Suspicion | None:
     """What is suspicious at a place, as the workers tell that are not known to be slow."""
     at = index - tail.first
-    begin = max((place for place in known if place < index), default=tail.first) - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
-    earlier = [p for p in tail.points[max(0, begin, at - LEVEL_POINTS) : at] if p.worker not in ill]
+    earlier = [p for p in points_before(tail, index, known) if p.worker not in ill]
     later = [p for p in tail.points[max(0, at) : end - tail.first] if p.worker not in ill]
     if not earlier or not later or later[0].revision == earlier[-1].revision:
         return None
-    before = median(point.value for point in earlier)
-    after = median(point.value for point in later)
+    usual = Usual.of((point.worker, point.value) for point in earlier)
+    before = usual.level
+    after = median(usual.alike(point.worker, point.value) for point in later)
     for _ in range(EDGE):  # a point just before may have changed as well and been no surprise
-        value = earlier[-1].value
+        value = usual.alike(earlier[-1].worker, earlier[-1].value)
         if len(earlier) == 1 or abs(value - before) <= abs(value - after):
             break
         later.insert(0, earlier.pop())
@@ -129,6 +144,6 @@ def _suspicion(
         first_bad_result=later[0].result_id,
         index=index,
         worker=later[0].worker,
-        before=before,
+        usual=usual,
         after=after,
     )

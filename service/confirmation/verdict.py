@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from benchmarks.contracts import Contract
+from service.confirmation.usual import Usual
 from service.findings.slowdown import LEAST_CONTRAST
 from service.gate.sequential import Answer
 from service.models.confirmations import ConfirmationState as State
@@ -64,8 +65,10 @@ class Suspected:
     """The part of a suspicion that its verdict needs."""
 
     worker: str
-    before: float
+    usual: Usual
+    """What was expected, of all workers and of single ones."""
     after: float
+    """What all workers together measure now."""
     last_good: str
     first_bad: str
     worse: bool
@@ -74,15 +77,15 @@ class Suspected:
     @property
     def size(self) -> float:
         """How far the levels are apart, as a share of the old one."""
-        return abs(self.after / self.before - 1.0)
+        return abs(self.after / self.usual.level - 1.0)
 
-    def where(self, value: float) -> Where:
-        """Where a value lies beside the old level and the new one."""
-        return where_lies(value, self.before, self.after)
+    def where(self, worker: str, value: float) -> Where:
+        """Where what a worker measured lies beside the old level and the new one."""
+        return where_lies(self.usual.alike(worker, value), self.usual.level, self.after)
 
     def same_way(self, reading: Reading) -> bool:
         """Whether the revisions differ as the history does."""
-        return (reading.contender > reading.baseline) == (self.after > self.before)
+        return (reading.contender > reading.baseline) == (self.after > self.usual.level)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +124,7 @@ def verdict(
         return _without_comparison(told, reading)
     if reading.answer is Answer.DIFFERENT:
         return _different(told, reading)
-    where = told.where(math.sqrt(reading.baseline * reading.contender))
+    where = told.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
     if where is Where.BETWEEN:
         return Verdict(
             State.UNRESOLVED,
@@ -133,7 +136,7 @@ def verdict(
 
 def _without_comparison(told: Suspected, reading: Reading) -> Verdict:
     """All that can be asked is whether the newest code is slow again."""
-    where = told.where(reading.contender)
+    where = told.where(reading.worker, reading.contender)
     note = f"{reading.worker} has only the installed code, so the revisions were not compared"
     if where is Where.NEW:
         return Verdict(State.CONFIRMED, f"Measured again, and still so; {note}.")

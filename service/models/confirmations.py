@@ -41,7 +41,9 @@ class ConfirmationRow(Base):
     """Who measured the suspicious point."""
     before: Mapped[float]
     after: Mapped[float]
-    """The level that was expected, and what was measured."""
+    """The level that was expected, and what was measured, as all workers measure together."""
+    usual: Mapped[dict[str, Any]]
+    """What single workers measured at the level before, where they are known well enough."""
     state: Mapped[str] = mapped_column(String(16))
     comparisons: Mapped[list[str]]
     """What was measured again, in order; the last one is under way while the state is running."""

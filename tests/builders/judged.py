@@ -91,6 +91,7 @@ def _suspect(session: Session, now: datetime) -> None:
             first_bad_result=long.result_of(11),
             worker="w",
             before=100.0,
+            usual={},
             after=97.0,
             state=ConfirmationState.NOT_REPRODUCED,
             comparisons=[],

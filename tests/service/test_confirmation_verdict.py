@@ -1,15 +1,18 @@
 """What measuring again says: every way it can go."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.confirmation.usual import Usual
 from service.confirmation.verdict import Reading, Suspected, Where, verdict
 from service.gate import Answer
 from service.models import ConfirmationState as State
 
 OLD, NEW = 100.0, 95.0
-SUSPECTED = Suspected("b", OLD, NEW, "r8", "r9", worse=True)
+SUSPECTED = Suspected("b", Usual(OLD, {}), NEW, "r8", "r9", worse=True)
 
 
 def reading(
@@ -47,6 +50,14 @@ def test_one_comparison_says_what_it_can(told: Reading, state: State) -> None:
     assert said.sentence.endswith(".")
 
 
+def test_what_a_slower_worker_reads_is_held_against_its_own_past() -> None:
+    """Alike on a worker that is 5 % slower for ever: at its old level, not at the new one."""
+    slower = reading(Answer.SAME, 0.95 * OLD, 0.95 * OLD, worker="b")
+    assert verdict(SUSPECTED, slower).state is State.ENVIRONMENT
+    known = replace(SUSPECTED, usual=Usual(OLD, {"b": 0.95 * OLD}))
+    assert verdict(known, slower).state is State.NOT_REPRODUCED
+
+
 def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> None:
     elsewhere = reading(Answer.SAME, OLD, OLD)
     assert verdict(SUSPECTED, elsewhere).ask_suspect
@@ -63,7 +74,7 @@ def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> No
 def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(
     new: float, worse: bool
 ) -> None:
-    told = Suspected("b", OLD, new, "r8", "r9", worse=worse)
+    told = Suspected("b", Usual(OLD, {}), new, "r8", "r9", worse=worse)
     slow = reading(Answer.SAME, new, new, worker="b")
     assert verdict(told, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
 
@@ -108,7 +119,7 @@ def test_a_verdict_asks_at_most_once_more_and_only_another_worker_leads_to_it(
 @given(value, st.floats(0.01, 0.5))
 def test_levels_are_told_apart_on_either_side(old: float, effect: float) -> None:
     for new in (old * (1 - effect), old * (1 + effect)):
-        told = Suspected("b", old, new, "r8", "r9", worse=True)
-        assert told.where(old) is Where.OLD
-        assert told.where(new) is Where.NEW
-        assert told.where((old * new) ** 0.5) is Where.BETWEEN
+        told = Suspected("b", Usual(old, {}), new, "r8", "r9", worse=True)
+        assert told.where("a", old) is Where.OLD
+        assert told.where("a", new) is Where.NEW
+        assert told.where("a", (old * new) ** 0.5) is Where.BETWEEN
