@@ -64,6 +64,7 @@ def candidates(
         if placed.change.index not in covered.changes | over
         and rules.recent(standing, placed)
         and rules.stands(standing, placed)
+        and not rules.leaving(standing, tail, placed)
         and not rules.beside_ill(tail, placed.change.index, ill)
     ]
 

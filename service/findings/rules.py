@@ -11,7 +11,7 @@ from service.changes import LEAST_EFFECT
 from service.detection.online import PATIENCE, SAME
 from service.detection.scale import HIGHEST
 from service.findings.values import Candidate, Kind
-from service.levels import PlacedChange, Standing, Tail
+from service.levels import PlacedChange, Standing, Tail, own_values
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
@@ -28,6 +28,9 @@ ALIKE = 2.0
 """The first estimate of an effect, from four points, is seldom off by more than this factor."""
 CLEARLY = 4.5
 """Median deviations that chance seldom exceeds: three standard deviations of normal noise."""
+LEAVING = 2
+"""Newest points at the old level at which a change may be ending: then more of them are awaited.
+The detector needs some more to end it, and meanwhile takes them for a part of the new level."""
 NEAR = 3
 """Revisions, or points of a series, by which small changes may be placed apart."""
 DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
@@ -56,6 +59,15 @@ def recent(standing: Standing, placed: PlacedChange) -> bool:
 def stands(standing: Standing, placed: PlacedChange) -> bool:
     """Whether a change has stood for long enough to be believed without measuring again."""
     return standing.points - placed.change.index >= PATIENCE
+
+
+def leaving(standing: Standing, tail: Tail, placed: PlacedChange) -> bool:
+    """Whether the newest points are back at the level before a change that nothing follows."""
+    if placed.change.index != max(each.change.index for each in standing.changes):
+        return False
+    own = own_values(tail, standing.machine_offsets)
+    before, after = placed.change.before, placed.change.after
+    return all(taken_back(before, after, own(point)) for point in tail.points[-LEAVING:])
 
 
 def beside_ill(tail: Tail, index: int, ill: frozenset[str]) -> bool:

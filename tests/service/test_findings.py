@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from builders import long_series as long
 from builders.long_series import DROPPED, RAISED, STEADY, noisy
+from builders.looked import actions_of, arrive, only, told_in_order
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
@@ -37,31 +38,6 @@ def session(database: Database) -> Iterator[Session]:
     with database.writing() as session:
         long.prepare(session)
         yield session
-
-
-def arrive(
-    database_session: Session, values: Sequence[float], start: int = 0, series: str = long.SERIES
-) -> list[str]:
-    """Points come in one by one, and each is looked at; the ids of findings opened."""
-    opened: list[str] = []
-    for number, value in enumerate(values, start):
-        long.add(database_session, {number: value}, series_id=series)
-        opened += long.look(database_session)
-    return opened
-
-
-def only(session: Session) -> FindingSummary:
-    (finding,) = findings.list_findings(session).items
-    return finding
-
-
-def told_in_order(session: Session) -> list[FindingSummary]:
-    """All findings, in the order of what they are about."""
-    return sorted(findings.list_findings(session).items, key=lambda each: each.first_bad_at)
-
-
-def actions_of(session: Session, finding_id: str) -> list[str]:
-    return [event.action for event in findings.load_finding(session, finding_id).events]
 
 
 def test_corrected_dates_move_what_findings_say_of_their_place(session: Session) -> None:
@@ -390,100 +366,6 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
     assert long.revision_of(26) in after
     assert not before & after
-
-
-def test_what_a_person_has_opened_again_stays_open(session: Session) -> None:
-    arrive(session, noisy(STEADY + DROPPED + [100.0] * 12))
-    finding = only(session)
-    findings.act(session, finding.id, "reopen", "ada", long.START)
-    arrive(session, noisy([100.0] * 5, seed=8), start=44)
-    assert only(session).state is FindingState.OPEN
-
-
-def test_a_note_does_not_keep_a_withdrawn_finding_from_coming_back(session: Session) -> None:
-    arrive(session, noisy(STEADY + DROPPED))
-    finding = only(session)
-    for number in range(20, 32):
-        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
-    long.look(session)
-    findings.plan(session, finding.id, findings.Plan(note="odd"), "ada", long.START)
-    for number in range(20, 32):
-        levels.include(session, long.result_of(number), "ada", long.START)
-    long.look(session)
-    assert only(session).state is FindingState.OPEN
-
-
-def test_a_change_after_a_closed_finding_is_told(session: Session) -> None:
-    arrive(session, noisy(STEADY + DROPPED))
-    first = only(session)
-    findings.act(session, first.id, "resolve", "ada", long.START)
-    for number, value in enumerate(noisy([100.0] * 23 + [80.0] * 12, seed=6)):
-        long.add(session, {number: value}, series_id=long.OTHER, place=1)
-        long.look(session)
-    other = next(each for each in findings.list_findings(session).items if each.id != first.id)
-    assert (other.kind, other.state) == (Kind.REGRESSION, FindingState.OPEN)
-
-
-@pytest.mark.parametrize(("bad", "good"), [(5, 3), (6, 3), (6, 4)])
-def test_what_lands_again_after_a_finding_was_closed_is_told(
-    session: Session, bad: int, good: int
-) -> None:
-    """To the detector both are one drop, from the first night on."""
-    values = noisy(STEADY + [95.0] * bad + [100.0] * good + [95.0] * 12)
-    arrive(session, values[: 20 + bad])
-    findings.act(session, only(session).id, "resolve", "ada", long.placed_at(20 + bad))
-    arrive(session, values[20 + bad :], start=20 + bad)
-    assert len(levels.standing_of(session, long.SERIES).changes) == 1
-    first, again = told_in_order(session)
-    assert (first.state, again.state) == (FindingState.RESOLVED, FindingState.OPEN)
-    assert again.first_bad == long.revision_of(20 + bad + good)
-
-
-def test_what_was_there_when_a_finding_was_closed_is_not_told_again(session: Session) -> None:
-    values = noisy(STEADY + [95.0] * 6 + [100.0] * 3 + [95.0] * 20)
-    arrive(session, values[:39])
-    first, again = told_in_order(session)
-    assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.OPEN)
-    findings.act(session, again.id, "expect", "ada", long.placed_at(40))
-    arrive(session, values[39:], start=39)
-    first, again = told_in_order(session)
-    assert (first.state, again.state) == (FindingState.WITHDRAWN, FindingState.EXPECTED)
-
-
-@pytest.mark.parametrize("action", ["infrastructure", "withdraw", "not_reproduced", ""])
-def test_a_drop_soon_after_excluded_results_is_told(session: Session, action: str) -> None:
-    arrive(session, noisy(STEADY + [95.0] * 6))
-    first = only(session)
-    now = long.placed_at(26)
-    if action:
-        findings.act(session, first.id, action, "ada", now)
-    for number in range(20, 26):
-        levels.exclude(session, long.result_of(number), "fan broken", "ada", now)
-    long.look(session)
-    arrive(session, noisy([100.0] * 2 + [94.0] * 14, seed=8), start=26)
-    told = {each.id: each for each in findings.list_findings(session).items}
-    assert told.pop(first.id).state not in findings.ACTIVE
-    (again,) = told.values()
-    assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
-
-
-def test_a_drop_of_which_only_the_first_result_is_excluded_is_the_same(session: Session) -> None:
-    arrive(session, noisy(STEADY + DROPPED))
-    first = only(session)
-    findings.act(session, first.id, "expect", "ada", long.placed_at(32))
-    levels.exclude(session, long.result_of(20), "fan broken", "ada", long.placed_at(32))
-    long.look(session)
-    arrive(session, noisy([95.0] * 8, seed=8), start=32)
-    assert only(session).state is FindingState.EXPECTED
-
-
-def test_a_larger_drop_just_after_a_closed_finding_is_told(session: Session) -> None:
-    arrive(session, noisy(STEADY + [97.0] * 8))
-    first = only(session)
-    findings.act(session, first.id, "expect", "ada", long.placed_at(28))
-    arrive(session, noisy([80.0] * 12, seed=8), start=28)
-    (again,) = [each for each in findings.list_findings(session).items if each.id != first.id]
-    assert (again.state, again.first_bad) == (FindingState.OPEN, long.revision_of(28))
 
 
 def both(

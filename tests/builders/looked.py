@@ -1,0 +1,36 @@
+"""Points that come in one by one, each looked at, and the findings that this leaves."""
+
+from collections.abc import Sequence
+
+from builders import long_series as long
+from sqlalchemy.orm import Session
+
+from service import findings
+from service.findings import FindingSummary
+
+
+def arrive(
+    database_session: Session, values: Sequence[float], start: int = 0, series: str = long.SERIES
+) -> list[str]:
+    """Points come in one by one, and each is looked at; the ids of findings opened."""
+    opened: list[str] = []
+    for number, value in enumerate(values, start):
+        long.add(database_session, {number: value}, series_id=series)
+        opened += long.look(database_session)
+    return opened
+
+
+def only(session: Session) -> FindingSummary:
+    """The one finding that there is."""
+    (finding,) = findings.list_findings(session).items
+    return finding
+
+
+def told_in_order(session: Session) -> list[FindingSummary]:
+    """All findings, in the order of what they are about."""
+    return sorted(findings.list_findings(session).items, key=lambda each: each.first_bad_at)
+
+
+def actions_of(session: Session, finding_id: str) -> list[str]:
+    """What has been done with a finding, in order."""
+    return [event.action for event in findings.load_finding(session, finding_id).events]
