@@ -1,8 +1,8 @@
 """Records fresh processes of equal and of slower code in turn, on one device.
 
-``PYTHONPATH=.:tests python -m agreement.record NAME TIER SECONDS FILE``: the case of that name in
-`CASES` for so many seconds, one row a process. Of the gate tier A B, B A, A B ...: B has one
-percent more work in its step. Of the standard tier only A.
+``PYTHONPATH=.:tests python -m agreement.record NAME TIER SECONDS FILE [equal]``: the case of that
+name in `CASES` for so many seconds, one row a process. Of the gate tier A B, B A, A B ...: B has
+one percent more work in its step. Of the standard tier only A, and of the gate tier with ``equal``.
 """
 
 from __future__ import annotations
@@ -127,16 +127,17 @@ def _watched(told: Telemetry | None) -> dict[str, float]:
     return means | {f"reason.{name}": share for name, share in told.reasons.items()}
 
 
-def record(name: str, tier: Tier, limit_s: float, file: Path) -> None:
+def record(name: str, tier: Tier, limit_s: float, file: Path, *, equal: bool = False) -> None:
     """Measure pairs until ``limit_s`` would be passed by the next process."""
     from_s = time.monotonic()
     subject = CASES[name]
     plain = Case(tuple(subject.words.split()), timed(Tier.QUICK), subject.kind)
     first = row(measured(begun(plain, "A", 0)))  # not counted: it warms up, and tells the step
     gauge = NvmlGauge(first["gpu"]) if first["gpu"] else None
-    amount = MORE * first["step_s"] * work_rate(subject.kind) if tier is Tier.GATE else 0
+    paired = tier is Tier.GATE and not equal
+    amount = MORE * first["step_s"] * work_rate(subject.kind) if paired else 0
     case = replace(plain, protocol=timed(tier), planted=round(amount))
-    turns = order("AB" if tier is Tier.GATE else "A")
+    turns = order("AB" if paired else "A")
     longest_s = 2 * (time.monotonic() - from_s)
     turn = next(turns)
     waiting = begun(case, turn.side, turn.pair)
@@ -176,4 +177,5 @@ def order(sides: str) -> Iterator[Turn]:
 
 
 if __name__ == "__main__":
-    record(sys.argv[1], Tier(sys.argv[2]), float(sys.argv[3]), Path(sys.argv[4]))
+    _name, _tier, _limit_s, _file, *_more = sys.argv[1:]
+    record(_name, Tier(_tier), float(_limit_s), Path(_file), equal=_more == ["equal"])

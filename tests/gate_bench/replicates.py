@@ -1,7 +1,9 @@
 """Step times of processes: made with the noise that was measured, or read from a file.
 
 A file holds JSON lines, one fresh process each, in the order in which they ran: ``name`` (which
-configuration) and its mean step time as ``step_s`` in seconds or ``ms`` in milliseconds.
+configuration), its mean step time as ``step_s`` in seconds or ``ms`` in milliseconds, and, if it
+ran elsewhere than others of that name, ``gpu``. Where `agreement.record` wrote it, what had more
+work to do, or was not measured, is left out.
 """
 
 from __future__ import annotations
@@ -16,6 +18,8 @@ import numpy.typing as npt
 from scipy.signal import lfilter
 
 Times = npt.NDArray[np.float64]
+GPU = len("GPU-") + 8
+"""Letters of a GPU's identifier that tell it from others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,10 +80,13 @@ def read(path: Path) -> dict[str, Times]:
         if not line.strip():
             continue
         told = json.loads(line)
+        if told.get("status", "ok") != "ok" or (told.get("side") == "B" and told.get("planted")):
+            continue
         step_s = told["step_s"] if "step_s" in told else told.get("ms", 0.0) / 1_000
         if not step_s > 0:
             raise ValueError(f"line {number} has neither step_s nor ms above zero")
-        found.setdefault(told["name"], []).append(step_s)
+        where = f" on {told['gpu'][:GPU]}" if "gpu" in told else ""
+        found.setdefault(told["name"] + where, []).append(step_s)
     return {name: np.array(times) for name, times in found.items()}
 
 
@@ -91,6 +98,14 @@ def resampled(times: Times, gates: int, processes: int, random: np.random.Genera
 def shuffled(times: Times, gates: int, random: np.random.Generator) -> Times:
     """The recorded processes, each once, in ``gates`` orders: no value stands twice in a gate."""
     return random.permuted(np.tile(times, (gates, 1)), axis=1)
+
+
+def in_a_row(
+    times: Times, gates: int, least: int, most: int, random: np.random.Generator
+) -> list[Times]:
+    """As many neighbouring processes as there are from a random one on, ``least`` to ``most``."""
+    starts = random.integers(0, len(times) - least + 1, gates)
+    return [times[start : start + most] for start in starts]
 
 
 def hurt(times: Times, factor: float, random: np.random.Generator) -> Times:
