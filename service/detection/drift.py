@@ -14,6 +14,9 @@ PRICE = 12.0
 """Squared noise per change or slope when explanations are compared: twice the nats of a change."""
 TILTED = 3.0
 """Standard errors of the slope between changes below which nothing drifts, and time is saved."""
+UNSETTLED = 12
+"""Newest points without which a slope must show as well: a fresh step that is no level of its own
+yet looks like the far end of one, and would move every older effect. 8 to 20 serve alike."""
 ROUNDS = 2
 """First a line through everything, then a line through what its changes leave."""
 
@@ -44,10 +47,17 @@ def common_slope(y: Floats, places: list[int]) -> float:
 
 def _tilts(plain: Explanation) -> bool:
     """Whether the levels between the changes slope; those of true steps do not."""
-    positions = np.arange(len(plain.y), dtype=np.float64)
-    centred = positions - levels(positions, plain.places)
+    whole, settled_part = (_tilt(plain, len(plain.y) - less) for less in (0, UNSETTLED))
+    return min(whole, settled_part) > TILTED or max(whole, settled_part) < -TILTED
+
+
+def _tilt(plain: Explanation, count: int) -> float:
+    """The slope of the first ``count`` points between their changes, in its standard errors."""
+    y, places = plain.y[:count], [place for place in plain.places if place < count]
+    positions = np.arange(count, dtype=np.float64)
+    centred = positions - levels(positions, places)
     error = plain.noise.scale / np.sqrt(max(float(centred @ centred), 1.0))
-    return bool(abs(common_slope(plain.y, plain.places)) > TILTED * error)
+    return common_slope(y, places) / float(error)
 
 
 def _squares(explained: Explanation) -> float:

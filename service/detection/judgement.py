@@ -13,10 +13,18 @@ from dataclasses import dataclass, replace
 
 from benchmarks.contracts import Direction
 from service import formats
-from service.detection.evidence import NoiseOf, Sides, Sums, telling_sides, variance_of
+from service.detection.evidence import (
+    NEAR,
+    NoiseOf,
+    Sides,
+    Sums,
+    telling_sides,
+    variance_of,
+)
 from service.detection.history import Floats, History
 from service.detection.merging import THRESHOLD
 from service.detection.noise import Noise, minimum_detectable_effect
+from service.detection.partition import SHORTEST
 from service.detection.scale import Scale, transform
 from service.detection.window import Window, judge
 
@@ -171,12 +179,27 @@ def _described(
     sums = Sums(explained.y)
     borders = [0, *explained.places, len(explained.y)]
     changes = []
-    for at, found in enumerate(explained.changes):
-        around = borders[at], borders[at + 1], borders[at + 2]
+    for at, (_, weight) in enumerate(explained.changes):
+        place = _seen_early(sums, borders[at], borders[at + 1], borders[at + 2])
+        around = borders[at], place, borders[at + 2]
         seen = telling_sides(sums, around, explained.noise, threshold)
-        drifted = explained.drifted(found[0] - 0.5)
+        drifted = explained.drifted(place - 0.5)
+        found = place, weight
         changes.append(_change(found, sums, seen, explained.noise, scale, direction, drifted))
     return changes
+
+
+def _seen_early(sums: Sums, start: int, place: int, end: int) -> int:
+    """Where a level begins whose points are too few to be one: the last old one makes them enough.
+
+    Left in, it would make the effect a fifth too small.
+    """
+    newest = end == len(sums.sums) - 1
+    if not newest or end - place != SHORTEST:
+        return place
+    old, new = sums.mean(max(start, place - NEAR), place), sums.mean(place + 1, end)
+    first = sums.mean(place, place + 1)
+    return place + (abs(first - old) < abs(first - new))
 
 
 def _change(
