@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -27,6 +27,10 @@ EQUAL, PLANTED = 500, 300
 HURT = 1.1
 """How much longer than it should one process of each case takes, where there is an outlier."""
 PROCESSES = 2 * POLICY.max_pairs
+LEAST = 2 * POLICY.min_pairs
+"""A configuration of which fewer processes were recorded is left out."""
+LEAST_IN_A_ROW = 10
+"""Five pairs, if there are so many."""
 
 
 def main() -> None:
@@ -39,7 +43,9 @@ def main() -> None:
     asked = parser.parse_args()
     random = np.random.default_rng(asked.seed)
     if asked.replicates is not None:
-        recorded = replicates.read(asked.replicates)
+        found = replicates.read(asked.replicates)
+        recorded = {name: its for name, its in found.items() if len(its) >= LEAST}
+        print(f"left out, with too few processes: {len(found) - len(recorded)}")
         for name, times in recorded.items():
             print(f"{name}: {len(times)} processes, {replicates.spread(times):.2%} between them")
         bound = list(recorded) if asked.gpu_bound is None else asked.gpu_bound
@@ -72,7 +78,7 @@ def from_measured_noise(random: np.random.Generator, share: float = 1.0) -> Iter
 
 
 def from_recorded(recorded: Mapping[str, Times], random: np.random.Generator) -> Iterator[Row]:
-    """Gates whose processes are recorded ones, drawn again and again, then each used once."""
+    """Gates whose processes are recorded ones: drawn again and again, each used once, in a row."""
 
     def drawn(gates: int) -> dict[str, Times]:
         return {
@@ -83,12 +89,22 @@ def from_recorded(recorded: Mapping[str, Times], random: np.random.Generator) ->
     def once(gates: int) -> dict[str, Times]:
         return {name: replicates.shuffled(times, gates, random) for name, times in recorded.items()}
 
+    def in_a_row(gates: int) -> dict[str, list[Times]]:
+        return {
+            name: replicates.in_a_row(times, gates, LEAST_IN_A_ROW, PROCESSES, random)
+            for name, times in recorded.items()
+        }
+
     yield from _gates("drawn with replacement", drawn, list(recorded))
     yield from _gates("each process once", once, list(recorded))
+    yield from _gates("as they ran", in_a_row, list(recorded))
 
 
 def _gates(
-    kind: str, drawn: Callable[[int], dict[str, Times]], names: list[str], share: float = 1.0
+    kind: str,
+    drawn: Callable[[int], Mapping[str, Sequence[Times]]],
+    names: list[str],
+    share: float = 1.0,
 ) -> Iterator[Row]:
     for planted in (None, *names):
         print(f"{kind}: {planted or 'equal revisions'} ...", file=sys.stderr)

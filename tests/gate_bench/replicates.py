@@ -2,8 +2,8 @@
 
 A file holds JSON lines, one fresh process each, in the order in which they ran: ``name`` (which
 configuration), its mean step time as ``step_s`` in seconds or ``ms`` in milliseconds, and, if it
-ran elsewhere than others of that name, ``gpu``. Where `agreement.record` wrote it, what had more
-work to do, or was not measured, is left out.
+ran elsewhere than others of that name, ``gpu``. Where `agreement.record` wrote it, side B, which
+had more to do, and what could not be measured are left out.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def read(path: Path) -> dict[str, Times]:
         if not line.strip():
             continue
         told = json.loads(line)
-        if told.get("status", "ok") != "ok" or (told.get("side") == "B" and told.get("planted")):
+        if told.get("status", "ok") != "ok" or told.get("side") == "B":
             continue
         step_s = told["step_s"] if "step_s" in told else told.get("ms", 0.0) / 1_000
         if not step_s > 0:
@@ -104,7 +104,7 @@ def in_a_row(
     times: Times, gates: int, least: int, most: int, random: np.random.Generator
 ) -> list[Times]:
     """As many neighbouring processes as there are from a random one on, ``least`` to ``most``."""
-    starts = random.integers(0, len(times) - least + 1, gates)
+    starts = random.integers(0, max(len(times) - least, 0) + 1, gates)
     return [times[start : start + most] for start in starts]
 
 
