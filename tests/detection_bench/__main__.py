@@ -2,9 +2,10 @@
 
 Writes one row per detector and series to ``benchmarks/results/detection/synthetic.jsonl`` and the
 table into ``docs/judgement.md``; ``--ours`` keeps the others' rows, which do not change with our
-code. ``--seeds`` prints our figures for other seeds of the suite. ``--labelled FILE`` prints, and
-keeps nowhere, the same for histories with labels (``labelled.py``) and for steps planted into their
-residuals (``injected.py``).
+code. Each is asked once about a whole series, and once after every point; the others this only in
+noise of one size, as it takes long. ``--seeds`` prints our figures for other seeds of the suite.
+``--labelled FILE`` prints, and keeps nowhere, the same for histories with labels (``labelled.py``)
+and for steps planted into their residuals (``injected.py``).
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from builders.marked import replaced
 from detection_bench import injected, labelled, table
 from detection_bench.ours import announced, ours
 from detection_bench.rivals import RIVALS
-from detection_bench.score import Row, large_enough
+from detection_bench.score import TOLERANCE, Row, large_enough
 from detection_bench.synthetic import TESTING, TUNING, Planted, suite
+from detection_bench.table import OURS
 
 ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "benchmarks" / "results" / "detection" / "synthetic.jsonl"
 PAGE = ROOT / "docs" / "judgement.md"
-OURS = "Throughline, one default"
+ONLINE_NOISE = 0.01
+LEAST_SEEN = 20
+"""Points from which on the others are asked: changes come later than that."""
 DETECTORS: dict[str, Callable[[Planted], list[int]]] = {OURS: ours, **RIVALS}
 
 
@@ -52,8 +56,10 @@ def main() -> None:
     if asked.tuning or asked.only:
         print(table.overall(rows))
         return
+    online = [series for series in histories if series.id.endswith(" 0")]
     rows += kept_rows(histories) if asked.ours else []
-    rows += [delay_row(series) for series in histories if not series.id.endswith(("1", "2"))]
+    rows += [_online(OURS, series, announced(series)) for series in online]
+    rows += [] if asked.ours else others_online(online)
     keep(rows)
 
 
@@ -67,7 +73,13 @@ def kept_rows(histories: Sequence[Planted]) -> list[Row]:
     by_id = {series.id: series for series in histories}
     lines = [json.loads(text) for text in ROWS.read_text(encoding="utf-8").splitlines()]
     return [
-        Row.of(line["detector"], by_id[line["series"]], line["found"], line["took_ms"] / 1000)
+        Row.of(
+            line["detector"],
+            by_id[line["series"]],
+            line["found"],
+            line["took_ms"] / 1000,
+            [(at, index) for at, index in line.get("alarms", ())],
+        )
         for line in lines
         if not line["detector"].startswith(OURS)
     ]
@@ -90,10 +102,26 @@ def judged(
         yield Row.of(name, series, found, took_s)
 
 
-def delay_row(series: Planted) -> Row:
-    """Our replay point by point."""
-    alarms = announced(series)
-    return Row.of(f"{OURS}, online", series, [index for _, index in alarms], 0.0, alarms)
+def others_online(histories: Iterable[Planted]) -> Iterator[Row]:
+    """The others' replays point by point."""
+    middle = [series for series in histories if series.noise == ONLINE_NOISE]
+    for name, run in RIVALS.items():
+        print(f"{name}, point by point ...", file=sys.stderr)
+        yield from (_online(name, series, asked_each_point(run, series)) for series in middle)
+
+
+def asked_each_point(run: Callable[[Planted], list[int]], series: Planted) -> list[tuple[int, int]]:
+    """Newest point seen and first point of the new level, whenever a detector names another one."""
+    alarms: list[tuple[int, int]] = []
+    for count in range(LEAST_SEEN, len(series.values) + 1):
+        for index in run(series.first(count)):
+            if all(abs(index - known) > TOLERANCE for _, known in alarms):
+                alarms.append((count - 1, index))
+    return alarms
+
+
+def _online(name: str, series: Planted, alarms: Sequence[tuple[int, int]]) -> Row:
+    return Row.of(f"{name}{table.ONLINE}", series, [index for _, index in alarms], 0.0, alarms)
 
 
 def labelled_rows(path: Path, chosen: dict[str, Callable[[Planted], list[int]]]) -> Iterator[Row]:

@@ -8,7 +8,7 @@ which others are made. The suite's seed tells tuning from testing: whoever tunes
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +43,11 @@ class Planted:
     kind: str = ""
     step: float = 0.0
     noise: float = 0.0
+
+    def first(self, count: int) -> Planted:
+        """Its first points, as they came in."""
+        groups = None if self.groups is None else self.groups[:count]
+        return replace(self, values=self.values[:count], groups=groups)
 
 
 def suite(seed: int = TESTING, replicates: int = REPLICATES) -> Iterator[Planted]:

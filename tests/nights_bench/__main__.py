@@ -160,7 +160,7 @@ def table(rows: Iterable[Row]) -> list[str]:
         f"| false findings per 1,000 series-nights | "
         f"{1_000 * sum(len(row.false) for row in known) / nights:.2f} |",
         f"| nights until a series that became 1 % slower is named, median | "
-        f"{median(found) if found else '-'} |",
+        f"{f'{median(found):g}' if found else '-'} |",
         f"| the same, share within two nights | "
         f"{sum(each <= 2 for each in found) / max(1, len(waited)):.0%} |",
         f"| series never named in ten nights | {waited.count(None)} of {len(waited)} |",
