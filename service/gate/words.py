@@ -9,6 +9,7 @@ from service import formats
 from service.gate.measured import CYCLES, CaseRecord, Side
 from service.gate.metrics import MetricFinding
 from service.gate.policy import Limit, Rule
+from service.gate.trades import loosening
 
 
 class Verdict(StrEnum):
@@ -59,6 +60,8 @@ def of_case(
         pairs = formats.counted(len(record.whole), "pair")
         return _with_accidents(f"{pairs}, too few to judge.", record)
     sentence = f"{own.metric} {changed(own)}{_meaning(verdict, limit, own)}"
+    if verdict is Verdict.MISSING:
+        sentence += _untold(limit, rule, found)
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))
     if verdict is Verdict.ALLOWED:
@@ -104,6 +107,15 @@ def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
             f"; in clock cycles {cycles.shown[0]}, so the device's clock was {clock}, not the code"
         )
     return f"; in clock cycles {changed(cycles)}"
+
+
+def _untold(limit: Limit, rule: Rule, found: Mapping[str, MetricFinding]) -> str:
+    wanted = [
+        f"{trade.if_metric} got better by {formats.share(trade.if_better)}"
+        for trade in loosening(limit, rule.trades)
+        if trade.if_metric not in found
+    ]
+    return f", allowed only if {' or '.join(wanted)}: not every process has one above zero"
 
 
 def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:

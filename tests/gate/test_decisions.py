@@ -160,6 +160,8 @@ def test_a_pattern_is_no_regular_expression() -> None:
     assert Policy(rules=(evil,)).rule_of("a" * 400 + "b") == Rule()
 
 
+LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
+"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
 TRADE = Trade(max_regression=0.03, if_metric="peak_memory", if_better=0.2)
 
 
@@ -175,9 +177,40 @@ def test_a_trade_holds_only_where_the_other_metric_surely_gained(
     assert found.cases[0].verdict is verdict
 
 
-def test_a_trade_whose_metric_is_not_measured_does_not_hold() -> None:
+@pytest.mark.parametrize(
+    ("by", "verdict"),
+    [(0.005, Verdict.MISSING), (0.02, Verdict.MISSING), (0.04, Verdict.WORSE)],
+)
+def test_a_trade_whose_metric_is_not_measured_neither_holds_nor_fails(
+    by: float, verdict: Verdict
+) -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
-    assert decided(record(slower(0.02)), policy=policy).outcome is Outcome.REGRESSION
+    [found] = decided(record(slower(by)), policy=policy).cases
+    assert (found.verdict, found.settled) == (verdict, True)
+    [quick] = judge_all([record(slower(by))], policy)
+    assert (quick.verdict, quick.settled) == (verdict, True)  # and nothing more is measured
+    if verdict is Verdict.MISSING:
+        assert found.sentence.endswith(
+            ", allowed only if peak_memory got better by 20.0 %: "
+            "not every process has one above zero."
+        )
+
+
+def test_a_trade_whose_metric_is_not_measured_matters_only_where_it_decides() -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    assert decided(record(QUIET), policy=policy).outcome is Outcome.PASS
+    assert decided(record(LOUD), policy=policy).cases[0].verdict is Verdict.UNCLEAR
+    beside = Limit(metric="step_time")
+    both = Policy(rules=(Rule(limits=(Limit(), beside), trades=(TRADE,)),))
+    [worse] = decided(record(slower(0.02), step_time=1.02), policy=both).cases
+    assert worse.verdict is Verdict.WORSE
+
+
+@pytest.mark.parametrize("by", [0.005, 0.02])
+def test_a_trade_that_is_open_lets_nothing_pass_that_is_surely_worse(by: float) -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    found = decided(record(slower(by), peak_memory=0.8), policy=policy)
+    assert found.cases[0].verdict is Verdict.UNCLEAR
 
 
 def test_every_limit_of_a_rule_must_hold() -> None:
@@ -188,10 +221,6 @@ def test_every_limit_of_a_rule_must_hold() -> None:
     missing = decided(record(QUIET), policy=policy)
     assert missing.cases[0].verdict is Verdict.MISSING
     assert "peak_memory" in missing.cases[0].sentence
-
-
-LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
-"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
 
 
 def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_interval() -> None:
