@@ -213,6 +213,26 @@ def test_a_trade_that_is_open_lets_nothing_pass_that_is_surely_worse(by: float) 
     assert found.cases[0].verdict is Verdict.UNCLEAR
 
 
+@pytest.mark.parametrize(
+    ("throughput", "more", "told"),
+    [
+        (slower(0.02), {"peak_memory": 0.8}, "surely worse; whether peak_memory fell by 20.0 %"),
+        (slower(0.03), {"peak_memory": 0.7}, "surely worse; peak_memory \u221230.0 %"),
+        (LOUD, {"peak_memory": 0.8}, "of 1.0 %; whether peak_memory fell by 20.0 % is open: "),
+        (LOUD, {}, "; whether peak_memory got better by 20.0 % is open: not every process"),
+        (LOUD, {"peak_memory": 0.9}, "too wide an interval for a limit of 1.0 %."),
+    ],
+)
+def test_what_is_open_of_a_trade_is_said(
+    throughput: list[float], more: dict[str, float], told: str
+) -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    [found] = decided(record(throughput, **more), policy=policy).cases
+    assert found.verdict is Verdict.UNCLEAR
+    assert told in found.sentence
+    assert "likely worse" not in found.sentence
+
+
 def test_every_limit_of_a_rule_must_hold() -> None:
     both = Rule(limits=(Limit(), Limit(metric="peak_memory", max_regression=0.05)))
     policy = Policy(rules=(both,))
