@@ -132,17 +132,29 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
 
 def _table(lines: Iterable[str]) -> tuple[list[str], list[list[str]]]:
     """The columns' names and the rows below them, each with a cell for every column."""
-    numbered = [(at, row) for at, row in _rows(lines) if any(cell.strip() for cell in row)]
-    if not numbered:
+    numbered = [(at, row) for at, row in _rows(lines) if not _nothing(row)]
+    while numbered and _blank(numbered[-1][1]):
+        numbered.pop()  # as spreadsheets leave them
+    start = next((at for at, (_, row) in enumerate(numbered) if not _blank(row)), None)
+    if start is None:
         raise Unreadable(_EMPTY)
-    first, names = numbered[0]
+    first, names = numbered[start]
     header = [name.strip() for name in names]
     if all(_number(name) is not None for name in header):
         header = [f"column {number}" for number in range(1, len(header) + 1)]
     else:
         _check_names(first, header)
-        numbered = numbered[1:]
+        numbered = numbered[start + 1 :]
     return header, [_fitted(at, row, len(header)) for at, row in numbered]
+
+
+def _nothing(row: list[str]) -> bool:
+    """Whether a line holds spaces at most; an empty cell in quotes is a value that is missing."""
+    return not row or (len(row) == 1 and row[0].isspace())
+
+
+def _blank(row: list[str]) -> bool:
+    return not any(cell.strip() for cell in row)
 
 
 def _check_names(at: int, header: list[str]) -> None:
@@ -186,6 +198,8 @@ def _long(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
     value, name = header.index(VALUE), header.index(ID) if ID in header else None
     histories: dict[str, list[list[str]]] = {}
     for row in rows:
+        if name is not None and _blank(row):
+            continue  # of no history
         histories.setdefault(row[name] if name is not None else VALUE, []).append(row)
     for each, its_rows in histories.items():
         yield each, [row[value] for row in its_rows], its_rows

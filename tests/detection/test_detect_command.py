@@ -99,6 +99,42 @@ def test_empty_cells_may_be_missing_or_too_many_at_the_end_of_a_row() -> None:
     assert len(answer["change_points"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("header", "missing", "end"),
+    [
+        ("a", '""', ""),
+        ("a,b", ",", ",,"),
+        ("value,note", ",", ",,"),
+        (None, '""', ""),
+    ],
+)
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_row_without_a_value_is_a_value_that_is_missing(
+    header: str | None, missing: str, end: str, at: int
+) -> None:
+    """Without it, each later index would be one too small."""
+    width = (header or "").count(",")
+    rows = [f"{value}{f',{value}' * width}" for value in stepped()]
+    kept = [*rows[:at], missing, *rows[at:]]
+    head = [] if header is None else [header]
+    for answer in answers(run("--csv", given="\n".join([*head, *kept, end, end]))):
+        assert answer["error"] == f"Value {at} is nan, which cannot be judged."
+
+
+@pytest.mark.parametrize("line", ["", "  ", " \t"])
+def test_lines_without_anything_are_passed_over(line: str) -> None:
+    for head in ([], ["a"]):
+        given = "\n".join([line, *head, line, *map(str, stepped()), line])
+        (answer,) = answers(run("--csv", given=given.replace("\n7", f"\n{line}\n7")))
+        assert abs(answer["change_points"][0]["index"] - 60) <= 1
+
+
+def test_a_blank_row_among_histories_by_id_is_of_none() -> None:
+    rows = [f"{name},{value}" for value in stepped() for name in "ab"]
+    (a, b) = answers(run("--csv", given="\n".join([",", "id,value", *rows[:9], ",", *rows[9:]])))
+    assert a["change_points"] == b["change_points"] != []
+
+
 def test_csv_without_a_header_is_read_too() -> None:
     (answer,) = answers(run("--csv", given="\n".join(str(value) for value in stepped())))
     assert len(answer["change_points"]) == 1
