@@ -86,11 +86,19 @@ def _warnings(line: HistoryLine) -> tuple[str, ...]:
 def _judged(history: History, wanted: Wanted, warnings: tuple[str, ...]) -> dict[str, Any]:
     detector, usual = DETECTORS[wanted.detector]
     threshold = usual if wanted.threshold is None else wanted.threshold
-    if wanted.online:
-        alarms = online.replay(history, threshold)
-        return {"alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms]}
     judged = detector(history, threshold)
-    return document(replace(judged, warnings=(*warnings, *judged.warnings)))
+    judged = replace(judged, warnings=(*warnings, *judged.warnings))
+    if wanted.online:
+        return replayed(list(online.replay(history, threshold)), judged)
+    return document(judged)
+
+
+def replayed(alarms: Sequence[online.Alarm], whole: Judgement) -> dict[str, Any]:
+    """Alarms as they are printed, with what is odd in the whole history and in what they tell."""
+    return {
+        "alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms],
+        "warnings": [*whole.warnings, *_units([alarm.change for alarm in alarms])],
+    }
 
 
 def document(judged: Judgement) -> dict[str, Any]:

@@ -164,6 +164,24 @@ def test_online_announces_once_and_knows_nothing_of_the_future() -> None:
     assert (again.at, again.change.index) == (alarm["at"], alarm["index"])
 
 
+def test_online_says_what_is_odd() -> None:
+    values = [value * (1000 if at >= 40 else 1) for at, value in enumerate(stepped(80, 80))]
+    zeros = [0.0 if at % 17 == 3 else value for at, value in enumerate(stepped(80, 80))]
+    lines: list[dict[str, object]] = [
+        {"values": values, "revisions": [at // 2 for at in range(80)]},
+        {"values": zeros},
+        {"values": [1.0, 2.0]},
+        {"values": stepped()},
+    ]
+    done = run("--online", given="\n".join(map(json.dumps, lines)))
+    unit, zero, short, plain = (answer["warnings"] for answer in answers(done))
+    assert unit[0].startswith("40 values repeat the revision before them")
+    assert unit[1].startswith("From value 40 on the level is about 1000 times what it was")
+    assert zero[0].startswith("Zeros or both signs: no ratios")
+    assert short == ["2 points: changes are told from 10 on."]
+    assert plain == []
+
+
 def test_a_history_that_cannot_be_judged_does_not_stop_the_others() -> None:
     lines = [{"id": "bad", "values": [1, None, 3]}, {"id": "good", "values": stepped()}]
     done = run(given="\n".join(json.dumps(line) for line in lines))
