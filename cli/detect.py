@@ -10,7 +10,7 @@ from typing import Any
 import orjson
 
 from benchmarks.contracts import Direction
-from cli.detect_input import HistoryLine, Unreadable, from_csv, from_json_lines, opened
+from cli.detect_input import HistoryLine, Read, Unreadable, from_csv, from_json_lines, opened
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
 from service.detection import online
@@ -56,11 +56,12 @@ def _check(wanted: Wanted, direction: str) -> None:
         raise Stop("A threshold is a number above zero.")
 
 
-def _answers(histories: Iterator[HistoryLine], wanted: Wanted) -> Iterator[dict[str, Any]]:
+def _answers(histories: Iterator[Read], wanted: Wanted) -> Iterator[dict[str, Any]]:
     try:
-        for line in histories:
+        for read in histories:
+            line = read.line
             try:
-                yield {"id": line.id, **_judged(_history(line), wanted, _warnings(line))}
+                yield {"id": line.id, **_judged(_history(line), wanted, _warnings(read))}
             except Refused as refusal:
                 yield {"id": line.id, "error": str(refusal)}
     except Unreadable as problem:
@@ -78,9 +79,9 @@ def _history(line: HistoryLine) -> History:
     return History.of(line.numbers, line.direction, line.groups)
 
 
-def _warnings(line: HistoryLine) -> tuple[str, ...]:
-    told = repeated(line.revisions or [])
-    return (told,) if told else ()
+def _warnings(read: Read) -> tuple[str, ...]:
+    told = repeated(read.line.revisions or [])
+    return (*read.unread, told) if told else read.unread
 
 
 def _judged(history: History, wanted: Wanted, warnings: tuple[str, ...]) -> dict[str, Any]:

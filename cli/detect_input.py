@@ -9,12 +9,14 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchmarks.contracts import Direction
+from cli.detect_names import unread_columns, unread_fields
 from cli.exits import Stop
 from service import formats
 from service.detection.history import Refused
@@ -38,7 +40,7 @@ Name = Annotated[str, Field(coerce_numbers_to_str=True)]
 class HistoryLine(BaseModel):
     """One history to judge."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     id: str | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     direction: Direction = Direction.LOWER
@@ -57,6 +59,14 @@ class HistoryLine(BaseModel):
             Refused: one is no number.
         """
         return [_judgeable(value, at) for at, value in enumerate(self.values)]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A history, and what beside it was passed over and may have been meant."""
+
+    line: HistoryLine
+    unread: tuple[str, ...] = ()
 
 
 def _judgeable(value: object, at: int) -> float:
@@ -91,7 +101,7 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
         raise Unreadable("The input is no text in UTF-8; save it as such.") from None
 
 
-def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
     """One history per line, of ``direction`` unless the line has its own; empty lines are passed
     over, but there must be one that is not."""
     number, empty = 0, 0
@@ -107,12 +117,13 @@ def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Hist
             told = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({told}).") from None
         own = "direction" in line.model_fields_set
-        yield line if own else line.model_copy(update={"direction": direction})
+        unread = tuple(unread_fields(line.model_extra or (), HistoryLine.model_fields))
+        yield Read(line if own else line.model_copy(update={"direction": direction}), unread)
     if empty == number:
         raise Unreadable(_EMPTY)
 
 
-def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
     """One history per ``id`` or per column; columns without a single number are passed over, but
     there must be one that has some."""
     header, rows = _table(lines)
@@ -120,14 +131,24 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
     columns = list(read(header, rows))
     if not columns:
         raise Unreadable(_no_history(header))
+    unread = tuple(_unread(header))
     for name, cells, its_rows in columns:
-        yield HistoryLine(
+        line = HistoryLine(
             id=name,
             direction=direction,
             values=[_cell(cell) for cell in cells],
             groups=_column(GROUP, header, its_rows),
             revisions=_column(REVISION, header, its_rows),
         )
+        yield Read(line, unread)
+
+
+def _unread(header: list[str]) -> Iterator[str]:
+    """What may have been meant; a ``Value`` without ids is judged as if it were ``value``."""
+    ours = [ID, GROUP, REVISION]
+    if VALUE in header or ID in header:
+        ours.append(VALUE)
+    return unread_columns(header, ours)
 
 
 def _table(lines: Iterable[str]) -> tuple[list[str], list[list[str]]]:

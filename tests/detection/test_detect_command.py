@@ -300,6 +300,36 @@ def test_several_values_of_one_revision_are_points_and_counted() -> None:
     ]
 
 
+def test_a_field_that_was_passed_over_and_may_have_been_meant_is_told() -> None:
+    told = one(values=stepped(), group=["a"] * 100, Direction="higher", uid=3, commit="x", ids=1)
+    assert told["warnings"] == [
+        "'group' was not read: the field is called 'groups'.",
+        "'Direction' was not read: the field is called 'direction'.",
+    ]
+    assert told["change_points"][0]["improvement"] is False
+
+
+@pytest.mark.parametrize(
+    ("header", "warnings"),
+    [
+        ("value,groups", ["'groups' was not read as 'group': that is what the column"]),
+        ("value,Direction", ["'Direction' is no direction: --direction says it for all of"]),
+        ("Value,id", ["'Value' was not read as 'value'"]),
+        ("a,Revision", ["'Revision' was not read as 'revision'"]),
+        ("Value,note", []),
+        ("value,note", []),
+        ("values,uid", []),
+    ],
+)
+def test_a_column_that_was_passed_over_and_may_have_been_meant_is_told(
+    header: str, warnings: list[str]
+) -> None:
+    rows = [f"{value},x" for value in stepped()]
+    (answer,) = answers(run("--csv", given="\n".join([header, *rows])))
+    assert len(answer["warnings"]) == len(warnings)
+    assert all(map(str.startswith, answer["warnings"], warnings))
+
+
 def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:
     rows = [f"{at},{value}" for at, value in enumerate(stepped())]
     (answer,) = answers(run("--csv", given="\n".join(["revision,a", *rows])))
