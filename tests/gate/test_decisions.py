@@ -250,6 +250,15 @@ def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_inte
     assert found.cases[0].sentence.startswith("peak_memory ")
 
 
+def test_pairs_that_turn_midway_contradict_the_early_ones_and_a_few_late_ones_do_not() -> None:
+    off = [each - 0.3 for each in QUIET]
+    [midway] = decided(record([*QUIET[:6], *off[:6]])).cases
+    assert midway.verdict is Verdict.UNCLEAR
+    assert "earlier and later pairs disagree" in midway.sentence
+    [late] = decided(record([*QUIET, *off[:4]])).cases
+    assert late.verdict is Verdict.SAME
+
+
 def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
     policy = Policy(rules=(Rule(limits=(Limit(), Limit(metric="peak_memory", margin=0.1))),))
     turned = [1.0, 1.0, 1.0, 1.0, 1.0, 1.05, 1.05, 1.05, 1.05, 1.05, 1.05, 1.05]
