@@ -13,11 +13,16 @@ from benchmarks.contracts import Direction
 from cli.detect_input import HistoryLine, Read, Unreadable, from_csv, from_json_lines, opened
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
+from cli.output import say
+from service import formats
 from service.detection import online
 from service.detection.history import History, Refused
 from service.detection.judgement import ChangePoint, Judgement
 from service.detection.registry import DETECTORS
 from service.detection.scale import between_units
+
+LONG, POINT_S = 10_000, 0.002
+"""Points whose replay nobody should have to wait for without a word, and what one of them takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,11 +66,20 @@ def _answers(histories: Iterator[Read], wanted: Wanted) -> Iterator[dict[str, An
         for read in histories:
             line = read.line
             try:
-                yield {"id": line.id, **_judged(_history(line), wanted, _warnings(read))}
+                history = _history(line)
+                if wanted.online and len(history.values) >= LONG:
+                    say(_patience(len(history.values)), sys.stderr)
+                yield {"id": line.id, **_judged(history, wanted, _warnings(read))}
             except Refused as refusal:
                 yield {"id": line.id, "error": str(refusal)}
     except Unreadable as problem:
         raise Stop(str(problem)) from None
+
+
+def _patience(points: int) -> str:
+    least = formats.duration(points * POINT_S)
+    count = formats.number(points)
+    return f"A history of {count} points is replayed one by one, which takes {least} or more."
 
 
 def _history(line: HistoryLine) -> History:

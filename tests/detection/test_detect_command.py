@@ -12,6 +12,7 @@ import pytest
 from detection_bench.ours import ours
 from detection_bench.synthetic import plant
 
+from cli import detect as detecting
 from service.detection.history import History
 from service.detection.judgement import detect
 from service.detection.online import replay
@@ -180,6 +181,18 @@ def test_online_says_what_is_odd() -> None:
     assert zero[0].startswith("Zeros or both signs: no ratios")
     assert short == ["2 points: changes are told from 10 on."]
     assert plain == []
+
+
+@pytest.mark.parametrize(("count", "said"), [(99, 0), (100, 1)])
+def test_a_long_replay_says_how_long_it_takes(
+    count: int, said: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    (tmp_path / "in").write_text(json.dumps({"values": stepped(count)}))
+    monkeypatch.setattr(detecting, "LONG", 100)
+    wanted = detecting.Wanted(online=True, detector="steps", threshold=None)
+    detecting.run(str(tmp_path / "in"), wanted, "lower", csv=False)
+    told = "A history of 100 points is replayed one by one, which takes 0.2\u00a0s or more.\n"
+    assert capfd.readouterr().err == told * said
 
 
 def test_a_history_that_cannot_be_judged_does_not_stop_the_others() -> None:
