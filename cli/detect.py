@@ -10,14 +10,19 @@ from typing import Any
 import orjson
 
 from benchmarks.contracts import Direction
-from cli.detect_input import HistoryLine, Unreadable, from_csv, from_json_lines, opened
+from cli.detect_input import HistoryLine, Read, Unreadable, from_csv, from_json_lines, opened
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
+from cli.output import say
+from service import formats
 from service.detection import online
 from service.detection.history import History, Refused
 from service.detection.judgement import ChangePoint, Judgement
 from service.detection.registry import DETECTORS
 from service.detection.scale import between_units
+
+LONG, POINT_S = 10_000, 0.002
+"""Points whose replay nobody should have to wait for without a word, and what one of them takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +61,25 @@ def _check(wanted: Wanted, direction: str) -> None:
         raise Stop("A threshold is a number above zero.")
 
 
-def _answers(histories: Iterator[HistoryLine], wanted: Wanted) -> Iterator[dict[str, Any]]:
+def _answers(histories: Iterator[Read], wanted: Wanted) -> Iterator[dict[str, Any]]:
     try:
-        for line in histories:
+        for read in histories:
+            line = read.line
             try:
-                yield {"id": line.id, **_judged(_history(line), wanted, _warnings(line))}
+                history = _history(line)
+                if wanted.online and len(history.values) >= LONG:
+                    say(_patience(len(history.values)), sys.stderr)
+                yield {"id": line.id, **_judged(history, wanted, _warnings(read))}
             except Refused as refusal:
                 yield {"id": line.id, "error": str(refusal)}
     except Unreadable as problem:
         raise Stop(str(problem)) from None
+
+
+def _patience(points: int) -> str:
+    least = formats.duration(points * POINT_S)
+    count = formats.number(points)
+    return f"A history of {count} points is replayed one by one, which takes {least} or more."
 
 
 def _history(line: HistoryLine) -> History:
@@ -78,19 +93,27 @@ def _history(line: HistoryLine) -> History:
     return History.of(line.numbers, line.direction, line.groups)
 
 
-def _warnings(line: HistoryLine) -> tuple[str, ...]:
-    told = repeated(line.revisions or [])
-    return (told,) if told else ()
+def _warnings(read: Read) -> tuple[str, ...]:
+    told = repeated(read.line.revisions or [])
+    return (*read.unread, told) if told else read.unread
 
 
 def _judged(history: History, wanted: Wanted, warnings: tuple[str, ...]) -> dict[str, Any]:
     detector, usual = DETECTORS[wanted.detector]
     threshold = usual if wanted.threshold is None else wanted.threshold
-    if wanted.online:
-        alarms = online.replay(history, threshold)
-        return {"alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms]}
     judged = detector(history, threshold)
-    return document(replace(judged, warnings=(*warnings, *judged.warnings)))
+    judged = replace(judged, warnings=(*warnings, *judged.warnings))
+    if wanted.online:
+        return replayed(list(online.replay(history, threshold)), judged)
+    return document(judged)
+
+
+def replayed(alarms: Sequence[online.Alarm], whole: Judgement) -> dict[str, Any]:
+    """Alarms as they are printed, with what is odd in the whole history and in what they tell."""
+    return {
+        "alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms],
+        "warnings": [*whole.warnings, *_units([alarm.change for alarm in alarms])],
+    }
 
 
 def document(judged: Judgement) -> dict[str, Any]:

@@ -9,12 +9,14 @@ import math
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from benchmarks.contracts import Direction
+from cli.detect_names import unread_columns, unread_fields
 from cli.exits import Stop
 from service import formats
 from service.detection.history import Refused
@@ -38,7 +40,7 @@ Name = Annotated[str, Field(coerce_numbers_to_str=True)]
 class HistoryLine(BaseModel):
     """One history to judge."""
 
-    model_config = ConfigDict(frozen=True, extra="ignore")
+    model_config = ConfigDict(frozen=True, extra="allow")
 
     id: str | Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     direction: Direction = Direction.LOWER
@@ -57,6 +59,14 @@ class HistoryLine(BaseModel):
             Refused: one is no number.
         """
         return [_judgeable(value, at) for at, value in enumerate(self.values)]
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """A history, and what beside it was passed over and may have been meant."""
+
+    line: HistoryLine
+    unread: tuple[str, ...] = ()
 
 
 def _judgeable(value: object, at: int) -> float:
@@ -91,7 +101,7 @@ def _decoded(lines: Iterable[str]) -> Iterator[str]:
         raise Unreadable("The input is no text in UTF-8; save it as such.") from None
 
 
-def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
     """One history per line, of ``direction`` unless the line has its own; empty lines are passed
     over, but there must be one that is not."""
     number, empty = 0, 0
@@ -107,12 +117,13 @@ def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Hist
             told = f"{where}: {first['msg']}" if where else first["msg"]
             raise Unreadable(f"Line {number} is no history ({told}).") from None
         own = "direction" in line.model_fields_set
-        yield line if own else line.model_copy(update={"direction": direction})
+        unread = tuple(unread_fields(line.model_extra or (), HistoryLine.model_fields))
+        yield Read(line if own else line.model_copy(update={"direction": direction}), unread)
     if empty == number:
         raise Unreadable(_EMPTY)
 
 
-def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine]:
+def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
     """One history per ``id`` or per column; columns without a single number are passed over, but
     there must be one that has some."""
     header, rows = _table(lines)
@@ -120,29 +131,51 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[HistoryLine
     columns = list(read(header, rows))
     if not columns:
         raise Unreadable(_no_history(header))
+    unread = tuple(_unread(header))
     for name, cells, its_rows in columns:
-        yield HistoryLine(
+        line = HistoryLine(
             id=name,
             direction=direction,
             values=[_cell(cell) for cell in cells],
             groups=_column(GROUP, header, its_rows),
             revisions=_column(REVISION, header, its_rows),
         )
+        yield Read(line, unread)
+
+
+def _unread(header: list[str]) -> Iterator[str]:
+    """What may have been meant; a ``Value`` without ids is judged as if it were ``value``."""
+    ours = [ID, GROUP, REVISION]
+    if VALUE in header or ID in header:
+        ours.append(VALUE)
+    return unread_columns(header, ours)
 
 
 def _table(lines: Iterable[str]) -> tuple[list[str], list[list[str]]]:
     """The columns' names and the rows below them, each with a cell for every column."""
-    numbered = [(at, row) for at, row in _rows(lines) if any(cell.strip() for cell in row)]
-    if not numbered:
+    numbered = [(at, row) for at, row in _rows(lines) if not _nothing(row)]
+    while numbered and _blank(numbered[-1][1]):
+        numbered.pop()  # as spreadsheets leave them
+    start = next((at for at, (_, row) in enumerate(numbered) if not _blank(row)), None)
+    if start is None:
         raise Unreadable(_EMPTY)
-    first, names = numbered[0]
+    first, names = numbered[start]
     header = [name.strip() for name in names]
     if all(_number(name) is not None for name in header):
         header = [f"column {number}" for number in range(1, len(header) + 1)]
     else:
         _check_names(first, header)
-        numbered = numbered[1:]
+        numbered = numbered[start + 1 :]
     return header, [_fitted(at, row, len(header)) for at, row in numbered]
+
+
+def _nothing(row: list[str]) -> bool:
+    """Whether a line holds spaces at most; an empty cell in quotes is a value that is missing."""
+    return not row or (len(row) == 1 and row[0].isspace())
+
+
+def _blank(row: list[str]) -> bool:
+    return not any(cell.strip() for cell in row)
 
 
 def _check_names(at: int, header: list[str]) -> None:
@@ -186,6 +219,8 @@ def _long(header: list[str], rows: list[list[str]]) -> Iterator[Column]:
     value, name = header.index(VALUE), header.index(ID) if ID in header else None
     histories: dict[str, list[list[str]]] = {}
     for row in rows:
+        if name is not None and _blank(row):
+            continue  # of no history
         histories.setdefault(row[name] if name is not None else VALUE, []).append(row)
     for each, its_rows in histories.items():
         yield each, [row[value] for row in its_rows], its_rows

@@ -21,7 +21,7 @@ from service.detection.evidence import (
     telling_sides,
     variance_of,
 )
-from service.detection.history import Floats, History
+from service.detection.history import History
 from service.detection.merging import THRESHOLD
 from service.detection.noise import Noise, minimum_detectable_effect
 from service.detection.partition import SHORTEST
@@ -144,15 +144,14 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     end = min(first + len(history.values), end_needed(number))
     y, scale = transform(history.values[start - first : end - first])
     groups = None if history.groups is None else history.groups[start - first : end - first]
-    window = judge(y, groups, len(history.group_names), threshold)
+    window = judge(y, groups, threshold)
     found = _described(window, scale, history.direction, threshold)
     mine = tuple(
         replace(each, index=each.index + start)
         for each in found
         if each.index + start >= own - SEAM
     )
-    present = None if groups is None else frozenset(groups.tolist())
-    noise = _noise(window, scale, history.group_names, present, threshold)
+    noise = _noise(window, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
 
 
@@ -236,17 +235,10 @@ def confidence(weight: float) -> float:
     return 1.0 / (1.0 + math.exp(-odds))
 
 
-def _noise(
-    window: Window,
-    scale: Scale,
-    names: tuple[str, ...],
-    present: frozenset[int] | None,
-    threshold: float,
-) -> Noise:
+def _noise(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
     explained = window.explained
     of: NoiseOf = explained.noise
     since = len(explained.y) - (explained.places[-1] if explained.places else 0)
-    offsets: Floats = window.offsets
     return Noise(
         scale=of.scale,
         autocorrelation=of.autocorrelation,
@@ -255,9 +247,7 @@ def _noise(
         drift_per_point=scale.effect(explained.drift),
         wander=of.wander,
         machine_offsets={
-            name: scale.effect(float(offset))
-            for number, (name, offset) in enumerate(zip(names, offsets, strict=True))
-            if present and number in present
+            names[number]: scale.effect(offset) for number, offset in window.offsets.items()
         },
     )
 

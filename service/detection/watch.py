@@ -52,9 +52,9 @@ def expectation(
     first = min(start, max(0, len(history.values) - CONTEXT))
     y, scale = transform(history.values[first:])
     groups = None if history.groups is None else history.groups[first:]
-    window = judge(y, groups, len(history.group_names))
+    window = judge(y, groups)
     level = window.explained.y[start - first :]
-    offset = float(window.offsets[group]) if group is not None else 0.0
+    offset = window.offsets.get(group, 0.0) if group is not None else 0.0
     reaches = _reach(len(level), float(np.std(level)), window.explained.noise.scale)
     # The next point lies one place behind the last.
     middle = float(np.mean(level)) + offset + window.explained.drifted(len(y))

@@ -19,21 +19,19 @@ class Window:
     """A stretch and how it is explained; places count from its first point."""
 
     explained: Explanation
-    offsets: Floats
-    """One per machine; empty where machines are not told."""
+    offsets: dict[int, float]
+    """By the number of each machine in the stretch; empty where machines are not told."""
 
 
-def judge(
-    y: Floats,
-    groups: Ints | None = None,
-    machine_count: int = 0,
-    threshold: float = THRESHOLD,
-) -> Window:
+def judge(y: Floats, groups: Ints | None = None, threshold: float = THRESHOLD) -> Window:
     """Explain ``y``, which is on the scale of ``scale.py``."""
-    offsets = np.zeros(machine_count)
-    if groups is not None and machine_count > 1:
-        offsets = machines.offsets(y, groups, machine_count)
-        y = y - offsets[groups]
+    offsets: dict[int, float] = {}
+    if groups is not None:
+        # A long history may know more machines than points: those of the stretch are counted anew.
+        present, own = np.unique(groups, return_inverse=True)
+        found = machines.offsets(y, own, len(present))
+        offsets = dict(zip(present.tolist(), found.tolist(), strict=True))
+        y = y - found[own]
     plain = explain(y, threshold)
     best = with_modes(y, plain, threshold) or plain
     return Window(with_drift(best, threshold) or best, offsets)

@@ -10,6 +10,7 @@ from service.gate.measured import CaseRecord
 from service.gate.metrics import Levels, MetricFinding, findings
 from service.gate.policy import Limit, Rule, Trade
 from service.gate.sequential import Answer
+from service.gate.trades import fails, holds, loosening
 from service.gate.troubles import trouble_of
 from service.gate.words import Verdict
 
@@ -74,8 +75,10 @@ def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[A
     """The verdict over all limits."""
     if any(_beyond(limit, rule.trades, found) for limit in rule.limits):
         return Verdict.WORSE
-    if not all(_within(limit, rule.trades, found) for limit in rule.limits):
-        return Verdict.UNCLEAR
+    open_ = [limit for limit in rule.limits if not _within(limit, rule.trades, found)]
+    if open_:
+        untold = all(_untold(limit, rule.trades, found) for limit in open_)
+        return Verdict.MISSING if untold else Verdict.UNCLEAR
     if Answer.UNKNOWN in answers:
         return Verdict.NOT_WORSE
     changed = [
@@ -100,7 +103,7 @@ def _behind(
         match verdict:
             case Verdict.WORSE:
                 return _beyond(limit, rule.trades, found)
-            case Verdict.UNCLEAR:
+            case Verdict.UNCLEAR | Verdict.MISSING:
                 return not _within(limit, rule.trades, found)
             case Verdict.NOT_WORSE:
                 return answer is Answer.UNKNOWN
@@ -135,28 +138,33 @@ def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:
 
 def _beyond(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
     """Surely worse than allowed, also if every trade that may still hold does."""
-    own = found.get(limit.metric)
     may = [limit.max_regression]
-    may += [t.max_regression for t in trades if t.metric == limit.metric and not _fails(t, found)]
-    return own is not None and own.consistent and own.strict_high < -max(may)
+    may += [t.max_regression for t in loosening(limit, trades) if not fails(t, found)]
+    return _surely_worse(limit.metric, max(may), found)
 
 
 def _within(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
     """Surely no worse than allowed, counting only trades that surely hold."""
     own = found.get(limit.metric)
-    may = [limit.allowed]
-    may += [t.max_regression for t in trades if t.metric == limit.metric and _holds(t, found)]
-    return own is not None and own.consistent and own.low > -max(may)
+    held = [t.max_regression for t in loosening(limit, trades) if holds(t, found)]
+    if not held and _surely_worse(limit.metric, limit.max_regression, found):
+        return False  # a margin is for what may be nothing
+    return own is not None and own.consistent and own.low > -max([limit.allowed, *held])
 
 
-def _holds(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
-    other = found.get(trade.if_metric)
-    return other is not None and other.consistent and other.low >= trade.if_better
+def _untold(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
+    """Allowed or not by a metric that is not measured: no further pair will tell."""
+    own = found.get(limit.metric)
+    open_ = [t for t in loosening(limit, trades) if not fails(t, found)]
+    if own is None or not open_ or any(t.if_metric in found for t in open_):
+        return False
+    worse = _surely_worse(limit.metric, limit.max_regression, found)
+    return worse and own.low > -max(t.max_regression for t in open_)
 
 
-def _fails(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
-    other = found.get(trade.if_metric)
-    return other is None or (other.consistent and other.strict_high < trade.if_better)
+def _surely_worse(metric: str, allowed: float, found: Mapping[str, MetricFinding]) -> bool:
+    own = found.get(metric)
+    return own is not None and own.consistent and own.strict_high < -allowed
 
 
 def _in_order(found: Mapping[str, MetricFinding], rule: Rule) -> tuple[MetricFinding, ...]:

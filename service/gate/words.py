@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from benchmarks.contracts import Direction
 from service import formats
 from service.gate.measured import CYCLES, CaseRecord, Side
 from service.gate.metrics import MetricFinding
-from service.gate.policy import Limit, Rule
+from service.gate.policy import Limit, Rule, Trade
+from service.gate.trades import fails, holds, loosening
 
 
 class Verdict(StrEnum):
@@ -59,6 +61,10 @@ def of_case(
         pairs = formats.counted(len(record.whole), "pair")
         return _with_accidents(f"{pairs}, too few to judge.", record)
     sentence = f"{own.metric} {changed(own)}{_meaning(verdict, limit, own)}"
+    if verdict is Verdict.MISSING:
+        sentence += _untold(limit, rule, found)
+    if verdict is Verdict.UNCLEAR:
+        sentence += "".join(_of_trade(each, found) for each in loosening(limit, rule.trades))
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))
     if verdict is Verdict.ALLOWED:
@@ -82,11 +88,17 @@ def _meaning(verdict: Verdict, limit: Limit, own: MetricFinding) -> str:
             return f", surely within {allowed}"
         case Verdict.NOT_WORSE:
             return f", surely no worse than {allowed}; whether it got better is open"
-        case Verdict.UNCLEAR if own.high < 0:
-            return ", likely worse, but not sure enough over all cases and looks"
         case Verdict.UNCLEAR:
-            return f", too wide an interval for a limit of {allowed}"
+            return _unclear(limit, own)
     return ""
+
+
+def _unclear(limit: Limit, own: MetricFinding) -> str:
+    if own.strict_high < -limit.max_regression:
+        return ", surely worse"  # and a trade may allow it
+    if own.high < 0:
+        return ", likely worse, but not sure enough over all cases and looks"
+    return f", too wide an interval for a limit of {formats.share(limit.allowed)}"
 
 
 def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
@@ -104,6 +116,38 @@ def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
             f"; in clock cycles {cycles.shown[0]}, so the device's clock was {clock}, not the code"
         )
     return f"; in clock cycles {changed(cycles)}"
+
+
+def _untold(limit: Limit, rule: Rule, found: Mapping[str, MetricFinding]) -> str:
+    wanted = [
+        _gain(trade, None)
+        for trade in loosening(limit, rule.trades)
+        if trade.if_metric not in found
+    ]
+    return f", allowed only if {' or '.join(wanted)}: not every process has one above zero"
+
+
+def _of_trade(trade: Trade, found: Mapping[str, MetricFinding]) -> str:
+    """What a trade that may still make a case pass has to do with it."""
+    if fails(trade, found) or found[trade.metric].strict_high < -trade.max_regression:
+        return ""
+    other = found.get(trade.if_metric)
+    asked = f"; whether {_gain(trade, other)} is open"
+    if other is None:
+        return f"{asked}: not every process has one above zero"
+    if holds(trade, found):
+        allowed = formats.share(trade.max_regression)
+        return f"; {other.metric} {changed(other)} allows {allowed}: whether that is enough is open"
+    if not other.consistent:
+        return f"{asked}: its earlier and later pairs disagree"
+    return f"{asked}: {changed(other)}"
+
+
+def _gain(trade: Trade, other: MetricFinding | None) -> str:
+    way = "got better"
+    if other is not None:
+        way = "rose" if other.direction is Direction.HIGHER else "fell"
+    return f"{trade.if_metric} {way} by {formats.share(trade.if_better)}"
 
 
 def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:

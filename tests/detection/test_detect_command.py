@@ -12,6 +12,7 @@ import pytest
 from detection_bench.ours import ours
 from detection_bench.synthetic import plant
 
+from cli import detect as detecting
 from service.detection.history import History
 from service.detection.judgement import detect
 from service.detection.online import replay
@@ -99,6 +100,42 @@ def test_empty_cells_may_be_missing_or_too_many_at_the_end_of_a_row() -> None:
     assert len(answer["change_points"]) == 1
 
 
+@pytest.mark.parametrize(
+    ("header", "missing", "end"),
+    [
+        ("a", '""', ""),
+        ("a,b", ",", ",,"),
+        ("value,note", ",", ",,"),
+        (None, '""', ""),
+    ],
+)
+@pytest.mark.parametrize("at", [0, 5])
+def test_a_row_without_a_value_is_a_value_that_is_missing(
+    header: str | None, missing: str, end: str, at: int
+) -> None:
+    """Without it, each later index would be one too small."""
+    width = (header or "").count(",")
+    rows = [f"{value}{f',{value}' * width}" for value in stepped()]
+    kept = [*rows[:at], missing, *rows[at:]]
+    head = [] if header is None else [header]
+    for answer in answers(run("--csv", given="\n".join([*head, *kept, end, end]))):
+        assert answer["error"] == f"Value {at} is nan, which cannot be judged."
+
+
+@pytest.mark.parametrize("line", ["", "  ", " \t"])
+def test_lines_without_anything_are_passed_over(line: str) -> None:
+    for head in ([], ["a"]):
+        given = "\n".join([line, *head, line, *map(str, stepped()), line])
+        (answer,) = answers(run("--csv", given=given.replace("\n7", f"\n{line}\n7")))
+        assert abs(answer["change_points"][0]["index"] - 60) <= 1
+
+
+def test_a_blank_row_among_histories_by_id_is_of_none() -> None:
+    rows = [f"{name},{value}" for value in stepped() for name in "ab"]
+    (a, b) = answers(run("--csv", given="\n".join([",", "id,value", *rows[:9], ",", *rows[9:]])))
+    assert a["change_points"] == b["change_points"] != []
+
+
 def test_csv_without_a_header_is_read_too() -> None:
     (answer,) = answers(run("--csv", given="\n".join(str(value) for value in stepped())))
     assert len(answer["change_points"]) == 1
@@ -126,6 +163,36 @@ def test_online_announces_once_and_knows_nothing_of_the_future() -> None:
     assert not list(replay(History.of(values[: cut - 1])))
     (again,) = replay(History.of(values[:cut]))
     assert (again.at, again.change.index) == (alarm["at"], alarm["index"])
+
+
+def test_online_says_what_is_odd() -> None:
+    values = [value * (1000 if at >= 40 else 1) for at, value in enumerate(stepped(80, 80))]
+    zeros = [0.0 if at % 17 == 3 else value for at, value in enumerate(stepped(80, 80))]
+    lines: list[dict[str, object]] = [
+        {"values": values, "revisions": [at // 2 for at in range(80)]},
+        {"values": zeros},
+        {"values": [1.0, 2.0]},
+        {"values": stepped()},
+    ]
+    done = run("--online", given="\n".join(map(json.dumps, lines)))
+    unit, zero, short, plain = (answer["warnings"] for answer in answers(done))
+    assert unit[0].startswith("40 values repeat the revision before them")
+    assert unit[1].startswith("From value 40 on the level is about 1000 times what it was")
+    assert zero[0].startswith("Zeros or both signs: no ratios")
+    assert short == ["2 points: changes are told from 10 on."]
+    assert plain == []
+
+
+@pytest.mark.parametrize(("count", "said"), [(99, 0), (100, 1)])
+def test_a_long_replay_says_how_long_it_takes(
+    count: int, said: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: Any
+) -> None:
+    (tmp_path / "in").write_text(json.dumps({"values": stepped(count)}))
+    monkeypatch.setattr(detecting, "LONG", 100)
+    wanted = detecting.Wanted(online=True, detector="steps", threshold=None)
+    detecting.run(str(tmp_path / "in"), wanted, "lower", csv=False)
+    told = "A history of 100 points is replayed one by one, which takes 0.2\u00a0s or more.\n"
+    assert capfd.readouterr().err == told * said
 
 
 def test_a_history_that_cannot_be_judged_does_not_stop_the_others() -> None:
@@ -244,6 +311,36 @@ def test_several_values_of_one_revision_are_points_and_counted() -> None:
     assert answer["warnings"] == [
         "50 values repeat the revision before them; each value is judged as a point."
     ]
+
+
+def test_a_field_that_was_passed_over_and_may_have_been_meant_is_told() -> None:
+    told = one(values=stepped(), group=["a"] * 100, Direction="higher", uid=3, commit="x", ids=1)
+    assert told["warnings"] == [
+        "'group' was not read: the field is called 'groups'.",
+        "'Direction' was not read: the field is called 'direction'.",
+    ]
+    assert told["change_points"][0]["improvement"] is False
+
+
+@pytest.mark.parametrize(
+    ("header", "warnings"),
+    [
+        ("value,groups", ["'groups' was not read as 'group': that is what the column"]),
+        ("value,Direction", ["'Direction' is no direction: --direction says it for all of"]),
+        ("Value,id", ["'Value' was not read as 'value'"]),
+        ("a,Revision", ["'Revision' was not read as 'revision'"]),
+        ("Value,note", []),
+        ("value,note", []),
+        ("values,uid", []),
+    ],
+)
+def test_a_column_that_was_passed_over_and_may_have_been_meant_is_told(
+    header: str, warnings: list[str]
+) -> None:
+    rows = [f"{value},x" for value in stepped()]
+    (answer,) = answers(run("--csv", given="\n".join([header, *rows])))
+    assert len(answer["warnings"]) == len(warnings)
+    assert all(map(str.startswith, answer["warnings"], warnings))
 
 
 def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:

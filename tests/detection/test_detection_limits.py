@@ -1,13 +1,15 @@
 """Bad input gets a clear answer or a clear refusal; much input gets its answer in time."""
 
 import math
+import sys
 import time
+from types import FrameType
 
 import numpy as np
 import pytest
 
 from service.detection.history import History, Refused
-from service.detection.judgement import detect, extend
+from service.detection.judgement import STRIDE, detect, extend
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
@@ -114,6 +116,34 @@ def test_time_grows_with_points_and_a_new_point_does_not_pay_for_old_ones() -> N
     before = detect(history.first(10_000))
     assert fastest_s(lambda: extend(before, history)) < 0.015
     assert fastest_s(lambda: detect(history), 1) < 1.0
+
+
+def work(history: History) -> int:
+    """Functions called to judge a history: the same number on every machine, loaded or not."""
+    calls = 0
+
+    def count(_frame: FrameType, event: str, _function: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    before = sys.getprofile()
+    sys.setprofile(count)
+    try:
+        detect(history)
+    finally:
+        sys.setprofile(before)
+    return calls
+
+
+def test_a_machine_of_its_own_for_each_point_costs_no_more_than_the_points() -> None:
+    """Short-lived machines, as of a cluster, have as many names as there are points."""
+
+    def named(count: int) -> History:
+        values = history_with_steps(count).values
+        return History.of(values, "lower", [f"pod-{at}" for at in range(count)])
+
+    short, long = named(6 * STRIDE), named(24 * STRIDE)
+    assert work(long) < 5 * work(short)
 
 
 def test_a_million_points_are_judged() -> None:

@@ -23,6 +23,7 @@ from service.detection.judgement import STRIDE, detect
 from service.detection.merging import THRESHOLD, slow_standing, standing
 from service.detection.noise import minimum_detectable_effect
 from service.detection.watch import expectation
+from service.detection.window import judge
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True)
 
@@ -164,6 +165,19 @@ def test_more_noise_hides_more() -> None:
     assert effects == sorted(effects)
     assert minimum_detectable_effect(NoiseOf(0.01, 0.6)) > effects[1]
     assert minimum_detectable_effect(NoiseOf(0.01, 0.0), points_after=40) < effects[1]
+
+
+@QUICK
+@given(st.integers(0, 9999), st.integers(1, 6))
+def test_machines_of_other_stretches_change_nothing(seed: int, machines: int) -> None:
+    """In a long history the machines of one stretch have any numbers, with gaps."""
+    y = noisy(seed, 80)
+    groups = np.random.default_rng(seed).integers(0, machines, len(y))
+    alone, among = judge(y, groups), judge(y, 1000 + 7 * groups)
+    assert set(alone.offsets) == set(groups.tolist())
+    assert among.offsets == {1000 + 7 * number: each for number, each in alone.offsets.items()}
+    assert among.explained.changes == alone.explained.changes
+    assert np.array_equal(among.explained.y, alone.explained.y)
 
 
 def test_a_new_point_is_expected_within_its_interval() -> None:

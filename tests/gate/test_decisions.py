@@ -160,6 +160,8 @@ def test_a_pattern_is_no_regular_expression() -> None:
     assert Policy(rules=(evil,)).rule_of("a" * 400 + "b") == Rule()
 
 
+LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
+"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
 TRADE = Trade(max_regression=0.03, if_metric="peak_memory", if_better=0.2)
 
 
@@ -175,9 +177,60 @@ def test_a_trade_holds_only_where_the_other_metric_surely_gained(
     assert found.cases[0].verdict is verdict
 
 
-def test_a_trade_whose_metric_is_not_measured_does_not_hold() -> None:
+@pytest.mark.parametrize(
+    ("by", "verdict"),
+    [(0.005, Verdict.MISSING), (0.02, Verdict.MISSING), (0.04, Verdict.WORSE)],
+)
+def test_a_trade_whose_metric_is_not_measured_neither_holds_nor_fails(
+    by: float, verdict: Verdict
+) -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
-    assert decided(record(slower(0.02)), policy=policy).outcome is Outcome.REGRESSION
+    [found] = decided(record(slower(by)), policy=policy).cases
+    assert (found.verdict, found.settled) == (verdict, True)
+    [quick] = judge_all([record(slower(by))], policy)
+    assert (quick.verdict, quick.settled) == (verdict, True)  # and nothing more is measured
+    if verdict is Verdict.MISSING:
+        assert found.sentence.endswith(
+            ", allowed only if peak_memory got better by 20.0 %: "
+            "not every process has one above zero."
+        )
+
+
+def test_a_trade_whose_metric_is_not_measured_matters_only_where_it_decides() -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    assert decided(record(QUIET), policy=policy).outcome is Outcome.PASS
+    assert decided(record(LOUD), policy=policy).cases[0].verdict is Verdict.UNCLEAR
+    beside = Limit(metric="step_time")
+    both = Policy(rules=(Rule(limits=(Limit(), beside), trades=(TRADE,)),))
+    [worse] = decided(record(slower(0.02), step_time=1.02), policy=both).cases
+    assert worse.verdict is Verdict.WORSE
+
+
+@pytest.mark.parametrize("by", [0.005, 0.02])
+def test_a_trade_that_is_open_lets_nothing_pass_that_is_surely_worse(by: float) -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    found = decided(record(slower(by), peak_memory=0.8), policy=policy)
+    assert found.cases[0].verdict is Verdict.UNCLEAR
+
+
+@pytest.mark.parametrize(
+    ("throughput", "more", "told"),
+    [
+        (slower(0.02), {"peak_memory": 0.8}, "surely worse; whether peak_memory fell by 20.0 %"),
+        (slower(0.03), {"peak_memory": 0.7}, "surely worse; peak_memory \u221230.0 %"),
+        (LOUD, {"peak_memory": 0.8}, "of 1.0 %; whether peak_memory fell by 20.0 % is open: "),
+        (LOUD, {}, "; whether peak_memory got better by 20.0 % is open: not every process"),
+        (LOUD, {"peak_memory": 0.9}, "too wide an interval for a limit of 1.0 %."),
+    ],
+)
+def test_what_is_open_of_a_trade_is_said(
+    throughput: list[float], more: dict[str, float], told: str
+) -> None:
+    policy = Policy(rules=(Rule(trades=(TRADE,)),))
+    [found] = decided(record(throughput, **more), policy=policy).cases
+    assert found.verdict is Verdict.UNCLEAR
+    assert told in found.sentence
+    assert "likely worse" not in found.sentence
 
 
 def test_every_limit_of_a_rule_must_hold() -> None:
@@ -190,15 +243,20 @@ def test_every_limit_of_a_rule_must_hold() -> None:
     assert "peak_memory" in missing.cases[0].sentence
 
 
-LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
-"""Of 8 % between processes: whatever is asked of such a metric, its interval reaches far below."""
-
-
 def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_interval() -> None:
     both = Rule(limits=(Limit(), Limit(metric="peak_memory", max_regression=0.05)))
     found = decided(record(LOUD, peak_memory=1.07), policy=Policy(rules=(both,)))
     assert found.cases[0].verdict is Verdict.WORSE
     assert found.cases[0].sentence.startswith("peak_memory ")
+
+
+def test_pairs_that_turn_midway_contradict_the_early_ones_and_a_few_late_ones_do_not() -> None:
+    off = [each - 0.3 for each in QUIET]
+    [midway] = decided(record([*QUIET[:6], *off[:6]])).cases
+    assert midway.verdict is Verdict.UNCLEAR
+    assert "earlier and later pairs disagree" in midway.sentence
+    [late] = decided(record([*QUIET, *off[:4]])).cases
+    assert late.verdict is Verdict.SAME
 
 
 def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
