@@ -16,7 +16,7 @@ from service import formats
 from service.detection.evidence import NoiseOf, Sides, Sums, telling_sides, variance_of
 from service.detection.history import Floats, History
 from service.detection.merging import THRESHOLD
-from service.detection.noise import Noise, minimum_detectable_effect
+from service.detection.noise import Noise, smallest_step
 from service.detection.scale import Scale, transform
 from service.detection.window import Window, judge
 
@@ -222,12 +222,14 @@ def _noise(
 ) -> Noise:
     explained = window.explained
     of: NoiseOf = explained.noise
-    since = len(explained.y) - (explained.places[-1] if explained.places else 0)
+    earlier = explained.places[-1] if explained.places else 0
+    since = len(explained.y) - earlier
+    step = smallest_step(of, since, threshold=threshold, points_earlier=earlier)
     offsets: Floats = window.offsets
     return Noise(
         scale=of.scale,
         autocorrelation=of.autocorrelation,
-        minimum_detectable_effect=minimum_detectable_effect(of, since, threshold=threshold),
+        minimum_detectable_effect=step if math.isinf(step) else scale.effect(step),
         mode_distance=abs(explained.mode_distance),
         drift_per_point=scale.effect(explained.drift),
         wander=of.wander,

@@ -151,18 +151,41 @@ def test_slow_drift_is_no_change() -> None:
     assert wrong <= 1
 
 
-def test_what_the_noise_allows_is_what_is_found() -> None:
+@pytest.mark.parametrize("points", [30, 60])
+@pytest.mark.parametrize("noise", [0.0005, 0.001, 0.003, 0.01, 0.03])
+def test_what_the_noise_allows_is_found_four_times_of_five(noise: float, points: int) -> None:
+    """Not less often, and not always either: then a smaller change would be found four times."""
     rng = np.random.default_rng(7)
-    quiet = detect(History.of(rng.normal(100, 1, 150)))
+    found = []
+    for _ in range(150):
+        values = 100 * (1 + rng.normal(0, noise, points + 10))
+        before = detect(History.of(values[:points]))
+        assert before.noise is not None
+        values[points:] *= 1 + before.noise.minimum_detectable_effect
+        told = detect(History.of(values)).change_points
+        found.append(any(abs(change.index - points) <= 5 for change in told))
+    assert 0.72 <= np.mean(found) <= 0.95
+
+
+def test_so_it_is_on_a_level_that_is_not_the_first() -> None:
+    """What tells the noise is all of the stretch, not the newest level alone."""
+    rng = np.random.default_rng(9)
+    found = []
+    for _ in range(100):
+        values = 100 * (1 + rng.normal(0, 0.01, 60 + 12 + 10))
+        values[:60] *= 1.2
+        before = detect(History.of(values[:72]))
+        assert before.noise is not None
+        values[72:] *= 1 + before.noise.minimum_detectable_effect
+        told = detect(History.of(values)).change_points
+        found.append(any(abs(change.index - 72) <= 5 for change in told))
+    assert 0.72 <= np.mean(found) <= 0.97
+
+
+def test_the_noise_is_told_as_a_share() -> None:
+    quiet = detect(History.of(np.random.default_rng(7).normal(100, 1, 150)))
     assert quiet.noise is not None
     assert quiet.noise.scale == pytest.approx(0.01, rel=0.2)
-    effect = quiet.noise.minimum_detectable_effect
-    found = 0
-    for _ in range(40):
-        values = rng.normal(100, 1, 110)
-        values[100:] *= 1 + effect
-        found += any(abs(c.index - 100) <= 5 for c in detect(History.of(values)).change_points)
-    assert found >= 24
 
 
 def test_the_registry_names_detectors_and_a_default() -> None:
