@@ -227,12 +227,13 @@ def _noise(
     step = smallest_step(of, since, threshold=threshold, points_earlier=earlier)
     offsets: Floats = window.offsets
     return Noise(
-        scale=of.scale,
+        scale=scale.deviation(of.scale),
         autocorrelation=of.autocorrelation,
         minimum_detectable_effect=step if math.isinf(step) else scale.effect(step),
-        mode_distance=abs(explained.mode_distance),
+        mode_distance=scale.effect(abs(explained.mode_distance)),
         drift_per_point=scale.effect(explained.drift),
         wander=of.wander,
+        typical_size=scale.typical_size,
         machine_offsets={
             name: scale.effect(float(offset))
             for number, (name, offset) in enumerate(zip(names, offsets, strict=True))

@@ -18,7 +18,7 @@ the step and not of its evidence, where what lies beyond certainty counts a thir
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of a history's newest stretch; shares of the value unless the scale is linear."""
+    """The noise of a history's newest stretch; shares of the value, or of its typical size."""
 
     scale: float
     """Standard deviation of one point around its level, outliers aside."""
@@ -30,9 +30,10 @@ class Noise:
     """How far the second mode lies from the first; zero without one."""
     drift_per_point: float = 0.0
     machine_offsets: dict[str, float] = field(default_factory=dict)
-    """As effects are: shares of the value, or of its typical size if the scale is linear."""
     wander: float = 1.0
     """How much more means of neighbouring points vary than independent noise would let them."""
+    typical_size: float | None = None
+    """What all this is shares of, in a history of zeros or both signs; None if of the value."""
 
 
 def smallest_step(
@@ -69,7 +70,7 @@ def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> 
     """The largest noise of a point at which a step of ``effect`` stands after so many points.
 
     On a level that is long known, all else alike; near zero if no noise is small enough, and
-    ``noise.scale`` if what there is will do.
+    ``noise.scale`` if what there is will do. For histories that have ratios.
     """
     step, low, high = math.log1p(effect), 0.0, noise.scale
     for _ in range(40):

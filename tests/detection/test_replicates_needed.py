@@ -1,6 +1,7 @@
 """How many processes would make one per cent visible."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -45,6 +46,14 @@ def test_nothing_is_promised_of_a_history_that_is_too_short() -> None:
     far = needed(noise(0.5, 0.9), [Spread(0.5 * math.sqrt(3), 3)] * 30)
     assert far.replicates is None
     assert "processes" in far.reason
+
+
+def test_nothing_is_promised_of_processes_where_values_have_no_ratios() -> None:
+    """Their spread is known as a share of a point's value, which may lie beside zero."""
+    told = needed(replace(noise(0.003, 0.02), typical_size=100.0), [Spread(0.1, 3)] * 30)
+    assert (told.replicates, "zero" in told.reason) == (None, True)
+    shown = needed(replace(noise(0.001, 0.004), typical_size=100.0), [Spread(0.1, 3)] * 30)
+    assert shown.replicates == 3
 
 
 def shows_one_per_cent(random: np.random.Generator, processes: int) -> bool:
