@@ -11,9 +11,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from benchmarks.contracts import Direction
 from service import formats
-from service.detection.evidence import NoiseOf, Sides, Sums, telling_sides, variance_of
+from service.detection import robust
+from service.detection.evidence import (
+    REFERENCE_EFFECT,
+    NoiseOf,
+    Sides,
+    Sums,
+    telling_sides,
+    variance_of,
+)
+from service.detection.explanation import Explanation
 from service.detection.history import Floats, History
 from service.detection.merging import THRESHOLD
 from service.detection.noise import Noise, smallest_step
@@ -224,11 +235,13 @@ def _noise(
     of: NoiseOf = explained.noise
     earlier = explained.places[-1] if explained.places else 0
     since = len(explained.y) - earlier
-    step = smallest_step(of, since, threshold=threshold, points_earlier=earlier)
+    repeats = robust.repeats(explained.y)
+    judged = _after_a_step(explained) if repeats else of
+    step = smallest_step(judged, since, threshold=threshold, points_earlier=earlier)
     offsets: Floats = window.offsets
     return Noise(
         scale=scale.deviation(of.scale),
-        autocorrelation=of.autocorrelation,
+        autocorrelation=0.0 if repeats else of.autocorrelation,
         minimum_detectable_effect=step if math.isinf(step) else scale.effect(step),
         mode_distance=scale.effect(abs(explained.mode_distance)),
         drift_per_point=scale.effect(explained.drift),
@@ -240,6 +253,12 @@ def _noise(
             if present and number in present
         },
     )
+
+
+def _after_a_step(explained: Explanation) -> NoiseOf:
+    """The noise that a step will be held against where points repeat: it alone correlates then."""
+    stepped = np.append(explained.y, explained.y[-1] + REFERENCE_EFFECT)
+    return replace(explained.noise, autocorrelation=robust.autocorrelation(stepped))
 
 
 def _warnings(scale: Scale) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ POINTS_AFTER = 10
 POWER = 0.84
 """Standard errors by which one step of five looks smaller than it is, errors being normal. Asked of
 the step and not of its evidence, where what lies beyond certainty counts a third."""
+HALVINGS = 25
+"""Bisections: of all steps that there may be, to less than a millionth of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +25,7 @@ class Noise:
     scale: float
     """Standard deviation of one point around its level, outliers aside."""
     autocorrelation: float
-    """Of neighbouring points, 0 to 0.9."""
+    """Of neighbouring points, 0 to 0.9; 0 where most are equal, which tells nothing of it."""
     minimum_detectable_effect: float
     """Found four times of five once ``POINTS_AFTER`` points have been seen."""
     mode_distance: float = 0.0
@@ -57,7 +59,7 @@ def smallest_step(
     low, high = 0.0, math.log(1e6)
     if not _found(high, noise, (points_before, points_after), threshold, points_earlier):
         return math.inf
-    for _ in range(40):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         if _found(middle, noise, (points_before, points_after), threshold, points_earlier):
             high = middle
@@ -73,7 +75,7 @@ def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> 
     ``noise.scale`` if what there is will do. For histories that have ratios.
     """
     step, low, high = math.log1p(effect), 0.0, noise.scale
-    for _ in range(40):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         of = NoiseOf(middle, noise.autocorrelation, noise.wander)
         if _found(step, of, (REACH, points_after)):

@@ -218,6 +218,19 @@ def test_so_it_is_on_a_level_that_is_not_the_first() -> None:
     assert 0.72 <= np.mean(found) <= 0.97
 
 
+@pytest.mark.parametrize("levels", [[(100, 60)], [(100, 30), (105, 30)], [(100, 60), (105, 12)]])
+def test_what_repeats_to_the_byte_has_no_autocorrelation(levels: list[tuple[float, int]]) -> None:
+    """Peak memory does; what a step in it must have is told of it all the same."""
+    values = np.concatenate([np.full(points, value) for value, points in levels])
+    noise = detect(History.of(values)).noise
+    assert noise is not None
+    assert noise.autocorrelation == 0.0
+    for share, seen in ((1.2, True), (0.7, False)):
+        step = values[-1] * (1 + share * noise.minimum_detectable_effect)
+        told = detect(History.of(np.append(values, np.full(10, step)))).change_points
+        assert (told[-1].index == len(values) if told else False) == seen
+
+
 def test_the_noise_is_told_as_a_share() -> None:
     quiet = detect(History.of(np.random.default_rng(7).normal(100, 1, 150)))
     assert quiet.noise is not None
