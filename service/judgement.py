@@ -21,7 +21,7 @@ SPREADS = 30
 
 @dataclass(frozen=True, slots=True)
 class NoiseView:
-    """What the newest level's noise allows; shares of the value."""
+    """What the newest level's noise allows; shares of the value, or of `typical_size`."""
 
     scale: float
     autocorrelation: float
@@ -30,6 +30,8 @@ class NoiseView:
     mode_distance: float
     drift_per_point: float
     machine_offsets: dict[str, float]
+    typical_size: float | None
+    """What the others are shares of if the series has zeros or both signs; null: of the value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +74,7 @@ def _noise(noise: Noise | None) -> NoiseView | None:
         mode_distance=noise.mode_distance,
         drift_per_point=noise.drift_per_point,
         machine_offsets=noise.machine_offsets,
+        typical_size=noise.typical_size,
     )
 
 

@@ -11,19 +11,24 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from benchmarks.contracts import Direction
 from service import formats
+from service.detection import robust
 from service.detection.evidence import (
     NEAR,
+    REFERENCE_EFFECT,
     NoiseOf,
     Sides,
     Sums,
     telling_sides,
     variance_of,
 )
+from service.detection.explanation import Explanation
 from service.detection.history import History
 from service.detection.merging import THRESHOLD
-from service.detection.noise import Noise, minimum_detectable_effect
+from service.detection.noise import Noise, smallest_step
 from service.detection.partition import SHORTEST
 from service.detection.scale import Scale, transform
 from service.detection.window import Window, judge
@@ -238,18 +243,29 @@ def confidence(weight: float) -> float:
 def _noise(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
     explained = window.explained
     of: NoiseOf = explained.noise
-    since = len(explained.y) - (explained.places[-1] if explained.places else 0)
+    earlier = explained.places[-1] if explained.places else 0
+    since = len(explained.y) - earlier
+    repeats = robust.repeats(explained.y)
+    judged = _after_a_step(explained) if repeats else of
+    step = smallest_step(judged, since, threshold=threshold, points_earlier=earlier)
     return Noise(
-        scale=of.scale,
-        autocorrelation=of.autocorrelation,
-        minimum_detectable_effect=minimum_detectable_effect(of, since, threshold=threshold),
-        mode_distance=abs(explained.mode_distance),
+        scale=scale.deviation(of.scale),
+        autocorrelation=0.0 if repeats else of.autocorrelation,
+        minimum_detectable_effect=step if math.isinf(step) else scale.effect(step),
+        mode_distance=scale.effect(abs(explained.mode_distance)),
         drift_per_point=scale.effect(explained.drift),
         wander=of.wander,
+        typical_size=scale.typical_size,
         machine_offsets={
             names[number]: scale.effect(offset) for number, offset in window.offsets.items()
         },
     )
+
+
+def _after_a_step(explained: Explanation) -> NoiseOf:
+    """The noise that a step will be held against where points repeat: it alone correlates then."""
+    stepped = np.append(explained.y, explained.y[-1] + REFERENCE_EFFECT)
+    return replace(explained.noise, autocorrelation=robust.autocorrelation(stepped))
 
 
 def _warnings(scale: Scale) -> tuple[str, ...]:

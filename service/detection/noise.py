@@ -3,80 +3,125 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-from service.detection.evidence import REACH, NoiseOf, Sides, evidence
+from service.detection.evidence import REACH, NoiseOf, Sides, evidence, variance_of
 from service.detection.merging import THRESHOLD
+from service.detection.robust import CLIP, STRONGEST
 
 POINTS_AFTER = 10
 """Nights that people are ready to wait for a small change."""
-POWER = 1.0
-"""Standard deviations above the threshold at which four of five changes are found, in simulation
-(0.84 if all noise were normal and known)."""
+POWER = 0.84
+"""Standard errors by which one step of five looks smaller than it is, errors being normal. Asked of
+the step and not of its evidence, where what lies beyond certainty counts a third."""
+HALVINGS = 25
+"""Bisections: of all steps that there may be, to less than a millionth of the value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """The noise of a history's newest stretch; shares of the value unless the scale is linear."""
+    """The noise of a history's newest stretch; shares of the value, or of its typical size."""
 
     scale: float
     """Standard deviation of one point around its level, outliers aside."""
     autocorrelation: float
-    """Of neighbouring points, 0 to 0.9."""
+    """Of neighbouring points, 0 to 0.9; 0 where most are equal, which tells nothing of it."""
     minimum_detectable_effect: float
     """Found four times of five once ``POINTS_AFTER`` points have been seen."""
     mode_distance: float = 0.0
     """How far the second mode lies from the first; zero without one."""
     drift_per_point: float = 0.0
     machine_offsets: dict[str, float] = field(default_factory=dict)
-    """As effects are: shares of the value, or of its typical size if the scale is linear."""
     wander: float = 1.0
     """How much more means of neighbouring points vary than independent noise would let them."""
+    typical_size: float | None = None
+    """What all this is shares of, in a history of zeros or both signs; None if of the value."""
 
 
-def minimum_detectable_effect(
+def smallest_step(
     noise: NoiseOf,
     points_before: int = REACH,
     points_after: int = POINTS_AFTER,
     threshold: float = THRESHOLD,
+    points_earlier: int = 0,
 ) -> float:
-    """The smallest step, as a share, that stands four times of five; by bisection.
+    """The smallest step on the scale of ``scale.py`` that stands four times of five; by bisection.
 
     Infinite where no step would, because too little was seen.
+
+    Args:
+        noise: of the stretch.
+        points_before: of the newest level.
+        points_after: that have been seen since the step.
+        threshold: evidence from which a change stands.
+        points_earlier: of earlier levels, from which the noise is known as well.
     """
     low, high = 0.0, math.log(1e6)
-    if not _found(high, noise, points_before, points_after, threshold):
+    if not _found(high, noise, (points_before, points_after), threshold, points_earlier):
         return math.inf
-    for _ in range(40):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
-        if _found(middle, noise, points_before, points_after, threshold):
+        if _found(middle, noise, (points_before, points_after), threshold, points_earlier):
             high = middle
         else:
             low = middle
-    return math.expm1(high)
+    return high
 
 
 def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> float:
     """The largest noise of a point at which a step of ``effect`` stands after so many points.
 
     On a level that is long known, all else alike; near zero if no noise is small enough, and
-    ``noise.scale`` if what there is will do.
+    ``noise.scale`` if what there is will do. For histories that have ratios.
     """
     step, low, high = math.log1p(effect), 0.0, noise.scale
-    for _ in range(40):
+    for _ in range(HALVINGS):
         middle = (low + high) / 2
         of = NoiseOf(middle, noise.autocorrelation, noise.wander)
-        if _found(step, of, REACH, points_after, THRESHOLD):
+        if _found(step, of, (REACH, points_after)):
             low = middle
         else:
             high = middle
     return low
 
 
-def _found(step: float, noise: NoiseOf, before: int, after: int, threshold: float) -> bool:
-    before, after = min(before, REACH), min(after, REACH)
+def _found(
+    step: float,
+    noise: NoiseOf,
+    points: tuple[int, int],
+    threshold: float = THRESHOLD,
+    points_earlier: int = 0,
+) -> bool:
+    """Whether a step stands four times of five, by what one of five looks like."""
+    before, after = (min(count, REACH) for count in points)
     if min(before, after) < 1:
         return False
-    rest = max(before + after - 2, 0) * noise.scale**2
+    judged = _with_step(step, noise, sum(points) + points_earlier)
+    rest = max(before + after - 2, 0) * judged.scale**2
     seen = Sides(left=before, right=after, difference=step, rest=rest, tilt=0.0)
-    return evidence(seen, noise) >= threshold + POWER
+    least = step - POWER * _error(seen, judged)
+    return least > 0 and evidence(replace(seen, difference=least), judged) >= threshold
+
+
+def _with_step(step: float, noise: NoiseOf, points: int) -> NoiseOf:
+    """The noise as it will be told from a stretch with the step in it.
+
+    One difference of neighbours becomes the step, clipped, and goes along with no other
+    (`robust.autocorrelation`): in forty points without autocorrelation that makes it 0.2.
+    """
+    alone = 1.0 - noise.autocorrelation
+    usual = 2.0 * alone * noise.scale**2
+    excess = min(step**2, CLIP**2 * usual) / usual if usual else CLIP**2
+    with_step = 1.0 - alone * points / (points + excess)
+    return replace(noise, autocorrelation=min(with_step, STRONGEST))
+
+
+def _error(seen: Sides, noise: NoiseOf) -> float:
+    """Standard error of a step that is held against noise which is an estimate itself.
+
+    A standard deviation from n points is known to a share of one in the root of 2 n.
+    """
+    variance = variance_of(seen.rest, seen.points - 2, noise) * noise.widening
+    of_means = variance * (1.0 / seen.left + 1.0 / seen.right) + noise.restless
+    of_noise = seen.difference**2 / (2.0 * seen.points)
+    return math.sqrt(of_means + of_noise)

@@ -51,24 +51,31 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
     if noise is None or math.isinf(noise.minimum_detectable_effect):
         return Need(target, None, "There are too few points to say what this series can show.")
     now = _usual(spreads)
-    largest = largest_scale_that_shows(target, noise, POINTS)
     seen = f"{target:.1%} within {POINTS} points"
+    enough = Need(target, now.replicates if now else 1, f"What is measured now shows {seen}.")
+    if noise.typical_size is not None:  # spreads are shares of each value, and say nothing of zero
+        blind = Need(target, None, f"Beside zeros nobody can say how many processes show {seen}.")
+        return enough if noise.minimum_detectable_effect <= target else blind
+    largest = largest_scale_that_shows(target, noise, POINTS)
     if largest >= SURELY * noise.scale:
-        have = now.replicates if now else 1
-        return Need(target, have, f"What is measured now shows {seen}.")
+        return enough
     if now is None:
         return Need(
             target, None, "Its points have one process each: measure with two or more to learn it."
         )
-    allowed = largest**2
-    shared = _shared(noise, now, len(spreads))
-    if shared >= allowed:
+    allowed = largest**2 - _shared(noise, now, len(spreads))
+    return _more(now, allowed, target, seen)
+
+
+def _more(now: Spread, allowed: float, target: float, seen: str) -> Need:
+    """How many processes bring the variance of their mean down to what is allowed."""
+    if allowed <= 0:
         return Need(
             target,
             None,
             "No number of processes would do: its points differ more than their processes do.",
         )
-    count = max(now.replicates + 1, math.ceil(now.deviation**2 / (allowed - shared)))
+    count = max(now.replicates + 1, math.ceil(now.deviation**2 / allowed))
     if count > MOST:
         return Need(target, None, f"It would take about {count} processes for each point.")
     return Need(target, count, f"About {count} processes for each point would show {seen}.")

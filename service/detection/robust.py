@@ -73,6 +73,12 @@ def autocorrelation(y: Floats) -> float:
     return min(max(1.0 + 2.0 * float(steps[1:] @ steps[:-1]) / power, 0.0), STRONGEST)
 
 
+def repeats(y: Floats) -> bool:
+    """Whether most neighbours are equal, as bytes are: what differs are steps and not noise."""
+    steps = np.diff(y)
+    return len(steps) > 0 and spread(steps - np.median(steps)) < FLOOR / 1000
+
+
 def wander(residuals: Floats, scale: float) -> float:
     """Variance of neighbouring blocks' means over what independent noise would give, 1 to 10.
 

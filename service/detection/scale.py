@@ -52,11 +52,20 @@ class Scale:
     size: float = 1.0
     """Median of its absolute values that are not zero."""
 
+    @property
+    def typical_size(self) -> float | None:
+        """What effects are shares of; None where it is the value itself."""
+        return None if self.logarithmic else self.size
+
     def effect(self, difference: float) -> float:
         """The change of the value as a share: 0.02 is two percent more of it."""
         if not self.logarithmic:
             return difference * self.unit / self.size
         return math.expm1(min(difference, HIGHEST))
+
+    def deviation(self, deviation: float) -> float:
+        """A standard deviation as a share of what effects are shares of."""
+        return deviation if self.logarithmic else self.effect(deviation)
 
     def value(self, position: float) -> float:
         """A position on the scale as a value in the unit that was measured."""

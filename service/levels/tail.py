@@ -50,8 +50,7 @@ class Tail:
     @property
     def typical_size(self) -> float | None:
         """What effects and offsets are shares of; None where it is the value itself."""
-        scale = transform(np.array([point.value for point in self.points]))[1]
-        return None if scale.logarithmic else scale.size
+        return transform(np.array([point.value for point in self.points]))[1].typical_size
 
     def index_of(self, at: datetime) -> int | None:
         """Number of the first point at or after a place in the order; None if it lies before."""

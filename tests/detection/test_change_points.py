@@ -1,5 +1,7 @@
 """What is found, what is left alone, and what is said of it; a small seeded synthetic suite."""
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from detection_bench.ours import history, ours
@@ -7,7 +9,7 @@ from detection_bench.score import Row, matched, tally
 from detection_bench.synthetic import KINDS, Planted, plant, suite
 
 from service.detection import ratio
-from service.detection.history import History
+from service.detection.history import Floats, History
 from service.detection.judgement import detect
 from service.detection.registry import DEFAULT, DETECTORS
 
@@ -151,18 +153,88 @@ def test_slow_drift_is_no_change() -> None:
     assert wrong <= 1
 
 
-def test_what_the_noise_allows_is_what_is_found() -> None:
+@pytest.mark.parametrize("points", [30, 60])
+@pytest.mark.parametrize("noise", [0.0005, 0.001, 0.003, 0.01, 0.03])
+def test_what_the_noise_allows_is_found_four_times_of_five(noise: float, points: int) -> None:
+    """Not less often, and not always either: then a smaller change would be found four times."""
     rng = np.random.default_rng(7)
-    quiet = detect(History.of(rng.normal(100, 1, 150)))
+    found = []
+    for _ in range(150):
+        values = 100 * (1 + rng.normal(0, noise, points + 10))
+        before = detect(History.of(values[:points]))
+        assert before.noise is not None
+        values[points:] *= 1 + before.noise.minimum_detectable_effect
+        told = detect(History.of(values)).change_points
+        found.append(any(abs(change.index - points) <= 5 for change in told))
+    assert 0.72 <= np.mean(found) <= 0.95
+
+
+WITHOUT_RATIOS: dict[str, Callable[[np.random.Generator], Floats]] = {
+    "around zero": lambda rng: rng.normal(0, 5, 70),
+    "cut at zero": lambda rng: np.maximum(0, rng.normal(0.05, 0.05, 70)),
+    "one zero": lambda rng: np.where(np.arange(70) == 20, 0.0, rng.normal(100, 0.3, 70)),
+}
+
+
+@pytest.mark.parametrize("kind", WITHOUT_RATIOS)
+def test_so_it_is_where_there_are_no_ratios(kind: str) -> None:
+    """What is told there is a share of the typical size, as effects are."""
+    rng = np.random.default_rng(7)
+    found, halved = [], []
+    for _ in range(100):
+        values = WITHOUT_RATIOS[kind](rng)
+        noise = detect(History.of(values[:60])).noise
+        assert noise is not None
+        assert noise.typical_size is not None
+        told = noise.minimum_detectable_effect * noise.typical_size
+        for step, seen in ((told, found), (told / 2, halved)):
+            changes = detect(History.of(values + np.repeat([0.0, step], [60, 10]))).change_points
+            seen.append(any(abs(change.index - 60) <= 5 for change in changes))
+    assert np.mean(found) >= 0.72
+    assert np.mean(halved) <= 0.3
+
+
+def test_noise_and_modes_around_zero_are_shares_of_the_typical_size() -> None:
+    rng = np.random.default_rng(5)
+    noise = detect(History.of(rng.normal(0, 0.3, 200) + 10 * (rng.random(200) < 0.4))).noise
+    assert noise is not None
+    assert noise.typical_size is not None
+    assert noise.scale * noise.typical_size == pytest.approx(0.3, rel=0.2)
+    assert noise.mode_distance * noise.typical_size == pytest.approx(10, rel=0.1)
+
+
+def test_so_it_is_on_a_level_that_is_not_the_first() -> None:
+    """What tells the noise is all of the stretch, not the newest level alone."""
+    rng = np.random.default_rng(9)
+    found = []
+    for _ in range(100):
+        values = 100 * (1 + rng.normal(0, 0.01, 60 + 12 + 10))
+        values[:60] *= 1.2
+        before = detect(History.of(values[:72]))
+        assert before.noise is not None
+        values[72:] *= 1 + before.noise.minimum_detectable_effect
+        told = detect(History.of(values)).change_points
+        found.append(any(abs(change.index - 72) <= 5 for change in told))
+    assert 0.72 <= np.mean(found) <= 0.97
+
+
+@pytest.mark.parametrize("levels", [[(100, 60)], [(100, 30), (105, 30)], [(100, 60), (105, 12)]])
+def test_what_repeats_to_the_byte_has_no_autocorrelation(levels: list[tuple[float, int]]) -> None:
+    """Peak memory does; what a step in it must have is told of it all the same."""
+    values = np.concatenate([np.full(points, value) for value, points in levels])
+    noise = detect(History.of(values)).noise
+    assert noise is not None
+    assert noise.autocorrelation == 0.0
+    for share, seen in ((1.2, True), (0.7, False)):
+        step = values[-1] * (1 + share * noise.minimum_detectable_effect)
+        told = detect(History.of(np.append(values, np.full(10, step)))).change_points
+        assert (told[-1].index == len(values) if told else False) == seen
+
+
+def test_the_noise_is_told_as_a_share() -> None:
+    quiet = detect(History.of(np.random.default_rng(7).normal(100, 1, 150)))
     assert quiet.noise is not None
     assert quiet.noise.scale == pytest.approx(0.01, rel=0.2)
-    effect = quiet.noise.minimum_detectable_effect
-    found = 0
-    for _ in range(40):
-        values = rng.normal(100, 1, 110)
-        values[100:] *= 1 + effect
-        found += any(abs(c.index - 100) <= 5 for c in detect(History.of(values)).change_points)
-    assert found >= 24
 
 
 def test_the_registry_names_detectors_and_a_default() -> None:

@@ -1,6 +1,7 @@
 """Fast parts against slow obvious ones, and parts by themselves."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from service.detection.evidence import (
 from service.detection.history import Floats, History
 from service.detection.judgement import STRIDE, detect
 from service.detection.merging import THRESHOLD, slow_standing, standing
-from service.detection.noise import minimum_detectable_effect
+from service.detection.noise import smallest_step
 from service.detection.watch import expectation
 from service.detection.window import judge
 
@@ -161,10 +162,12 @@ def test_jumps_between_modes_are_followed_through_a_change() -> None:
 
 
 def test_more_noise_hides_more() -> None:
-    effects = [minimum_detectable_effect(NoiseOf(scale, 0.0)) for scale in (0.003, 0.01, 0.03)]
-    assert effects == sorted(effects)
-    assert minimum_detectable_effect(NoiseOf(0.01, 0.6)) > effects[1]
-    assert minimum_detectable_effect(NoiseOf(0.01, 0.0), points_after=40) < effects[1]
+    steps = [smallest_step(NoiseOf(scale, 0.0)) for scale in (0.003, 0.01, 0.03)]
+    assert steps == sorted(steps)
+    assert smallest_step(NoiseOf(0.01, 0.6)) > steps[1]
+    assert smallest_step(NoiseOf(0.01, 0.0), points_after=40) < steps[1]
+    assert smallest_step(NoiseOf(0.01, 0.0), 12) > smallest_step(NoiseOf(0.01, 0.0), 12, 10, 4.0)
+    assert math.isinf(smallest_step(NoiseOf(0.01, 0.0), 0))
 
 
 @QUICK

@@ -145,3 +145,19 @@ def test_a_series_says_what_it_can_see(client: TestClient, finding: dict[str, An
     young = client.get(f"{API}/series/{long.OTHER}/judgement").json()
     assert (young["noise"], young["changes"]) == (None, [])
     assert "too few points" in young["one_percent"]["reason"]
+
+
+def test_a_series_with_zeros_says_what_its_shares_are_of(client: TestClient) -> None:
+    random = np.random.default_rng(3)
+    with database_of(client).writing() as session:
+        long.prepare(session)
+        long.add(session, {n: float(v) for n, v in enumerate(random.normal(0.0, 5.0, 40))})
+    judging.look(database_of(client), rest=lambda _: None)
+    told = client.get(f"{API}/series/{long.SERIES}/judgement").json()
+    size = told["noise"]["typical_size"]
+    assert told["noise"]["scale"] * size == pytest.approx(5.0, rel=0.5)
+    assert told["noise"]["minimum_detectable_effect"] * size > 5.0
+    assert told["one_percent"]["replicates"] is None
+    page = client.get(f"/series/{long.SERIES}").text
+    assert "% of its typical size</b> on are found" in page.replace("\u00a0", " ")
+    assert f"effects are shares of {size:.6g}" in page
