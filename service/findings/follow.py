@@ -140,6 +140,8 @@ def _update(
         return
     if row.certainty == Certainty.STANDING:  # side by side was better measured than this
         _measures(link, change)
+        if _elsewhere(link, row, change):
+            _moves(session, link, row, change, now)
     if back is not None:
         _recovered(link, back.first_bad_at)
 
@@ -180,17 +182,27 @@ def _comes_back(
     if row.state == FindingState.WITHDRAWN and actor == lifecycle.OURSELVES:
         said = "newer points show the change again"
         lifecycle.act(session, row.id, "reopen", lifecycle.OURSELVES, now, detail=said)
-        if change.first_bad_result != link.first_bad_result:
-            _moves(session, link, row, change)
 
 
-def _moves(session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange) -> None:
-    """Say where a change lies that has come back elsewhere than it was."""
+def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bool:
+    """Whether a change lies elsewhere than its finding says, or between others than it says.
+
+    What was measured late between the last good and the first bad revision narrows that down.
+    """
+    if change.first_bad_result != link.first_bad_result:
+        return True
+    return link.place == 0 and change.last_good != row.last_good
+
+
+def _moves(
+    session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
+) -> None:
+    """Say where a change lies by now, and what it is put down to there; nobody is told again."""
     link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
-    _measures(link, change)
     session.flush()
-    if link.place == 0:
-        lifecycle.move(session, row, change.last_good, change.first_bad, change.first_bad_at)
+    if link.place:
+        return  # the range and the reasons are those of the change that it was opened for
+    lifecycle.move(session, row, change, now)
     try:
         with session.begin_nested():
             say_again(session, row, members(session, row))
