@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from service import formats
-from service.attribution import cells
+from service.attribution import cells, node
 from service.attribution.facts import DIGESTS, Mechanism, title
 from service.attribution.observed import Observed
 from service.attribution.values import Cause, Part, Question, State
@@ -30,7 +30,9 @@ def _code(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
     if cause is Cause.CODE or seen.revision is None or seen.revision.state is State.UNCHANGED:
         return
     good = formats.revision(question.last_good)
-    where = "in the environment of now" if cause is Cause.ENVIRONMENT else "again"
+    where = "again" if seen.same_machine else f"on {node.workers(question.after)}"
+    if cause is Cause.ENVIRONMENT:
+        where = "in the environment of now"
     yield f"The code changed as well: measuring {good} {where} would tell."
 
 

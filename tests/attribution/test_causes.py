@@ -177,6 +177,18 @@ def test_facts_in_which_two_machines_always_differ_do_not_excuse_a_bad_one() -> 
     assert "Also different: kernel 6.8.0 -> 6.9." in answer.not_excluded
 
 
+def test_a_machine_that_takes_over_with_a_new_revision_leaves_open_which_of_them_it_is() -> None:
+    """All that differs between two machines of one kind may be how fast they are."""
+    new = replace(SLOW, worker="w2", facts={"hw.host": "other", "hw.gpu.uuid": "GPU-2"})
+    answer = attribute(question(side(Night()), later(new)))
+    assert answer.cause is Cause.UNKNOWN
+    assert "the revision and the machine changed together (w1 before, w2 after)" in answer.sentence
+    assert "The code changed as well: measuring r11 on w2 would tell." in answer.not_excluded
+    alike = [*side(Night(worker="w2"), 1), *side(Night(), 2)]
+    assert attribute(question(alike, later(new))).cause is Cause.CODE
+    assert attribute(question(side(Night()), [*later(new), *later(SLOW, 1)])).cause is Cause.CODE
+
+
 def test_facts_that_differ_between_machines_are_not_said_to_have_changed() -> None:
     after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
     answer = attribute(question(good(), after))

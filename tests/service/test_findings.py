@@ -465,6 +465,33 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
     assert not before & after
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "common"),
+    [
+        ("xxxxxxxxxyxxxxxxxxxx", "yyyyyyyyyyyy", {"y"}),
+        ("xxxxxxxxxxxxxxxxxxxx", "yyyyyyyyyxyy", {"x"}),
+        ("xxxxxxxxxxxxxxxxxxxx", "yyyyyyyyyyyy", set()),
+    ],
+)
+def test_a_machine_that_measured_both_levels_is_asked_for_even_if_it_did_so_farther_away(
+    database: Database, before: str, after: str, common: set[str]
+) -> None:
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number, (value, worker) in enumerate(
+            zip(noisy(STEADY + DROPPED), before + after, strict=True)
+        ):
+            long.add(session, {number: value}, worker)
+            long.look(session)
+        (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
+        asked = question.question_of(session, found)
+    workers = [{each.worker for each in side} for side in (asked.before, asked.after)]
+    assert workers[0] & workers[1] == common
+    assert [len(side) for side in (asked.before, asked.after)] == [question.A_SIDE] * 2
+    assert asked.before[-1].revision == long.revision_of(19)
+    assert asked.after[0].revision == long.revision_of(20)
+
+
 def both(
     session: Session, one: Sequence[float], other: Sequence[float], action: str = "expect"
 ) -> list[FindingSummary]:
