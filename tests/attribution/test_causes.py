@@ -256,6 +256,20 @@ def test_without_telemetry_clocks_are_not_excluded() -> None:
     assert any(each.startswith("Clocks were not recorded") for each in answer.not_excluded)
 
 
+@pytest.mark.parametrize(
+    ("metric", "unit"), [("peak_memory", "B"), ("first_step_time", "s"), ("compile_time", "s")]
+)
+@pytest.mark.parametrize("telemetry", [True, False])
+def test_clocks_are_no_question_of_what_they_cannot_move(
+    metric: str, unit: str, telemetry: bool
+) -> None:
+    before, after = side(Night(telemetry=telemetry)), later(replace(SLOW, telemetry=telemetry))
+    more = {"metric": metric, "unit": unit, "direction": Direction.LOWER, "effect": 0.2}
+    answer = attribute(question(before, after, **more))
+    assert answer.cause is Cause.CODE
+    assert not any("Clocks" in each for each in answer.not_excluded)
+
+
 def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:
     before = side(Night(processes=1), 1)
     after = later(replace(HOT, processes=1), 1)
