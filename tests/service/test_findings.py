@@ -419,6 +419,19 @@ def test_the_expected_number_of_false_findings_is_reported(session: Session) -> 
     assert later == 0
 
 
+@pytest.mark.parametrize(
+    ("action", "known"), [("withdraw", True), ("not_reproduced", True), ("infrastructure", False)]
+)
+def test_what_was_refuted_is_reported_as_false(session: Session, action: str, known: bool) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    since = long.START - timedelta(days=1)
+    expected = findings.expected_false_since(session, since)
+    findings.act(session, only(session).id, action, "ada", long.START)
+    assert findings.expected_false_since(session, since) == (1.0 if known else expected)
+    findings.act(session, only(session).id, "reopen", "ada", long.START)
+    assert findings.expected_false_since(session, since) == expected
+
+
 def test_an_improvement_that_is_lost_again_is_a_regression(session: Session) -> None:
     arrive(session, noisy(STEADY + [110.0] * 40))
     findings.act(session, only(session).id, "expect", "ada", long.START)
