@@ -53,7 +53,7 @@ def question_of(
     standing = levels.standing_of(session, first.series.id)
     since = _begin(placed, standing, tail)
     at_new = _at_new_level(change, own_values(tail, standing.machine_offsets))
-    old, new = (_load(session, side) for side in sides(tail, since, at_new))
+    old, new = (_load(session, side) for side in _sides(tail, since, at_new))
     around = _neighbours(session, first.series)
     alike = [each for each in group[1:] if each.series.metric == first.series.metric]
     moved = {each.series.id for each in group}
@@ -149,7 +149,7 @@ def _at_new_level(
     return lambda point: abs(own(point) - change.after) < abs(own(point) - change.before)
 
 
-def sides(
+def _sides(
     tail: Tail, since: Place, at_new: Callable[[JudgedPoint], bool]
 ) -> tuple[list[str], list[str]]:
     """Results next to a change, at the old level and at the new one.
