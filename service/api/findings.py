@@ -73,7 +73,7 @@ class MorningReport(BaseModel):
     active: int
     """Findings, of any age, that ask for somebody's attention."""
     expected_false: float
-    """How many of those opened are expected to be false."""
+    """How many of those opened are expected to be false; withdrawn and not reproduced ones are."""
 
 
 @router.get("")

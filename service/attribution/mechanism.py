@@ -80,10 +80,15 @@ def _of_loader(state: State, share: float | None) -> str:
     return f"{_of_the_change(share)} goes away without the loader"
 
 
+def moved_by_clocks(question: Question) -> bool:
+    """Whether a GPU's clock can move the metric: a time or a rate of what it computes."""
+    of_time = question.unit == "s" or question.unit.endswith("/s")
+    return of_time and not any(word in question.metric for word in _NO_STEADY_STATE)
+
+
 def _of_clocks(question: Question, found: Differences) -> Account | None:
     """What the SM or the memory clock accounts for."""
-    of_time = question.unit == "s" or question.unit.endswith("/s")
-    if not of_time or any(word in question.metric for word in _NO_STEADY_STATE):
+    if not moved_by_clocks(question):
         return None
     synth = question.metric.endswith("_synth")
     names = ("synth.sm_clock_hz" if synth else "sm_clock",

@@ -9,7 +9,15 @@ from statistics import median
 
 from service import formats
 from service.attribution.readings import flags
-from service.attribution.values import Evidence, Part, Question, Residual, State, Strength
+from service.attribution.values import (
+    Evidence,
+    Measurement,
+    Part,
+    Question,
+    Residual,
+    State,
+    Strength,
+)
 
 PERSISTENCE = 2
 """Rounds in a row in which the machine must stand apart: one bad night is not a bad node."""
@@ -54,13 +62,18 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     return _of_machines(question) if shared is None else (shared, *_of_machines(question))
 
 
+def workers(side: Iterable[Measurement]) -> str:
+    """Who measured a side, as a person writes it: ``w1, w2 and w3``."""
+    names = sorted({each.worker for each in side})
+    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+
+
 def _of_machines(question: Question) -> tuple[Evidence, ...]:
-    workers = sorted({each.worker for each in question.after})
-    if len(workers) > 1:
-        names = f"{', '.join(workers[:-1])} and {workers[-1]}"
+    names = workers(question.after)
+    if len({each.worker for each in question.after}) > 1:
         return (_said(names, State.UNCHANGED, Strength.STRONG, f"the same on {names}"),)
-    elsewhere = _elsewhere_good(question, workers[0])
-    own = _by_residuals(question, workers[0])
+    elsewhere = _elsewhere_good(question, names)
+    own = _by_residuals(question, names)
     return (own,) if elsewhere is None else (elsewhere, own)
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from service import formats
-from service.attribution import cells
+from service.attribution import cells, node
 from service.attribution.facts import DIGESTS, Mechanism, title
+from service.attribution.mechanism import moved_by_clocks
 from service.attribution.observed import Observed
 from service.attribution.values import Cause, Part, Question, State
 
@@ -19,7 +20,7 @@ def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[str,
         *_code(question, seen, cause),
         *_environment(seen, cause),
         *_node(question, seen, cause),
-        *_clocks(seen, cause),
+        *_clocks(question, seen, cause),
         *_input(seen, cause),
         *cells.not_told_apart(seen.rule),
     )
@@ -30,7 +31,9 @@ def _code(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
     if cause is Cause.CODE or seen.revision is None or seen.revision.state is State.UNCHANGED:
         return
     good = formats.revision(question.last_good)
-    where = "in the environment of now" if cause is Cause.ENVIRONMENT else "again"
+    where = "again" if seen.same_machine else f"on {node.workers(question.after)}"
+    if cause is Cause.ENVIRONMENT:
+        where = "in the environment of now"
     yield f"The code changed as well: measuring {good} {where} would tell."
 
 
@@ -61,12 +64,12 @@ def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
         yield f"Only {worker} shows the new level: a run on another would tell if it is the node."
 
 
-def _clocks(seen: Observed, cause: Cause) -> Iterator[str]:
+def _clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
     if cause is Cause.CLOCKS:
         if _changed(seen, "power_cap") or not _changed(seen, "thermal", "hw_", "power_brake"):
             yield "Code that draws more power lowers the clock as well."
         return
-    if cause not in (Cause.CODE, Cause.UNKNOWN):
+    if cause not in (Cause.CODE, Cause.UNKNOWN) or not moved_by_clocks(question):
         return
     known = [each for each in seen.accounts if each.mechanism is Mechanism.CLOCKS]
     if not known:

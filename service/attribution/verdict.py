@@ -10,13 +10,14 @@ The order of causes, and why:
 4. **input**, **clocks**: measured, and they account for half of the change or more. The input comes
    first: a device that waits lowers its own clock. Where they account for it, an environment comes
    before them only if what changed can act through them.
-5. **code**: the revision differs, the environment was looked at and does not.
+5. **code**: the revision differs, the environment was looked at and does not, and some machine
+   measured both sides: another machine may be slower for ever, with the same facts.
 6. **unknown**: nothing of this, or too little to look at. Never "code" for lack of data.
 """
 
 from __future__ import annotations
 
-from service.attribution import cells, facts, mentions
+from service.attribution import cells, facts, mentions, node
 from service.attribution.facts import Mechanism
 from service.attribution.observed import Observed, observe
 from service.attribution.open_questions import not_excluded
@@ -52,7 +53,7 @@ def _cause(seen: Observed) -> Cause:
         (Cause.ENVIRONMENT, seen.acting_facts),
         (Cause.INPUT, seen.account(Mechanism.INPUT)),
         (Cause.CLOCKS, seen.account(Mechanism.CLOCKS)),
-        (Cause.CODE, seen.environment and another_revision),
+        (Cause.CODE, seen.environment and another_revision and seen.same_machine),
     )
     return next((cause for cause, holds in order if holds), Cause.UNKNOWN)
 
@@ -110,6 +111,11 @@ def _too_little(question: Question, seen: Observed) -> str:
         return f"no measurement from {'after' if question.before else 'before'} it is at hand"
     if not seen.environment:
         return "its cause is not known, as the environments cannot be compared"
+    if seen.revision is not None and seen.revision.state is State.CHANGED and not seen.same_machine:
+        sides = node.workers(question.before), node.workers(question.after)
+        return (
+            f"the revision and the machine changed together ({sides[0]} before, {sides[1]} after)"
+        )
     return "nothing that is known explains it"
 
 

@@ -110,6 +110,7 @@ def confirmations_of(session: Session, finding: FindingView) -> list[Confirmatio
     )
     known = {source.removeprefix(f"{SOURCE}:") for source in sources}
     place = ConfirmationRow.first_bad == finding.summary.first_bad
+    place = place | ConfirmationRow.first_bad_result.in_(results)  # where it was before it moved
     here: ColumnElement[bool] = ConfirmationRow.series_id.in_(
         [each.series.id for each in finding.series]
     )

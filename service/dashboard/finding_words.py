@@ -57,6 +57,7 @@ DONE = {
     "open": "found it",
     "announce": "announced it",
     "join": "added series",
+    "move": "moved it",
     "plan": "planned",
     "acknowledge": "acknowledged it",
     "expect": "declared it expected: the new level is the baseline",

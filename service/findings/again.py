@@ -40,11 +40,19 @@ def tell_apart(
             high=link.effect_high,
             closed=row.state not in ACTIVE,
             only=_only(session, link, standing, tail),
+            since=_after_last_good(tail, row, index),
         )
         if told.closed:
             standing, told = _parted(session, standing, tail, (link, row, told))
         found.append((link, row, told))
     return standing, tuple(found)
+
+
+def _after_last_good(tail: Tail, row: FindingRow, index: int) -> int:
+    """Number of the first point after the last good one, both as a finding names them."""
+    earlier = range(index - 1, tail.first - 1, -1)
+    good = (at for at in earlier if tail.points[at - tail.first].revision == row.last_good)
+    return next(good, index - 1) + 1
 
 
 def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:

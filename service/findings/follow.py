@@ -6,12 +6,13 @@ import logging
 from collections.abc import Iterator
 from datetime import datetime
 from itertools import takewhile
+from statistics import median
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.condition import passes
-from service.detection.online import PATIENCE
+from service.detection.online import PATIENCE, SAME
 from service.findings import lifecycle, rules
 from service.findings.again import links_of, tell_apart
 from service.findings.members import members, say_again
@@ -37,7 +38,8 @@ def follow(
     for (link, row, told), change in zip(known, found, strict=True):
         back = rules.recovery(standing, change) if change else None
         level = rules.led(standing, change, back) if change and back else 0.0
-        told_of = (change, back if back and _no_news(link, row, level) else None)
+        over = back and (_only_back(link, row, standing, tail, back) or _no_news(link, row, level))
+        told_of = (change, back if over else None)
         covered |= {each.change.index for each in told_of if each is not None}
         wanted |= {change.change.index} if change and _wanted(row) else set()
         ended = link.ended
@@ -82,6 +84,24 @@ def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
         return False
     lost = row.kind == Kind.IMPROVEMENT and row.state not in REFUTED
     return not lost and not rules.surpassed(link.before, link.after, level)
+
+
+def _only_back(
+    link: FindingSeries, row: FindingRow, standing: Standing, tail: Tail, back: PlacedChange
+) -> bool:
+    """Whether what takes a regression back, as is known already, led to the old level and no more.
+
+    The points that did so say it: levels of now are also moved by what later points make a drift
+    look like.
+    """
+    if link.ended != "recovered" or link.ended_at is None or _wanted(row):
+        return False
+    since = tail.index_of(link.ended_at)
+    if row.kind != Kind.REGRESSION or since is None or abs(back.change.index - since) > SAME:
+        return False
+    at, own = back.change.index - tail.first, own_values(tail, standing.machine_offsets)
+    values = [own(point) for point in tail.points[at : at + SAME]]
+    return bool(values) and not rules.surpassed(link.before, link.after, median(values))
 
 
 def _wanted(row: FindingRow) -> bool:
@@ -140,6 +160,8 @@ def _update(
         return
     if row.certainty == Certainty.STANDING:  # side by side was better measured than this
         _measures(link, change)
+        if _elsewhere(link, row, change):
+            _moves(session, link, row, change, now)
     if back is not None:
         _recovered(link, back.first_bad_at)
 
@@ -180,17 +202,27 @@ def _comes_back(
     if row.state == FindingState.WITHDRAWN and actor == lifecycle.OURSELVES:
         said = "newer points show the change again"
         lifecycle.act(session, row.id, "reopen", lifecycle.OURSELVES, now, detail=said)
-        if change.first_bad_result != link.first_bad_result:
-            _moves(session, link, row, change)
 
 
-def _moves(session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange) -> None:
-    """Say where a change lies that has come back elsewhere than it was."""
+def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bool:
+    """Whether a change lies elsewhere than its finding says, or between others than it says.
+
+    What was measured late between the last good and the first bad revision narrows that down.
+    """
+    if change.first_bad_result != link.first_bad_result:
+        return True
+    return link.place == 0 and change.last_good != row.last_good
+
+
+def _moves(
+    session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
+) -> None:
+    """Say where a change lies by now, and what it is put down to there; nobody is told again."""
     link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
-    _measures(link, change)
     session.flush()
-    if link.place == 0:
-        lifecycle.move(session, row, change.last_good, change.first_bad, change.first_bad_at)
+    if link.place:
+        return  # the range and the reasons are those of the change that it was opened for
+    lifecycle.move(session, row, change, now)
     try:
         with session.begin_nested():
             say_again(session, row, members(session, row))

@@ -14,6 +14,7 @@ from service.database import rows
 from service.errors import Conflict, NotFound
 from service.findings.values import ACTIVE
 from service.ids import new_id
+from service.levels import PlacedChange
 from service.models import FindingEvent, FindingRow, FindingState
 
 log = logging.getLogger(__name__)
@@ -158,12 +159,14 @@ def reword(
     _change(session, row, {"sentence": sentence, "cause": cause, "attribution": attribution})
 
 
-def move(
-    session: Session, row: FindingRow, last_good: str, first_bad: str, first_bad_at: datetime
-) -> None:
+def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> None:
     """Say where a finding begins, now that it is better known."""
-    place = {"last_good": last_good, "first_bad": first_bad, "first_bad_at": first_bad_at}
+    place = {"last_good": to.last_good, "first_bad": to.first_bad, "first_bad_at": to.first_bad_at}
+    was = f"last good {row.last_good}, first bad {row.first_bad}"
     _change(session, row, place)
+    by_now = f"last good {row.last_good}, first bad {row.first_bad}"
+    if by_now != was:
+        record(session, row.id, OURSELVES, "move", f"from {was} to {by_now}", now)
 
 
 def announce(session: Session, finding_id: str, now: datetime) -> bool:

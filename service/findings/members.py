@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service import revisions
+from service.attribution import Attribution, Cause
 from service.detection.judgement import ChangePoint
 from service.findings import lifecycle, read
 from service.findings.question import explain
@@ -20,8 +22,20 @@ def say_again(session: Session, row: FindingRow, whole: Sequence[Candidate]) -> 
     """Put into words what a finding is, now that it is about the changes in ``whole``."""
     measured = Sides(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
     told = explain(session, whole, measured)
+    if row.measured.get("not_reproduced"):
+        told = without_cause(told)
     attribution = read.ATTRIBUTION.dump_python(told, mode="json")
     lifecycle.reword(session, row, told.sentence, told.cause, attribution)
+
+
+def without_cause(told: Attribution) -> Attribution:
+    """The history says so, and measuring again does not: then the revision is not to blame."""
+    head = told.sentence.partition("): ")[0]
+    sentence = (
+        f"{head}): measured again beside each other, revisions before and after it were at the old "
+        "level, so the code does not explain it; what differs in the regular runs is not known."
+    )
+    return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
 
 
 def members(session: Session, row: FindingRow) -> list[Candidate]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from datetime import datetime, timedelta
 
 from sqlalchemy import select
@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import workload_of
 from service import levels, revisions
-from service.attribution import Attribution, Cause
+from service.attribution import Cause
 from service.condition import passes
 from service.detection.online import SAME
 from service.findings import lifecycle, read, rules
 from service.findings.follow import settle, takes_back
-from service.findings.members import members, say_again
+from service.findings.members import members, say_again, without_cause
 from service.findings.question import explain
 from service.findings.values import (
     ACTIVE,
@@ -201,9 +201,10 @@ def _open(
     session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
 ) -> str | None:
     told = explain(session, group, measured)
-    first = group[0]
+    first, known = group[0], asdict(measured)
     if first.not_reproduced:
-        told = _without_cause(told)
+        told = without_cause(told)
+        known["not_reproduced"] = [first.placed.first_bad_result]
     if told.cause is Cause.NODE and first.kind is Kind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
     finding_id = lifecycle.open_finding(
@@ -214,7 +215,7 @@ def _open(
         certainty=first.certainty,
         sentence=told.sentence,
         attribution=read.ATTRIBUTION.dump_python(told, mode="json"),
-        measured=asdict(measured),
+        measured=known,
         share=None,
         last_good=first.placed.last_good,
         first_bad=first.placed.first_bad,
@@ -226,16 +227,6 @@ def _open(
     _link(session, finding_id, group, first=0)
     _end(session, session.get_one(FindingRow, finding_id), group, now)
     return finding_id
-
-
-def _without_cause(told: Attribution) -> Attribution:
-    """The history says so, and measuring again does not: then the revision is not to blame."""
-    head = told.sentence.partition("): ")[0]
-    sentence = (
-        f"{head}): measured again beside each other, both revisions were at the old level, so the "
-        "code does not explain it; what differs in the regular runs is not known."
-    )
-    return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
 
 
 def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service import levels, results
 from service.attribution import Attribution, Measurement, Moved, Question, Residual, attribute
+from service.detection.judgement import ChangePoint
 from service.findings import read, rules
 from service.findings.values import NOTHING, Candidate, SeriesName, Sides
 from service.levels import (
@@ -49,8 +50,10 @@ def question_of(
     first = group[0]
     change, placed = first.placed.change, first.placed
     tail = levels.load_tail(session, first.series.id)
-    since = _begin(placed, levels.standing_of(session, first.series.id), tail)
-    old, new = _sides(session, tail, since)
+    standing = levels.standing_of(session, first.series.id)
+    since = _begin(placed, standing, tail)
+    at_new = _at_new_level(change, own_values(tail, standing.machine_offsets))
+    old, new = (_load(session, side) for side in _sides(tail, since, at_new))
     around = _neighbours(session, first.series)
     alike = [each for each in group[1:] if each.series.metric == first.series.metric]
     moved = {each.series.id for each in group}
@@ -140,16 +143,38 @@ def _at_both_levels(
     return rules.clearly_at(old, new, here, stray) and rules.clearly_at(new, old, there, stray)
 
 
+def _at_new_level(
+    change: ChangePoint, own: Callable[[JudgedPoint], float]
+) -> Callable[[JudgedPoint], bool]:
+    return lambda point: abs(own(point) - change.after) < abs(own(point) - change.before)
+
+
 def _sides(
-    session: Session, tail: Tail, since: Place
-) -> tuple[list[Measurement], list[Measurement]]:
+    tail: Tail, since: Place, at_new: Callable[[JudgedPoint], bool]
+) -> tuple[list[str], list[str]]:
+    """Results next to a change, at the old level and at the new one.
+
+    If no machine measured both, the farthest one gives way to the nearest of a machine that did: a
+    new machine at the new level says nothing of the code.
+    """
     cut = (tail.index_at(since) or tail.first) - tail.first
-    old = tail.points[max(0, cut - A_SIDE) : cut]
-    new = tail.points[cut : cut + A_SIDE]
-    return (
-        _load(session, (point.result_id for point in old)),
-        _load(session, (point.result_id for point in new)),
-    )
+    old, new = list(tail.points[max(0, cut - A_SIDE) : cut]), list(tail.points[cut : cut + A_SIDE])
+    if not {each.worker for each in old} & {each.worker for each in new}:
+        earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut][::-1]
+        later = tail.points[cut : cut + LEVEL_POINTS]
+        known = _first_of(new, (each for each in earlier if not at_new(each)))
+        again = _first_of(old, (each for each in later if at_new(each)))
+        if known is not None:
+            old = [known, *old[-A_SIDE + 1 :]]
+        elif again is not None:
+            new = [*new[: A_SIDE - 1], again]
+    return [each.result_id for each in old], [each.result_id for each in new]
+
+
+def _first_of(others: Sequence[JudgedPoint], points: Iterable[JudgedPoint]) -> JudgedPoint | None:
+    """The first point of a machine that measured one of ``others``."""
+    workers = {each.worker for each in others}
+    return next((each for each in points if each.worker in workers), None)
 
 
 def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:

@@ -17,6 +17,7 @@ from service.findings.lifecycle import NO_SUCH
 from service.findings.rules import expected_false
 from service.findings.values import (
     ACTIVE,
+    REFUTED,
     AffectedSeries,
     Certainty,
     FindingEventView,
@@ -73,16 +74,24 @@ def count_active(session: Session) -> int:
 
 
 def expected_false_since(session: Session, since: datetime) -> float:
-    """How many of the findings opened since then are expected to be false."""
-    return expected_false(doubt for doubt in doubts_since(session, since))
+    """How many of the findings opened since then are expected to be false.
+
+    Those that were refuted meanwhile are known to be.
+    """
+    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
+    known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
+    return known.scalar_one() + expected_false(doubts_since(session, since))
 
 
 def doubts_since(session: Session, since: datetime) -> Sequence[float]:
-    """For each finding opened since then, the probability that none of its series changed."""
+    """For each finding opened since then, the probability that none of its series changed.
+
+    Without those of which this is known by now.
+    """
     least = (
         select(func.min(FindingSeries.doubt))
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingRow.opened_at >= since, FindingRow.state != FindingState.WITHDRAWN)
+        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED))
         .group_by(FindingRow.id)
     )
     return session.scalars(least).all()

@@ -94,11 +94,18 @@ class Told:
     """First points of the changes that it may be; None if it may be any."""
     news: frozenset[int] = frozenset()
     """Indexes of changes that it is not."""
+    since: int | None = None
+    """Where it may lie from: the first point after the last good one, which may have come in late.
+    None: from ``index`` on."""
+
+    def apart(self, change: PlacedChange) -> int:
+        """By how many points a change lies outside of where this one may lie."""
+        index, since = change.change.index, self.index if self.since is None else self.since
+        return max(since - index, index - self.index, 0)
 
     def near(self, change: PlacedChange) -> bool:
         """Whether a change is the same as far as its place and its direction say."""
-        found = change.change
-        return abs(found.index - self.index) <= SAME and (found.effect > 0) == (self.effect > 0)
+        return self.apart(change) <= SAME and (change.change.effect > 0) == (self.effect > 0)
 
     def may_be(self, change: PlacedChange) -> bool:
         """Whether nothing tells them apart."""
@@ -125,14 +132,14 @@ def assigned(changes: Sequence[PlacedChange], known: Sequence[Told]) -> list[Pla
     never become one: the nearest pairs are matched first.
     """
     pairs = sorted(
-        (abs(change.change.index - told.index), change.change.index, place)
+        (told.apart(change), abs(change.change.index - told.index), change.change.index, place)
         for change in changes
         for place, told in enumerate(known)
         if told.may_be(change)
     )
     by_index = {change.change.index: change for change in changes}
     found: list[PlacedChange | None] = [None] * len(known)
-    for _, index, place in pairs:
+    for _, _, index, place in pairs:
         if index in by_index and found[place] is None:
             found[place] = by_index.pop(index)
     return found

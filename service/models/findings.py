@@ -39,7 +39,10 @@ class FindingRow(Owned, Base):
     sentence: Mapped[str] = mapped_column(Text)
     attribution: Mapped[dict[str, Any] | None]
     measured: Mapped[dict[str, Any]]
-    """Results that were measured for it, by ``before`` and ``after``: which level they show."""
+    """Results that were measured for it, by ``before`` and ``after``: which level they show.
+
+    ``not_reproduced`` names the first one of a change that was not there when measured again.
+    """
     last_good: Mapped[str | None] = mapped_column(ForeignKey("revisions.name"))
     first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     first_bad_at: Mapped[datetime]

@@ -177,6 +177,18 @@ def test_facts_in_which_two_machines_always_differ_do_not_excuse_a_bad_one() -> 
     assert "Also different: kernel 6.8.0 -> 6.9." in answer.not_excluded
 
 
+def test_a_machine_that_takes_over_with_a_new_revision_leaves_open_which_of_them_it_is() -> None:
+    """All that differs between two machines of one kind may be how fast they are."""
+    new = replace(SLOW, worker="w2", facts={"hw.host": "other", "hw.gpu.uuid": "GPU-2"})
+    answer = attribute(question(side(Night()), later(new)))
+    assert answer.cause is Cause.UNKNOWN
+    assert "the revision and the machine changed together (w1 before, w2 after)" in answer.sentence
+    assert "The code changed as well: measuring r11 on w2 would tell." in answer.not_excluded
+    alike = [*side(Night(worker="w2"), 1), *side(Night(), 2)]
+    assert attribute(question(alike, later(new))).cause is Cause.CODE
+    assert attribute(question(side(Night()), [*later(new), *later(SLOW, 1)])).cause is Cause.CODE
+
+
 def test_facts_that_differ_between_machines_are_not_said_to_have_changed() -> None:
     after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
     answer = attribute(question(good(), after))
@@ -242,6 +254,20 @@ def test_without_telemetry_clocks_are_not_excluded() -> None:
     assert answer.cause is Cause.CODE
     assert "clock" not in answer.sentence
     assert any(each.startswith("Clocks were not recorded") for each in answer.not_excluded)
+
+
+@pytest.mark.parametrize(
+    ("metric", "unit"), [("peak_memory", "B"), ("first_step_time", "s"), ("compile_time", "s")]
+)
+@pytest.mark.parametrize("telemetry", [True, False])
+def test_clocks_are_no_question_of_what_they_cannot_move(
+    metric: str, unit: str, telemetry: bool
+) -> None:
+    before, after = side(Night(telemetry=telemetry)), later(replace(SLOW, telemetry=telemetry))
+    more = {"metric": metric, "unit": unit, "direction": Direction.LOWER, "effect": 0.2}
+    answer = attribute(question(before, after, **more))
+    assert answer.cause is Cause.CODE
+    assert not any("Clocks" in each for each in answer.not_excluded)
 
 
 def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:

@@ -14,7 +14,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case
-from service import findings, judging, levels, revisions
+from service import confirmation, findings, judging, levels, revisions
 from service.database import Database
 from service.detection.judgement import ChangePoint
 from service.errors import Conflict
@@ -218,6 +218,99 @@ def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Ses
     assert f"since {long.revision_of(22)}" in again.sentence
 
 
+@pytest.mark.parametrize("truth", [30, 35, 40])
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_comes_in_between_last_good_and_first_bad_narrows_a_finding_down(
+    session: Session, truth: int, at_once: bool
+) -> None:
+    """As when somebody bisects: the finding is the same one, and blames another revision."""
+    values = noisy([100.0] * truth + [95.0] * (60 - truth))
+    first = first_of_gap(session, values, range(30, 40))
+    assert (first.last_good, first.first_bad) == (long.revision_of(29), long.revision_of(40))
+    fill(session, values, range(30, 40), at_once)
+    finding = only(session)
+    assert (finding.id, finding.state) == (first.id, FindingState.OPEN)
+    assert finding.last_good == long.revision_of(truth - 1)
+    assert finding.first_bad == long.revision_of(truth)
+    assert finding.first_bad_at == long.placed_at(truth)
+    assert f"since {long.revision_of(truth)} (last good {finding.last_good})" in finding.sentence
+    assert actions_of(session, finding.id)[:3] == ["open", "announce", "move"]
+    assert actions_of(session, finding.id).count("announce") == 1
+    (link,) = findings.load_finding(session, finding.id).series
+    assert link.first_bad_result == long.result_of(truth)
+
+
+@pytest.mark.parametrize("truth", [30, 45, 60])
+def test_many_points_that_come_in_late_at_once_narrow_a_finding_down(
+    session: Session, truth: int
+) -> None:
+    """More of them than a change may wander as points follow it."""
+    values = noisy([100.0] * truth + [95.0] * (80 - truth))
+    first = first_of_gap(session, values, range(30, 60))
+    fill(session, values, range(30, 60), at_once=True)
+    finding = only(session)
+    assert (finding.id, finding.first_bad) == (first.id, long.revision_of(truth))
+    assert actions_of(session, finding.id) == ["open", "announce", "move"]
+
+
+def test_what_was_not_there_when_measured_again_blames_no_code_where_it_moved_to(
+    session: Session, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(confirmation, "not_reproduced", lambda *_: True)
+    values = noisy([100.0] * 35 + [95.0] * 25)
+    first_of_gap(session, values, range(30, 40))
+    fill(session, values, range(30, 40), at_once=True)
+    finding = only(session)
+    assert f"since {long.revision_of(35)}" in finding.sentence
+    assert "the code does not explain it" in finding.sentence
+    assert finding.cause == "unknown"
+
+
+@pytest.mark.parametrize("action", ["expect", "infrastructure"])
+def test_a_closed_finding_stays_where_it_was_closed(session: Session, action: str) -> None:
+    values = noisy([100.0] * 35 + [95.0] * 25)
+    first = first_of_gap(session, values, range(30, 40))
+    findings.act(session, first.id, action, "ada", long.placed_at(60))
+    fill(session, values, range(30, 40), at_once=False)
+    assert only(session).first_bad == long.revision_of(40)
+
+
+def test_a_finding_that_was_measured_again_keeps_the_revisions_that_were(
+    session: Session,
+) -> None:
+    values = noisy([100.0] * 35 + [97.0] * 25)
+    for number in (*range(30), 40, 41):
+        long.add(session, {number: values[number]})
+        long.look(session)
+    opening.open_findings(session, [confirmed_drop(session, 30, 40)], long.START)
+    for number in range(42, 60):
+        long.add(session, {number: values[number]})
+        long.look(session)
+    fill(session, values, range(30, 40), at_once=False)
+    finding = only(session)
+    assert (finding.last_good, finding.first_bad) == (long.revision_of(29), long.revision_of(40))
+
+
+def first_of_gap(session: Session, values: Sequence[float], gap: range) -> FindingSummary:
+    """The finding about points of which those in ``gap`` have not come in yet."""
+    for number, value in enumerate(values):
+        if number not in gap:
+            long.add(session, {number: value})
+            long.look(session)
+    return only(session)
+
+
+def fill(session: Session, values: Sequence[float], gap: range, at_once: bool) -> None:
+    """The points of ``gap`` come in, one by one or within one look."""
+    if at_once:
+        long.add(session, {number: values[number] for number in gap})
+    else:
+        for number in gap:
+            long.add(session, {number: values[number]})
+            long.look(session)
+    long.look(session)
+
+
 def test_a_slower_worker_that_measures_the_old_level_again_ends_a_short_drop(
     database: Database,
 ) -> None:
@@ -242,8 +335,12 @@ def test_a_slower_worker_that_measures_the_old_level_again_ends_a_short_drop(
     assert link.ended == "recovered"
 
 
-def confirmed_drop(session: Session, number: int) -> Candidate:
-    """A drop of three per cent, as one that was measured again is told."""
+def confirmed_drop(session: Session, number: int, first_bad: int | None = None) -> Candidate:
+    """A drop of three per cent, as one that was measured again is told.
+
+    ``number`` is its place among the points; ``first_bad`` its revision, if that has another.
+    """
+    first_bad = number if first_bad is None else first_bad
     tail = levels.load_tail(session, long.SERIES)
     own = levels.own_values(tail, levels.standing_of(session, long.SERIES).machine_offsets)
     before = float(np.median([own(point) for point in tail.points[:number]]))
@@ -261,12 +358,12 @@ def confirmed_drop(session: Session, number: int) -> Candidate:
     placed = levels.PlacedChange(
         change,
         long.revision_of(number - 1),
-        long.revision_of(number),
-        long.placed_at(number),
-        long.result_of(number),
+        long.revision_of(first_bad),
+        long.placed_at(first_bad),
+        long.result_of(first_bad),
     )
     series = read.name_of(session.get_one(SeriesRow, long.SERIES))
-    return Candidate(series, placed, number, 0.01, Certainty.CONFIRMED)
+    return Candidate(series, placed, first_bad, 0.01, Certainty.CONFIRMED)
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
@@ -322,6 +419,19 @@ def test_the_expected_number_of_false_findings_is_reported(session: Session) -> 
     assert later == 0
 
 
+@pytest.mark.parametrize(
+    ("action", "known"), [("withdraw", True), ("not_reproduced", True), ("infrastructure", False)]
+)
+def test_what_was_refuted_is_reported_as_false(session: Session, action: str, known: bool) -> None:
+    arrive(session, noisy(STEADY + DROPPED))
+    since = long.START - timedelta(days=1)
+    expected = findings.expected_false_since(session, since)
+    findings.act(session, only(session).id, action, "ada", long.START)
+    assert findings.expected_false_since(session, since) == (1.0 if known else expected)
+    findings.act(session, only(session).id, "reopen", "ada", long.START)
+    assert findings.expected_false_since(session, since) == expected
+
+
 def test_an_improvement_that_is_lost_again_is_a_regression(session: Session) -> None:
     arrive(session, noisy(STEADY + [110.0] * 40))
     findings.act(session, only(session).id, "expect", "ada", long.START)
@@ -366,6 +476,33 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
     assert long.revision_of(26) in after
     assert not before & after
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "common"),
+    [
+        ("xxxxxxxxxyxxxxxxxxxx", "yyyyyyyyyyyy", {"y"}),
+        ("xxxxxxxxxxxxxxxxxxxx", "yyyyyyyyyxyy", {"x"}),
+        ("xxxxxxxxxxxxxxxxxxxx", "yyyyyyyyyyyy", set()),
+    ],
+)
+def test_a_machine_that_measured_both_levels_is_asked_for_even_if_it_did_so_farther_away(
+    database: Database, before: str, after: str, common: set[str]
+) -> None:
+    with database.writing() as session:
+        long.prepare(session, ["x", "y"])
+        for number, (value, worker) in enumerate(
+            zip(noisy(STEADY + DROPPED), before + after, strict=True)
+        ):
+            long.add(session, {number: value}, worker)
+            long.look(session)
+        (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
+        asked = question.question_of(session, found)
+    workers = [{each.worker for each in side} for side in (asked.before, asked.after)]
+    assert workers[0] & workers[1] == common
+    assert [len(side) for side in (asked.before, asked.after)] == [question.A_SIDE] * 2
+    assert asked.before[-1].revision == long.revision_of(19)
+    assert asked.after[0].revision == long.revision_of(20)
 
 
 def both(

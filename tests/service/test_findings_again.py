@@ -129,3 +129,23 @@ def test_a_level_that_is_being_lost_again_is_not_announced_as_won(
     assert (first.state, first.kind) == (FindingState.RESOLVED, Kind.REGRESSION)
     assert (again.state, again.kind) == (FindingState.OPEN, Kind.REGRESSION)
     assert again.first_bad == long.revision_of(79)
+
+
+def test_a_recovery_that_was_no_news_is_none_when_it_is_lost_weeks_later(session: Session) -> None:
+    """With the second drop, levels look as if they drifted: the old recovery as if it were more."""
+    arrive(session, noisy([100.0] * 30 + [95.0] * 12 + [100.0] * 15 + [95.0] * 15, seed=1))
+    first, again = told_in_order(session)
+    assert (first.state, first.kind) == (FindingState.RESOLVED, Kind.REGRESSION)
+    assert (again.state, again.kind) == (FindingState.OPEN, Kind.REGRESSION)
+    assert again.first_bad == long.revision_of(57)
+
+
+@pytest.mark.parametrize("later", [3, 4])
+def test_what_becomes_better_than_before_some_points_after_a_recovery_is_told(
+    session: Session, later: int
+) -> None:
+    values = [100.0] * 40 + [95.0] * 30 + [100.0] * later + [103.0] * 15
+    arrive(session, noisy(values, deviation=0.001))
+    worse, better = told_in_order(session)
+    assert (worse.kind, worse.state) == (Kind.REGRESSION, FindingState.RESOLVED)
+    assert (better.kind, better.state) == (Kind.IMPROVEMENT, FindingState.OPEN)

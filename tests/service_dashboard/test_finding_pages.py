@@ -26,6 +26,7 @@ from service.findings import ACTIONS
 from service.models import (
     ConfirmationRow,
     ConfirmationState,
+    FindingRow,
     FindingSeries,
     FindingState,
     JudgementRow,
@@ -219,6 +220,20 @@ def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
     assert f'href="/comparisons/{comparison}"' in again
     assert "They differ." in again
     assert 'id="again"' not in read(acting, f"/findings/{ids.node}")
+
+
+def test_a_finding_that_moved_leads_to_what_did_not_confirm_it_where_it_was(
+    acting: TestClient, ids: Judged
+) -> None:
+    with database_of(acting).writing() as session:
+        running = ConfirmationRow.state == ConfirmationState.RUNNING
+        known = session.scalars(select(ConfirmationRow).where(running)).one()
+        known.series_id, known.first_bad = long.SERIES, long.revision_of(33)
+        known.first_bad_result = long.result_of(33)
+        known.state, known.sentence = ConfirmationState.NOT_REPRODUCED, "They do not differ."
+        row = session.get_one(FindingRow, ids.regression)
+        row.measured = row.measured | {"not_reproduced": [long.result_of(33)]}
+    assert "They do not differ." in read(acting, f"/findings/{ids.regression}")
 
 
 def test_a_bad_node_shows_its_results_in_place_of_series(pages: TestClient, ids: Judged) -> None:
