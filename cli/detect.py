@@ -16,8 +16,9 @@ from cli.exits import Exit, Stop
 from cli.output import say
 from service import formats
 from service.detection import online
+from service.detection.change import ChangePoint
 from service.detection.history import History, Refused
-from service.detection.judgement import ChangePoint, Judgement
+from service.detection.judgement import Judgement
 from service.detection.registry import DETECTORS
 from service.detection.scale import between_units
 

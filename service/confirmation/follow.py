@@ -15,7 +15,7 @@ from service.confirmation.begin import DOUBT, ask
 from service.confirmation.usual import Usual
 from service.confirmation.verdict import Reading, Suspected, Verdict, Where, verdict
 from service.database import Database, alone, now_of, rows
-from service.detection.judgement import ChangePoint
+from service.detection.change import ChangePoint
 from service.errors import ServiceError
 from service.findings import Candidate, Certainty, SeriesName, Sides, rules
 from service.findings.nodes import NodeChange, ill_nodes, open_bad_node

@@ -15,6 +15,7 @@ explanation.py   levels plus noise, and how many words they need
 modes.py         two-mode noise, told from changes because it keeps coming back
 drift.py         a slow slope, told from steps because it needs fewer words
 window.py        one stretch of history: the explanation that needs the fewest words
+change.py        what is said of a change that stands: where, how large, how sure
 noise.py         what is left: noise, and the smallest effect that would be seen
 judgement.py     a whole history, window by window, so that new points cost what they are
 watch.py         what the next value is expected to be: a reason to measure again

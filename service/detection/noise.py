@@ -5,9 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field, replace
 
-from service.detection.evidence import REACH, NoiseOf, Sides, evidence, variance_of
+import numpy as np
+
+from service.detection import robust
+from service.detection.evidence import (
+    REACH,
+    REFERENCE_EFFECT,
+    NoiseOf,
+    Sides,
+    evidence,
+    variance_of,
+)
+from service.detection.explanation import Explanation
 from service.detection.merging import THRESHOLD
 from service.detection.robust import CLIP, STRONGEST
+from service.detection.scale import Scale
+from service.detection.window import Window
 
 POINTS_AFTER = 10
 """Nights that people are ready to wait for a small change."""
@@ -36,6 +49,35 @@ class Noise:
     """How much more means of neighbouring points vary than independent noise would let them."""
     typical_size: float | None = None
     """What all this is shares of, in a history of zeros or both signs; None if of the value."""
+
+
+def noise_of(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
+    """What is said of the noise of a stretch, whose machines have these names."""
+    explained = window.explained
+    of: NoiseOf = explained.noise
+    earlier = explained.places[-1] if explained.places else 0
+    since = len(explained.y) - earlier
+    repeats = robust.repeats(explained.y)
+    judged = _after_a_step(explained) if repeats else of
+    step = smallest_step(judged, since, threshold=threshold, points_earlier=earlier)
+    return Noise(
+        scale=scale.deviation(of.scale),
+        autocorrelation=0.0 if repeats else of.autocorrelation,
+        minimum_detectable_effect=step if math.isinf(step) else scale.effect(step),
+        mode_distance=scale.effect(abs(explained.mode_distance)),
+        drift_per_point=scale.effect(explained.drift),
+        wander=of.wander,
+        typical_size=scale.typical_size,
+        machine_offsets={
+            names[number]: scale.effect(offset) for number, offset in window.offsets.items()
+        },
+    )
+
+
+def _after_a_step(explained: Explanation) -> NoiseOf:
+    """The noise that a step will be held against where points repeat: it alone correlates then."""
+    stepped = np.append(explained.y, explained.y[-1] + REFERENCE_EFFECT)
+    return replace(explained.noise, autocorrelation=robust.autocorrelation(stepped))
 
 
 def smallest_step(

@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from service.detection.change import ChangePoint
 from service.detection.history import History
-from service.detection.judgement import ChangePoint, Judgement, extend
+from service.detection.judgement import Judgement, extend
 from service.detection.merging import THRESHOLD
 
 PATIENCE = 4

@@ -11,8 +11,9 @@ from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks.contracts import Direction
 from service import formats
+from service.detection.change import ChangePoint
 from service.detection.history import Floats, History
-from service.detection.judgement import ChangePoint, Judgement
+from service.detection.judgement import Judgement
 from service.detection.scale import transform
 
 WIDTH = 8

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service import revisions
 from service.attribution import Attribution, Cause
-from service.detection.judgement import ChangePoint
+from service.detection.change import ChangePoint
 from service.findings import lifecycle, read
 from service.findings.question import explain
 from service.findings.values import Candidate, Certainty, Kind, Sides

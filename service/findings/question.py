@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service import levels, results
 from service.attribution import Attribution, Measurement, Moved, Question, Residual, attribute
-from service.detection.judgement import ChangePoint
+from service.detection.change import ChangePoint
 from service.findings import read, rules
 from service.findings.values import NOTHING, Candidate, SeriesName, Sides
 from service.levels import (

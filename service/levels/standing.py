@@ -17,8 +17,9 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service.database import insert_if_absent
 from service.detection import judgement
+from service.detection.change import ChangePoint
 from service.detection.history import Refused
-from service.detection.judgement import ChangePoint, Judgement, end_needed, first_needed
+from service.detection.judgement import Judgement, end_needed, first_needed
 from service.detection.noise import Noise
 from service.levels.tail import JudgedPoint, Tail, own_values
 from service.levels.values import PlacedChange, Standing, noise_document, noise_of

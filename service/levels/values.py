@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from datetime import datetime
 from typing import Any, Self
 
-from service.detection.judgement import ChangePoint
+from service.detection.change import ChangePoint
 from service.detection.noise import Noise
 
 

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from service.detection.change import ChangePoint
 from service.detection.history import Floats, History
-from service.detection.judgement import ChangePoint, Judgement, detect
+from service.detection.judgement import Judgement, detect
 
 RUNS = 30
 

@@ -1,4 +1,4 @@
-"""How sure a detection may be called: fits ``judgement.confidence`` on the suite's tuning half.
+"""How sure a detection may be called: fits ``change.confidence`` on the suite's tuning half.
 
     PYTHONPATH=.:tests python -m detection_bench.calibration
 

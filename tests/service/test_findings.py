@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case
 from service import confirmation, findings, judging, levels, revisions
 from service.database import Database
-from service.detection.judgement import ChangePoint
+from service.detection.change import ChangePoint
 from service.errors import Conflict
 from service.findings import (
     Candidate,
