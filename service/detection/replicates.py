@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
+from service import formats
 from service.detection.noise import Noise, largest_scale_that_shows
 
 TARGET = 0.01
@@ -51,7 +52,7 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
     if noise is None or math.isinf(noise.minimum_detectable_effect):
         return Need(target, None, "There are too few points to say what this series can show.")
     now = _usual(spreads)
-    seen = f"{target:.1%} within {POINTS} points"
+    seen = f"{formats.share(target)} within {POINTS} points"
     enough = Need(target, now.replicates if now else 1, f"What is measured now shows {seen}.")
     if noise.typical_size is not None:  # spreads are shares of each value, and say nothing of zero
         blind = Need(target, None, f"Beside zeros nobody can say how many processes show {seen}.")

@@ -174,6 +174,7 @@ def _measures(link: FindingSeries, change: PlacedChange) -> None:
         told.effect_high,
     )
     link.before, link.after = told.before, told.after
+    link.doubt = 1.0 - told.confidence
 
 
 def _back_again(link: FindingSeries, standing: Standing, tail: Tail, index: int) -> datetime | None:

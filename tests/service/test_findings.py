@@ -72,6 +72,14 @@ def test_a_drop_becomes_one_finding_that_is_announced_once(session: Session) -> 
     assert not lifecycle.announce(session, finding.id, long.START)
 
 
+def test_how_sure_a_finding_is_follows_what_came_since(session: Session) -> None:
+    arrive(session, noisy(STEADY + DROPPED[:5]))
+    (early,) = findings.load_finding(session, only(session).id).series
+    arrive(session, noisy(DROPPED, seed=5), start=25)
+    (later,) = findings.load_finding(session, only(session).id).series
+    assert early.doubt > 0.05 > later.doubt
+
+
 def test_a_steady_history_opens_nothing(session: Session) -> None:
     assert arrive(session, noisy([100.0] * 80, seed=3)) == []
 
