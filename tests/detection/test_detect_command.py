@@ -11,14 +11,23 @@ import numpy as np
 import pytest
 from detection_bench.ours import ours
 from detection_bench.synthetic import plant
+from typer.testing import CliRunner
 
 from cli import detect as detecting
+from cli.main import app
 from service.detection.history import History
 from service.detection.judgement import detect
 from service.detection.online import replay
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
+    """The command in this process: starting one takes longer than what is asked of it."""
+    result = CliRunner().invoke(app, ["detect", *arguments], input=given, catch_exceptions=False)
+    done = result.exit_code, result.stdout, result.stderr
+    return subprocess.CompletedProcess(arguments, *done)
+
+
+def run_process(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "cli", "detect", *arguments]
     return subprocess.run(
         command, input=given, capture_output=True, text=True, check=False, env=dict(os.environ)
@@ -38,7 +47,7 @@ def answers(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
 def test_json_lines_from_a_file_or_standard_input_give_the_same(tmp_path: Path) -> None:
     text = json.dumps({"id": "a", "direction": "higher", "values": stepped()}) + "\n\n"
     (tmp_path / "in.jsonl").write_text(text)
-    one, other = run(str(tmp_path / "in.jsonl")), run("-", given=text)
+    one, other = run_process(str(tmp_path / "in.jsonl")), run_process("-", given=text)
     assert one.returncode == 0
     assert one.stdout == other.stdout == run(given=text).stdout
     (answer,) = answers(one)
@@ -382,7 +391,7 @@ def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:
     ],
 )
 def test_wrong_input_is_one_sentence(arguments: list[str], given: str, sentence: str) -> None:
-    done = run(*arguments, given=given)
+    done = run_process(*arguments, given=given)
     assert done.returncode == 2
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
