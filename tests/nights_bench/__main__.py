@@ -80,7 +80,7 @@ def main() -> None:
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quiet", type=int, default=10, help="histories in which nothing happens")
-    parser.add_argument("--planted", type=int, default=4, help="those with a regression of 1 %%")
+    parser.add_argument("--planted", type=int, default=12, help="those with a regression of 1 %%")
     parser.add_argument("--processes", type=int, default=2)
     return parser.parse_args()
 
