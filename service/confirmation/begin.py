@@ -169,13 +169,12 @@ def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) 
         for each, worker in told
     ]
     above = [(worker, value) for worker, value in values if value > 0]
-    if not above or min(change.before, change.after) <= 0 or change.before == change.after:
-        return False
     usual = _usual(session, candidate)
-    shares = [value / usual.at(worker) for worker, value in above]
-    return (
-        where_lies(change.before * geometric_mean(shares), change.before, change.after) is Where.OLD
-    )
+    sizes = (usual.level, change.before, change.after)
+    if not above or min(sizes) <= 0 or change.before == change.after:
+        return False
+    alike = geometric_mean(usual.alike(worker, value) for worker, value in above)
+    return where_lies(alike * change.before / usual.level, change.before, change.after) is Where.OLD
 
 
 def _usual(session: Session, candidate: Candidate) -> Usual:

@@ -47,5 +47,9 @@ class Usual:
         return self.own.get(worker, self.level)
 
     def alike(self, worker: str, value: float) -> float:
-        """What all workers together would have measured where this one measured ``value``."""
-        return value * self.level / self.at(worker)
+        """What all workers together would have measured where this one measured ``value``.
+
+        Of nothing there are no shares: then it is the value itself.
+        """
+        own = self.at(worker)
+        return value * self.level / own if own > 0 else value

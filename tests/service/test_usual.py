@@ -25,6 +25,11 @@ def test_what_measured_nothing_has_no_share_of_it() -> None:
     assert usual.alike("b", 97.0) == 97.0
 
 
+def test_of_zeros_there_are_no_shares() -> None:
+    usual = Usual.of([("a", 0.0), ("b", 0.0), ("c", 3.0)])
+    assert usual.alike("a", 97.0) == 97.0
+
+
 def test_of_nothing_there_is_no_level() -> None:
     with pytest.raises(ValueError, match="Nothing was measured"):
         Usual.of([])
