@@ -64,8 +64,8 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
 
 def workers(side: Iterable[Measurement]) -> str:
     """Who measured a side, as a person writes it: ``w1, w2 and w3``."""
-    names = sorted({each.worker for each in side})
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
+    *others, last = sorted({each.worker for each in side})
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _of_machines(question: Question) -> tuple[Evidence, ...]:

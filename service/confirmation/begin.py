@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from statistics import geometric_mean
+from typing import Any
 
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
@@ -164,10 +165,7 @@ def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) 
             TryRow.comparison_id == row.comparisons[0], TryRow.side == Side.CONTENDER
         )
     )
-    values = [
-        (worker or "", (each or {}).get("metrics", {}).get(metric, {}).get("value", 0.0))
-        for each, worker in told
-    ]
+    values = [(worker or "", value_of(each, metric)) for each, worker in told]
     above = [(worker, value) for worker, value in values if value > 0]
     usual = _usual(session, candidate)
     sizes = (usual.level, change.before, change.after)
@@ -175,6 +173,11 @@ def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) 
         return False
     alike = geometric_mean(usual.alike(worker, value) for worker, value in above)
     return where_lies(alike * change.before / usual.level, change.before, change.after) is Where.OLD
+
+
+def value_of(measured: Mapping[str, Any] | None, metric: str) -> float:
+    """What one process measured of a metric; zero if nothing."""
+    return float((measured or {}).get("metrics", {}).get(metric, {}).get("value", 0.0))
 
 
 def _usual(session: Session, candidate: Candidate) -> Usual:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service import levels, revisions
 from service.comparisons import ComparisonView, load_comparison
-from service.confirmation.begin import DOUBT, ask
+from service.confirmation.begin import DOUBT, ask, value_of
 from service.confirmation.usual import Usual
 from service.confirmation.verdict import Reading, Suspected, Verdict, Where, verdict
 from service.database import Database, alone, now_of, rows
@@ -244,7 +244,7 @@ def _measured(
     )
     sides: dict[Where, list[str]] = {where: [] for where in Where}
     for result_id, measured, side, worker in session.execute(wanted):
-        value = (measured or {}).get("metrics", {}).get(series.metric, {}).get("value", 0.0)
+        value = value_of(measured, series.metric)
         if value > 0 and (side == Side.CONTENDER or not reading.same_code):
             sides[told.where(worker or "", value)].append(result_id)
     return Sides(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))

@@ -14,7 +14,7 @@ from service import formats
 from service.detection.change import ChangePoint, described
 from service.detection.history import History
 from service.detection.merging import THRESHOLD
-from service.detection.noise import Noise, noise_of
+from service.detection.noise import Noise, noise_in
 from service.detection.scale import Scale, transform
 from service.detection.window import judge
 
@@ -115,7 +115,7 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
         for each in found
         if each.index + start >= own - SEAM
     )
-    noise = noise_of(window, scale, history.group_names, threshold)
+    noise = noise_in(window, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
 
 

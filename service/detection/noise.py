@@ -51,7 +51,7 @@ class Noise:
     """What all this is shares of, in a history of zeros or both signs; None if of the value."""
 
 
-def noise_of(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
+def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
     """What is said of the noise of a stretch, whose machines have these names."""
     explained = window.explained
     of: NoiseOf = explained.noise

@@ -7,13 +7,15 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from builders import long_series as long
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import update
+from sqlalchemy.orm import Session
 
 from service import queue
 from service.app import create_app
-from service.database import now_of
+from service.database import Database, now_of
 from service.models import Job
 from service.settings import Settings
 
@@ -21,6 +23,14 @@ from service.settings import Settings
 @pytest.fixture
 def settings(database_url: str) -> Settings:
     return Settings(database_url=database_url, background=False)
+
+
+@pytest.fixture
+def session(database: Database) -> Iterator[Session]:
+    """A session on a database that has two series of one workload, without points."""
+    with database.writing() as session:
+        long.prepare(session)
+        yield session
 
 
 @pytest.fixture

@@ -1,6 +1,6 @@
 """Findings: one per cause, announced once, closed when it is over."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -30,14 +30,6 @@ from service.findings import (
     read,
 )
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
-
-
-@pytest.fixture
-def session(database: Database) -> Iterator[Session]:
-    """A session on a database that has two series of one workload, without points."""
-    with database.writing() as session:
-        long.prepare(session)
-        yield session
 
 
 def test_corrected_dates_move_what_findings_say_of_their_place(session: Session) -> None:

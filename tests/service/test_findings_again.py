@@ -1,7 +1,5 @@
 """What comes again after a finding was closed, withdrawn or opened again: told, and told once."""
 
-from collections.abc import Iterator
-
 import pytest
 from builders import long_series as long
 from builders.long_series import DROPPED, STEADY, noisy
@@ -9,17 +7,8 @@ from builders.looked import arrive, only, told_in_order
 from sqlalchemy.orm import Session
 
 from service import findings, levels
-from service.database import Database
 from service.findings import Kind
 from service.models import FindingState
-
-
-@pytest.fixture
-def session(database: Database) -> Iterator[Session]:
-    """A session on a database that has two series of one workload, without points."""
-    with database.writing() as session:
-        long.prepare(session)
-        yield session
 
 
 def test_what_a_person_has_opened_again_stays_open(session: Session) -> None:

@@ -1,7 +1,6 @@
 """A trouble with one series, one value or the database keeps no other finding from being told."""
 
 import math
-from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
@@ -19,14 +18,6 @@ from service import findings, judging, levels
 from service.database import Database
 from service.findings import opening
 from service.models import FindingRow, FindingState, WorkerRow
-
-
-@pytest.fixture
-def session(database: Database) -> Iterator[Session]:
-    """A session on a database that has two series of one workload, without points."""
-    with database.writing() as session:
-        long.prepare(session)
-        yield session
 
 
 def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
