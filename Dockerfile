@@ -19,7 +19,7 @@ COPY pyproject.toml constraints.txt requirements.lock containers/requirements.py
 # A pip configuration and a CA bundle of your own may be lent to the build as secrets
 # (--secret id=pip_conf,src=... --secret id=ca_bundle,src=...); they stay in no layer.
 FROM builder AS wheel
-COPY README.md ./
+COPY README.md LICENSE ./
 COPY service service
 COPY worker worker
 COPY benchmarks benchmarks

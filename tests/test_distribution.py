@@ -1,9 +1,11 @@
 """Our packages have plain names, so nothing else that is installed may have one of them too."""
 
+import zipfile
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
+from hatchling.builders.wheel import WheelBuilder
 
 OURS = ("service", "worker", "benchmarks", "cli", "migrations")
 
@@ -28,3 +30,13 @@ def test_a_distribution_that_claims_one_would_be_found(
     (rival / "top_level.txt").write_text("worker\n")
     monkeypatch.syspath_prepend(tmp_path)
     assert claimed_by_others() == {"worker": {"rival"}}
+
+
+def test_a_wheel_has_the_licence_and_no_raw_rows(tmp_path: Path) -> None:
+    builder = WheelBuilder(str(Path(__file__).parents[1]))
+    (made,) = builder.build(directory=str(tmp_path), versions=["standard"])
+    with zipfile.ZipFile(made) as wheel:
+        names = wheel.namelist()
+    assert any(name.endswith("/licenses/LICENSE") for name in names)
+    assert "benchmarks/catalog.py" in names
+    assert not [name for name in names if name.startswith("benchmarks/results/")]
