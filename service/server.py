@@ -40,6 +40,12 @@ _STATUS_LINES = {
 }
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on an address of IPv4 or IPv6."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2_048)
+
+
 def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM."""
     _keep_what_is_loaded()
@@ -128,6 +134,7 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the client in, if there is room."""
         super().connection_made(transport)
+        _send_at_once(transport)
         if len(self.connections) > self.most:
             self._end_with(Overloaded("Too many connections; try again in a moment."))
             return
@@ -204,6 +211,15 @@ class Connection(H11Protocol):
         lines += [name + b": " + value for name, value in answer.raw_headers]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(answer.body))
         self.transport.close()
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Set TCP_NODELAY, so that an answer's body does not wait for its head to be acknowledged.
+
+    That costs 40 ms with every answer. asyncio sets it only where whoever made the listener named
+    TCP as its protocol, which ``socket.create_server`` leaves out.
+    """
+    transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _end(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -18,7 +18,7 @@ from sqlalchemy import text
 from service.app import create_app
 from service.intake import Gate
 from service.models import Base
-from service.server import Connection, configuration
+from service.server import Connection, configuration, listen
 from service.settings import Settings
 
 
@@ -77,7 +77,7 @@ def serving(database_url: str, **settings: Any) -> Iterator[Served]:
     """Serve as the service's own process does, until the block ends."""
     chosen = Settings(database_url=database_url, background=False, **settings)
     app = create_app(chosen)
-    listener = socket.create_server(("127.0.0.1", 0))
+    listener = listen(chosen.host, 0)
     server = uvicorn.Server(configuration(app, chosen))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
