@@ -15,7 +15,11 @@ import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import text
 
+from service.access import store
+from service.access.permissions import Kind
+from service.access.store import TokenRequest
 from service.app import create_app
+from service.database import now_of
 from service.intake import Gate
 from service.models import Base
 from service.server import Connection, configuration, listen
@@ -32,10 +36,14 @@ class Served:
 
     def wait_until_held(self, least_b: int, most_b: int) -> None:
         """Wait until the bodies that the service holds have so many bytes together."""
+        wait_until(lambda: least_b <= self.held_b() <= most_b)
+
+    def held_b(self) -> int:
+        """How many bytes the bodies hold that are being read or worked on."""
         gate: Any = self.app.middleware_stack
         while not isinstance(gate, Gate):
             gate = gate.app
-        wait_until(lambda: least_b <= gate.held_b <= most_b)
+        return gate.room.held_b
 
     def wait_until_alone(self) -> None:
         """Wait until the service has ended every connection."""
@@ -45,14 +53,22 @@ class Served:
         """The service's side of every connection."""
         return [one for one in self.server.server_state.connections if isinstance(one, Connection)]
 
-    def connect(self, receive_b: int | None = None) -> socket.socket:
-        """Open a connection, with a small receive buffer if one is asked for."""
+    def connect(self, receive_b: int | None = None, source: str = "127.0.0.1") -> socket.socket:
+        """Open a connection from an address, with a small receive buffer if one is asked for."""
         connection = socket.socket()
+        connection.bind((source, 0))
         if receive_b is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_b)
         connection.settimeout(5)
         connection.connect(("127.0.0.1", self.port))
         return connection
+
+    def token(self, kind: str, name: str = "somebody") -> str:
+        """Make a token, as the command line does; gives its text."""
+        wanted = TokenRequest(kind=Kind(kind), name=name)
+        state = self.app.state
+        with state.database.writing() as session:
+            return store.create(session, state.door.key, wanted, now_of(session), None).token
 
     def digest(self) -> str:
         """Names the content of all tables."""

@@ -129,22 +129,6 @@ def test_one_connection_too_many_is_told_so_and_the_others_go_on(sqlite_url: str
         assert answer(lines[0]) == 200
 
 
-def test_all_bodies_together_have_a_limit(sqlite_url: str) -> None:
-    body = b" " * 700_000
-    with serving(sqlite_url, bodies_limit_b=2**20) as served:
-        with served.connect() as first, served.connect() as second:
-            first.sendall(POST + b"Content-Length: 1000000\r\n\r\n" + body)
-            served.wait_until_held(len(body), 10**6)
-            second.sendall(POST + b"Content-Length: 700000\r\n\r\n" + body)
-            said = heard(second)
-            assert STATUS.findall(said) == [b"503"]
-            assert b'"type":"overloaded"' in said
-        served.wait_until_held(0, 0)
-        with served.connect() as third:
-            third.sendall(POST + b"Connection: close\r\nContent-Length: 700000\r\n\r\n" + body)
-            assert STATUS.findall(heard(third)) == [b"400"]  # spaces alone are no JSON
-
-
 def test_a_refused_upload_can_read_why(slow: Served) -> None:
     with slow.connect() as line:
         size = 40 * 2**20
