@@ -11,7 +11,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import text
 
@@ -22,7 +21,7 @@ from service.app import create_app
 from service.database import now_of
 from service.intake import Gate
 from service.models import Base
-from service.server import Connection, configuration, listen
+from service.server import Connection, Server, configuration, listen
 from service.settings import Settings
 
 
@@ -31,7 +30,7 @@ class Served:
     """A running service."""
 
     app: FastAPI
-    server: uvicorn.Server
+    server: Server
     port: int
 
     def wait_until_held(self, least_b: int, most_b: int) -> None:
@@ -94,7 +93,7 @@ def serving(database_url: str, **settings: Any) -> Iterator[Served]:
     chosen = Settings(database_url=database_url, background=False, **settings)
     app = create_app(chosen)
     listener = listen(chosen.host, 0)
-    server = uvicorn.Server(configuration(app, chosen))
+    server = Server(configuration(app, chosen))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:
