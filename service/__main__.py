@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import logging
-import socket
 import sys
 from collections.abc import Sequence
 
@@ -20,7 +19,7 @@ from service.access import rules
 from service.app import create_app
 from service.condition import check, explain
 from service.errors import ServiceError
-from service.server import serve
+from service.server import listen, serve
 from service.settings import Settings
 
 
@@ -34,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         check(app.state.database)
         rules.check(app.state.database, settings)
         logging.getLogger(__name__).info("%s", rules.told(app.state.database, settings))
-        listener = _listen(settings.host, settings.port)
+        listener = listen(settings.host, settings.port)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         name = "_".join(["THROUGHLINE", *map(str, fault["loc"])]).upper()
@@ -64,11 +63,6 @@ def _settings(arguments: Sequence[str] | None) -> Settings:
     parser.add_argument("--port", help="port to listen on; default THROUGHLINE_PORT or 8765")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
     return Settings(**given)
-
-
-def _listen(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=2_048)
 
 
 def _say(code: int, sentence: str) -> int:

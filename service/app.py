@@ -12,7 +12,6 @@ from fastapi import FastAPI
 from benchmarks.version import installed
 from service import errors
 from service.access.door import Door
-from service.access.guard import GUARD, guarded
 from service.api.answers import DescribedApi
 from service.api.routes import ROUTES
 from service.background import Background
@@ -20,7 +19,7 @@ from service.condition import Checkup
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
 from service.database import Database
 from service.headers import ProtectedAnswers
-from service.intake import Bounds, Gate, Heads
+from service.intake import Bounds, Gate, GuardedRoute, Heads, guarded
 from service.queue import Terms
 from service.settings import Settings
 
@@ -45,9 +44,9 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         openapi_url="/api/v1/openapi.json",
         docs_url=None,  # its page would load from a public host
         redoc_url=None,
-        dependencies=[GUARD],  # for what is added here; routers bring their own
         redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
+    app.router.route_class = GuardedRoute  # for what is added here; routers bring their own
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)

@@ -1,7 +1,8 @@
 """Serves an application on a socket, with limits on what a client may take of time and room.
 
 uvicorn bounds neither how long a request's head may take nor how long an answer may lie untaken,
-and it answers what is no HTTP in plain text; all three are mended here.
+answers what is no HTTP in plain text, drops a client that closes its own side of the connection
+before it has its answer, and has no share for each client; all of that is mended here.
 """
 
 from __future__ import annotations
@@ -24,14 +25,23 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from service import errors
+from service.api.waiting import HALF_CLOSED
 from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
 from service.headers import ALWAYS
 from service.intake.head import HEADERS_B
 from service.settings import Settings
+from service.strangers import Strangers, network_of
 
 _GRACE_S = 5
-_SPARE_FILES = 64
-"""Open files that are no client's: the database, the log, the program's own."""
+_ACCEPTED = 16
+"""Connections that are let in before others are served again. asyncio would let in all that wait:
+a burst of thousands held everybody up for seconds, and took more files than there are."""
+_WAITING = 2_048
+"""Connections that may wait to be let in: as many workers may come back at once."""
+_SPARE_FILES = 64 + 4 * _ACCEPTED
+"""Open files that are no client's: the database, the log, the program's own; and those of
+connections that were just let in or are about to end."""
+_CROWDED = "Too many connections; try again in a moment."
 _STATUS_LINES = {
     400: b"400 Bad Request",
     408: b"408 Request Timeout",
@@ -40,13 +50,29 @@ _STATUS_LINES = {
 }
 
 
+def listen(host: str, port: int) -> socket.socket:
+    """Listen on an address of IPv4 or IPv6."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=_WAITING)
+
+
+class Server(uvicorn.Server):
+    """Lets connections in by few at a time, however many wait."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen; uvicorn takes one number for how many may wait and how many come in."""
+        await super().startup(sockets)
+        for each in sockets or ():
+            each.listen(_WAITING)
+
+
 def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
     """Serve until SIGINT or SIGTERM."""
     _keep_what_is_loaded()
     # uvicorn stops in order and then raises the signal again, for whoever was there before.
     signal.signal(signal.SIGTERM, _end)
     with suppress(KeyboardInterrupt):
-        uvicorn.Server(configuration(app, settings)).run(sockets=[listener])
+        Server(configuration(app, settings)).run(sockets=[listener])
 
 
 def _keep_what_is_loaded() -> None:
@@ -64,6 +90,7 @@ def configuration(app: FastAPI, settings: Settings) -> Config:
         app,
         http=_connection_of(settings, _affordable(settings.connections)),
         ws="none",
+        backlog=_ACCEPTED,
         h11_max_incomplete_event_size=HEADERS_B,
         timeout_keep_alive=settings.idle_timeout_s,
         log_config=None,
@@ -91,6 +118,7 @@ def _connection_of(settings: Settings, most: int) -> type[Connection]:
         (Connection,),
         {
             "most": most,
+            "strangers": Strangers(),
             "head_timeout_s": settings.head_timeout_s,
             "answer_timeout_s": settings.answer_timeout_s,
         },
@@ -102,12 +130,14 @@ class Connection(H11Protocol):
 
     The head of a request must be complete ``head_timeout_s`` after the connection was made, or
     after the first byte of a further request; uvicorn's own timer is for the time between. An
-    answer that is not taken for ``answer_timeout_s`` ends the connection too.
+    answer that lies untaken must be whole ``answer_timeout_s`` later. Of more than ``most``
+    connections one of a stranger ends.
     """
 
     most = 1_000
     head_timeout_s = 10.0
     answer_timeout_s = 60.0
+    strangers = Strangers()
 
     def __init__(
         self,
@@ -119,6 +149,14 @@ class Connection(H11Protocol):
         super().__init__(config, server_state, app_state, _loop)
         self._head: asyncio.TimerHandle | None = None
         self._answer: asyncio.TimerHandle | None = None
+        self._half_closed = False
+        self.network = ""
+
+    @property
+    def is_known(self) -> bool:
+        """Whether the newest request came with a good token."""
+        principal = self.scope and self.scope.get("state", {}).get("principal")
+        return principal is not None and principal.token_id is not None
 
     @property
     def awaits_head(self) -> bool:
@@ -128,13 +166,17 @@ class Connection(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Let the client in, if there is room."""
         super().connection_made(transport)
-        if len(self.connections) > self.most:
-            self._end_with(Overloaded("Too many connections; try again in a moment."))
+        _send_at_once(transport)
+        self.network = network_of(self.client[0]) if self.client else ""
+        if len(self.connections) > self.most and not self.strangers.make_room():
+            self._end_with(Overloaded(_CROWDED))
             return
+        self.strangers.note(self)
         self._head = self.loop.call_later(self.head_timeout_s, self._head_is_late)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the timers with the connection."""
+        self.strangers.forget(self)
         self._forget_head()
         self._forget_answer()
         super().connection_lost(exc)
@@ -148,18 +190,43 @@ class Connection(H11Protocol):
 
     def on_response_complete(self) -> None:
         """Go on with the next request; its head may have begun to come already."""
+        if not self.transport.is_closing():
+            self.strangers.note(self)
+        self._forget_answer()
+        if self.flow.write_paused:  # the end of this answer; the next one has its own time
+            self._watch_answer()
         super().on_response_complete()
         self._watch_head()
+        if self._half_closed:
+            self._end_half_closed()
+
+    def eof_received(self) -> bool:  # type: ignore[override]
+        """Answer what a client asked before it closed its side; asyncio would end the connection.
+
+        The client may as well be gone. So whatever waits for something to answer stops to wait.
+        """
+        self._half_closed = True
+        self._end_half_closed()
+        return True
+
+    def give_way(self) -> None:
+        """End, because another one needs the room."""
+        if self.transport.get_write_buffer_size():
+            self.transport.abort()  # the client takes nothing: an end in order would wait for it
+        elif self._is_idle():
+            self.transport.close()
+        else:
+            self._end_with(Overloaded(_CROWDED))
 
     def pause_writing(self) -> None:
         """Wait for the client to take what it was sent, but not for ever."""
         super().pause_writing()
-        if self._answer is None:
-            self._answer = self.loop.call_later(self.answer_timeout_s, self.transport.abort)
+        self._watch_answer()
 
     def resume_writing(self) -> None:
-        """Write on."""
-        self._forget_answer()
+        """Write on; a client that takes a little now and then does not begin the time anew."""
+        if self.cycle is None or self.cycle.response_complete:
+            self._forget_answer()
         super().resume_writing()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's name and sentence
@@ -177,6 +244,26 @@ class Connection(H11Protocol):
             self._forget_head()
         elif begun and self._head is None:
             self._head = self.loop.call_later(self.head_timeout_s, self._head_is_late)
+
+    def _watch_answer(self) -> None:
+        if self._answer is None:
+            self._answer = self.loop.call_later(self.answer_timeout_s, self.transport.abort)
+
+    def _is_idle(self) -> bool:
+        """Whether no request is being worked on, and none has begun to come."""
+        working = self.cycle is not None and not self.cycle.response_complete
+        return not working and not self.conn.trailing_data[0]
+
+    def _end_half_closed(self) -> None:
+        """End a connection on which nothing more can come, once all that came is answered."""
+        if self.transport.is_closing():
+            return
+        if self.conn.their_state in (h11.DONE, h11.MUST_CLOSE):
+            self.scope["state"][HALF_CLOSED] = True
+        elif self._is_idle():
+            self.transport.close()
+        else:
+            self._end_with(BadRequest("The connection was closed before the request was whole."))
 
     def _forget_head(self) -> None:
         if self._head is not None:
@@ -204,6 +291,15 @@ class Connection(H11Protocol):
         lines += [name + b": " + value for name, value in answer.raw_headers]
         self.transport.write(b"\r\n".join(lines) + b"\r\n\r\n" + bytes(answer.body))
         self.transport.close()
+
+
+def _send_at_once(transport: asyncio.Transport) -> None:
+    """Set TCP_NODELAY, so that an answer's body does not wait for its head to be acknowledged.
+
+    That costs 40 ms with every answer. asyncio sets it only where whoever made the listener named
+    TCP as its protocol, which ``socket.create_server`` leaves out.
+    """
+    transport.get_extra_info("socket").setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
 def _end(_number: int, _frame: FrameType | None) -> NoReturn:

@@ -1,22 +1,20 @@
-"""The dependency that every route has: nothing is done before it is known who asks."""
+"""Finds out who sends a request, before anything is done for it."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
-from fastapi import Depends, Request
-from fastapi.routing import iter_route_contexts
-from starlette.routing import BaseRoute
+from fastapi import Request
 
 from service.access import audit
-from service.access.door import Door, Undeclared
-from service.access.permissions import AUDITED, MAY, ROUTES, SAFE, Permission
+from service.access.door import Door
+from service.access.permissions import AUDITED, MAY, SAFE, Permission
 from service.access.principal import ANYBODY, Principal
 from service.errors import Forbidden
 
 
-async def guard(request: Request) -> None:
-    """Let the request in, and note who sent it as ``request.state.principal``, and his project.
+async def guard(request: Request) -> Permission:
+    """Let the request in, note who sent it as ``request.state.principal``, and his project.
+
+    Its head alone says who that is. Gives what the route asks for.
 
     Raises:
         Unauthorized: there is no good token.
@@ -32,6 +30,7 @@ async def guard(request: Request) -> None:
     request.state.project = principal.project
     if asked in AUDITED and request.method not in SAFE:
         request.state.witness = audit.witness(principal, route, request.url.path)
+    return asked
 
 
 def _refusal(principal: Principal, asked: Permission) -> str:
@@ -39,22 +38,3 @@ def _refusal(principal: Principal, asked: Permission) -> str:
     return (
         f"A token of the kind {principal.kind} may not do this; it takes one of the kind {kinds}."
     )
-
-
-GUARD = Depends(guard)
-"""For every router."""
-
-
-def guarded(routes: Sequence[BaseRoute]) -> Sequence[BaseRoute]:
-    """Give the routes back, each of which asks first who is there.
-
-    Raises:
-        Undeclared: one does not, and is not open to all.
-    """
-    for route in iter_route_contexts(routes):
-        dependant = getattr(route, "dependant", None)
-        first = dependant.dependencies[0].call if dependant and dependant.dependencies else None
-        asked = {ROUTES.get(f"{method} {route.path}") for method in route.methods or ()}
-        if first is not guard and asked != {Permission.OPEN}:
-            raise Undeclared(f"{route.path} has no guard")
-    return routes

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from starlette.requests import HTTPConnection
+
 from service.access.permissions import EVERYTHING, MAY, Kind, Permission
 from service.access.store import TokenView
 from service.errors import Forbidden
@@ -67,3 +69,10 @@ class Principal:
 
 ANYBODY = Principal("anybody")
 """Whoever reaches a service that asks for no tokens."""
+
+
+def client_of(request: HTTPConnection) -> str:
+    """Name the client with which others share what there is: a token's id, else an address."""
+    principal: Principal = getattr(request.state, "principal", ANYBODY)
+    address = request.client.host if request.client else ""
+    return principal.token_id or address

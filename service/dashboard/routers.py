@@ -6,9 +6,9 @@ from fastapi import APIRouter, Depends, Request, params
 from fastapi.responses import HTMLResponse
 
 from service import findings
-from service.access.guard import GUARD
 from service.api.dependencies import DatabaseSession as Reading
 from service.dashboard.rendering import partial
+from service.intake import GuardedRoute
 
 
 def count(request: Request, session: Reading) -> None:
@@ -25,6 +25,7 @@ def page_router(*more: params.Depends) -> APIRouter:
     """A router for pages, which the API's description does not list."""
     return APIRouter(
         include_in_schema=False,
+        route_class=GuardedRoute,
         default_response_class=HTMLResponse,
-        dependencies=[GUARD, *more],
+        dependencies=more,
     )

@@ -22,6 +22,7 @@ ADDRESS_B = 8_192
 HEADERS = 100
 HEADERS_B = 16_384
 """All names and values, with four bytes for each header's punctuation."""
+_WITH_BODY = frozenset({"POST", "PUT", "PATCH"})
 _VERSIONS = ("1.0", "1.1", "2", "3")
 _ONCE = frozenset(
     {
@@ -60,6 +61,8 @@ def read(scope: Scope) -> Headers:
     _check_address(scope)
     headers = _headers(scope["headers"])
     _check_framing(scope["http_version"], headers)
+    if length_of(headers):
+        check_method(scope["method"])
     if headers.get(b"content-encoding", b"identity").strip().lower() != b"identity":
         raise WrongMediaType("The body is compressed; send it as it is, without Content-Encoding.")
     return headers
@@ -68,6 +71,25 @@ def read(scope: Scope) -> Headers:
 def length_of(headers: Headers) -> int:
     """How many bytes the request says that its body has; 0 if it does not say."""
     return int(headers.get(b"content-length", b"0"))
+
+
+def is_small(headers: Headers, most_b: int) -> bool:
+    """Whether a body is on its way that is no larger than ``most_b``, as the headers say.
+
+    A client that asks whether it may send (``Expect``) has none on its way.
+    """
+    chunked, asks = b"transfer-encoding" in headers, b"expect" in headers
+    return length_of(headers) <= most_b and not chunked and not asks
+
+
+def check_method(method: str) -> None:
+    """Make sure that a method takes a body.
+
+    Raises:
+        BadRequest: it takes none.
+    """
+    if method not in _WITH_BODY:
+        raise BadRequest("This method takes no body; leave it out.")
 
 
 def takes_trace(path: str) -> bool:

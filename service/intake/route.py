@@ -1,44 +1,81 @@
-"""Hands endpoints the document that the gate has parsed, and refuses parameters nobody reads."""
+"""Routes of the service: each asks who is there, and then for the request's body.
+
+In this order, because whoever is refused shall not have held, or had parsed, what he sent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from typing import Any
 
 from fastapi.dependencies.models import Dependant
-from fastapi.routing import APIRoute
+from fastapi.routing import APIRoute, iter_route_contexts
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 
+from service.access.door import Undeclared
+from service.access.guard import guard
+from service.access.permissions import ROUTES, SAFE, Permission
+from service.access.principal import client_of
 from service.errors import Invalid
-
-DOCUMENT = "throughline.document"
-"""Where in the scope the parsed body is."""
+from service.intake.body import BODY, DOCUMENT, Body
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
 class _Parsed(Request):
-    """A request whose JSON was parsed by the gate; parsing it again would parse it otherwise."""
+    """A request whose JSON was parsed as it came in; parsing it again would parse it otherwise."""
 
     async def json(self) -> Any:
         return self.scope[DOCUMENT]
 
 
-class StrictRoute(APIRoute):
+class GuardedRoute(APIRoute):
+    """A route that nobody reaches, and to which nobody's body is read, before the guard agrees."""
+
+    def get_route_handler(self) -> Handler:
+        """Wrap FastAPI's handler, which would read the body first."""
+        handle = super().get_route_handler()
+
+        async def guarded(request: Request) -> Response:
+            stranger = await guard(request) is Permission.OPEN
+            body: Body = request.scope[BODY]
+            await body.read(request.scope, client_of(request), stranger=stranger)
+            return await handle(_Parsed(request.scope, request.receive))
+
+        return guarded
+
+
+class StrictRoute(GuardedRoute):
     """A route of the API; `service.api.noun` makes routers of them."""
 
     def get_route_handler(self) -> Handler:
-        """Wrap FastAPI's handler."""
+        """Refuse parameters of the query that nobody reads."""
         handle = super().get_route_handler()
         known = _parameters(self.dependant)
 
         async def strict(request: Request) -> Response:
             if request.scope["query_string"]:
                 _check_known(request.query_params.keys(), known)
-            return await handle(_Parsed(request.scope, request.receive))
+            return await handle(request)
 
         return strict
+
+
+def guarded(routes: Sequence[BaseRoute]) -> Sequence[BaseRoute]:
+    """Give the routes back, each of which asks first who is there.
+
+    Raises:
+        Undeclared: one does not, and is more than a file that is open to all.
+    """
+    for route in iter_route_contexts(routes):
+        methods = route.methods or set()
+        asked = {ROUTES.get(f"{method} {route.path}") for method in methods}
+        is_file = asked == {Permission.OPEN} and methods <= SAFE
+        if not isinstance(route.original_route, GuardedRoute) and not is_file:
+            raise Undeclared(f"{route.path} has no guard")
+    return routes
 
 
 def _check_known(given: Iterable[str], known: set[str]) -> None:

@@ -11,14 +11,17 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import uvicorn
 from fastapi import FastAPI
 from sqlalchemy import text
 
+from service.access import store
+from service.access.permissions import Kind
+from service.access.store import TokenRequest
 from service.app import create_app
+from service.database import now_of
 from service.intake import Gate
 from service.models import Base
-from service.server import Connection, configuration
+from service.server import Connection, Server, configuration, listen
 from service.settings import Settings
 
 
@@ -27,15 +30,19 @@ class Served:
     """A running service."""
 
     app: FastAPI
-    server: uvicorn.Server
+    server: Server
     port: int
 
     def wait_until_held(self, least_b: int, most_b: int) -> None:
         """Wait until the bodies that the service holds have so many bytes together."""
+        wait_until(lambda: least_b <= self.held_b() <= most_b)
+
+    def held_b(self) -> int:
+        """How many bytes the bodies hold that are being read or worked on."""
         gate: Any = self.app.middleware_stack
         while not isinstance(gate, Gate):
             gate = gate.app
-        wait_until(lambda: least_b <= gate.held_b <= most_b)
+        return gate.room.held_b
 
     def wait_until_alone(self) -> None:
         """Wait until the service has ended every connection."""
@@ -45,14 +52,22 @@ class Served:
         """The service's side of every connection."""
         return [one for one in self.server.server_state.connections if isinstance(one, Connection)]
 
-    def connect(self, receive_b: int | None = None) -> socket.socket:
-        """Open a connection, with a small receive buffer if one is asked for."""
+    def connect(self, receive_b: int | None = None, source: str = "127.0.0.1") -> socket.socket:
+        """Open a connection from an address, with a small receive buffer if one is asked for."""
         connection = socket.socket()
+        connection.bind((source, 0))
         if receive_b is not None:
             connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_b)
         connection.settimeout(5)
         connection.connect(("127.0.0.1", self.port))
         return connection
+
+    def token(self, kind: str, name: str = "somebody") -> str:
+        """Make a token, as the command line does; gives its text."""
+        wanted = TokenRequest(kind=Kind(kind), name=name)
+        state = self.app.state
+        with state.database.writing() as session:
+            return store.create(session, state.door.key, wanted, now_of(session), None).token
 
     def digest(self) -> str:
         """Names the content of all tables."""
@@ -77,8 +92,8 @@ def serving(database_url: str, **settings: Any) -> Iterator[Served]:
     """Serve as the service's own process does, until the block ends."""
     chosen = Settings(database_url=database_url, background=False, **settings)
     app = create_app(chosen)
-    listener = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(configuration(app, chosen))
+    listener = listen(chosen.host, 0)
+    server = Server(configuration(app, chosen))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]})
     thread.start()
     try:

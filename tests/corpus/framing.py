@@ -258,8 +258,19 @@ def _waiting() -> Iterator[Line]:
     for part in (b"", b"5", b"5\r\n", b"5\r\nab", b"2\r\n{}\r\n", b"2\r\n{}\r\n0\r\n"):
         yield _line(f"the chunks {part!r} so far", chunked + part, 408)
         yield Line(f"the chunks {part!r}, half closed", chunked + part, _GONE, half_closed=True)
-    whole = _GET + _HOST + _END
-    yield Line("a whole request, half closed", whole, ((), (200,)), half_closed=True)
+    keep, chunk = _GET + _HOST + b"\r\n", b"%x\r\n" % len(SUBMISSION) + SUBMISSION
+    for told, raw, statuses in (
+        ("a request", keep, (200,)),
+        ("a last request", head + _END, (200,)),
+        ("a request of HTTP/1.0", keep.replace(b"HTTP/1.1", b"HTTP/1.0"), (200,)),
+        ("fifty requests", keep * 50, (200,) * 50),
+        ("a body", body, (201,)),
+        ("a body in a chunk", chunked + chunk + b"\r\n0\r\n\r\n", (201,)),
+        ("a request and a part of one", keep + keep[:9], (200, 400)),
+        ("a request and a part of a body", keep + body[:-1], (200, 400)),
+        ("a refused one", _POST + b"Content-Length: 2\r\n\r\n[]", (422,)),
+    ):
+        yield Line(f"{told}, half closed", raw, (statuses,), half_closed=True)
 
 
 def _several() -> Iterator[Line]:

@@ -1,9 +1,10 @@
-"""``python -m load claims|traffic|all``: how fast the service is when much is asked of it.
+"""``python -m load claims|traffic|latency|all``: how fast the service is when much is asked of it.
 
 ``claims`` times a claim while 200,000 jobs are queued. ``traffic`` sends heartbeats of 1,000
 workers and results to a real service process at the times when they are due, however long the
-answers take. Each prints a raw row and appends it to benchmarks/results/reliability. ``all`` does
-both, with the traffic of `PLANS`.
+answers take. ``latency`` times single requests on a connection that is kept. Each prints a raw
+row and appends it to benchmarks/results/reliability. ``all`` does all three, with the traffic of
+`PLANS`.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from chaos.__main__ import RESULTS, machine
-from load import claims, traffic
+from load import claims, latency, traffic
 from load.traffic import Plan, Shape
 
 SECONDS, NIGHT = 15.0, 20
@@ -32,10 +33,11 @@ PLANS = (
 def main() -> int:
     """Measure on each database that is asked for."""
     parser = argparse.ArgumentParser(prog="python -m load", description=__doc__)
-    parser.add_argument("what", choices=["claims", "traffic", "all"])
+    parser.add_argument("what", choices=["claims", "traffic", "latency", "all"])
     parser.add_argument("--database", choices=["sqlite", "postgresql"])
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--claims", type=int, default=1_000)
+    parser.add_argument("--requests", type=int, default=500)
     parser.add_argument("--results-per-s", type=float, default=200.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--shape", choices=list(Shape), default=Shape.STEPS)
@@ -47,6 +49,9 @@ def main() -> int:
     if asked.what in ("claims", "all"):
         for kind in kinds:
             keep(claims.measure(kind, asked.jobs, asked.claims), "claims", dry=asked.dry)
+    if asked.what in ("latency", "all"):
+        for kind in kinds:
+            keep(latency.measure(kind, asked.requests), "latency", dry=asked.dry)
     for kind, plan in PLANS if asked.what == "all" else _asked(asked, kinds):
         if kind in kinds:
             keep(traffic.measure(kind, plan), "traffic", dry=asked.dry)

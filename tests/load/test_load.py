@@ -1,7 +1,7 @@
 """The load that `python -m load` makes is answered and stored, in small."""
 
 import pytest
-from load import claims, traffic
+from load import claims, latency, traffic
 from load.traffic import Plan, Shape
 
 
@@ -18,3 +18,8 @@ def test_everything_that_is_sent_is_answered_and_stored(database: str) -> None:
 def test_claims_are_timed() -> None:
     row = claims.measure("sqlite", 100, 5)
     assert (row["claims"], row["p50_s"] > 0) == (5, True)
+
+
+def test_single_requests_are_timed_beside_those_of_a_bare_server() -> None:
+    row = latency.measure("sqlite", 5)
+    assert all(row[name]["p50_s"] > 0 for name in ("bare", "health", "page", "heartbeat"))

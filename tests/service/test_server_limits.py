@@ -3,13 +3,17 @@
 import re
 import select
 import socket
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack
 from http.client import HTTPResponse
 
 import httpx2
+import orjson
 import pytest
 from builders.served import Served, serving, wait_until
+
+from service.dashboard.assets import url
 
 JSON = b"Host: x\r\nContent-Type: application/json\r\n"
 POST = b"POST /api/v1/submissions HTTP/1.1\r\n" + JSON
@@ -115,34 +119,43 @@ def test_a_client_that_does_not_take_its_answers_is_cut_off(sqlite_url: str) -> 
         assert len(heard(line)) < 300 * size
 
 
-def test_one_connection_too_many_is_told_so_and_the_others_go_on(sqlite_url: str) -> None:
-    with serving(sqlite_url, connections=3) as served, ExitStack() as open_lines:
-        lines = [open_lines.enter_context(served.connect()) for _ in range(3)]
-        for line in lines:
-            line.sendall(GET)
-            assert answer(line) == 200
-        with served.connect() as fourth:
-            said = heard(fourth)
-        assert STATUS.findall(said) == [b"503"]
-        assert b"retry-after" in said.lower()
-        lines[0].sendall(GET)
-        assert answer(lines[0]) == 200
+def test_an_answer_that_is_taken_drop_by_drop_is_cut_off(sqlite_url: str) -> None:
+    asked = b"GET /assets/0/plotly.min.js HTTP/1.1\r\nHost: x\r\n\r\n"
+    with (
+        serving(sqlite_url, answer_timeout_s=1.0) as served,
+        served.connect(receive_b=4_096) as line,
+    ):
+        line.sendall(asked.replace(b"/assets/0/plotly.min.js", url("plotly.min.js").encode()))
+        wait_until(lambda: bool(served.connections()))
+        until_s = time.monotonic() + 10
+        while served.connections():
+            assert line.recv(4_096), "an answer of 5 MB could be dripped"
+            assert time.monotonic() < until_s
+            time.sleep(0.02)
 
 
-def test_all_bodies_together_have_a_limit(sqlite_url: str) -> None:
-    body = b" " * 700_000
-    with serving(sqlite_url, bodies_limit_b=2**20) as served:
-        with served.connect() as first, served.connect() as second:
-            first.sendall(POST + b"Content-Length: 1000000\r\n\r\n" + body)
-            served.wait_until_held(len(body), 10**6)
-            second.sendall(POST + b"Content-Length: 700000\r\n\r\n" + body)
-            said = heard(second)
-            assert STATUS.findall(said) == [b"503"]
-            assert b'"type":"overloaded"' in said
-        served.wait_until_held(0, 0)
-        with served.connect() as third:
-            third.sendall(POST + b"Connection: close\r\nContent-Length: 700000\r\n\r\n" + body)
-            assert STATUS.findall(heard(third)) == [b"400"]  # spaces alone are no JSON
+def test_a_claim_of_a_client_that_may_be_gone_is_answered_at_once(sqlite_url: str) -> None:
+    with serving(sqlite_url) as served, served.connect() as line:
+        service = f"http://127.0.0.1:{served.port}/api/v1"
+        assert httpx2.put(f"{service}/workers/w", json={"name": "w"}).status_code == 200
+        body = orjson.dumps({"worker": "w", "claim_id": "a" * 32, "wait_s": 30})
+        line.sendall(b"POST /api/v1/leases HTTP/1.1\r\n" + JSON)
+        line.sendall(b"Content-Length: %d\r\n\r\n" % len(body) + body)
+        assert not select.select([line], [], [], 0.5)[0]
+        line.shutdown(socket.SHUT_WR)
+        assert STATUS.findall(heard(line)) == [b"204"]
+        spec = {"revision": "r", "case": {"workload": "unet"}}
+        assert httpx2.post(f"{service}/jobs", json=spec).status_code == 201
+        assert httpx2.get(f"{service}/jobs").json()["items"][0]["state"] == "queued"
+
+
+def test_a_large_answer_reaches_a_client_that_has_closed_its_side(sqlite_url: str) -> None:
+    with serving(sqlite_url) as served, served.connect() as line:
+        path = url("plotly.min.js")
+        size = len(httpx2.get(f"http://127.0.0.1:{served.port}{path}").content)
+        line.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())
+        line.shutdown(socket.SHUT_WR)
+        assert len(heard(line)) > size
 
 
 def test_a_refused_upload_can_read_why(slow: Served) -> None:

@@ -148,7 +148,7 @@ def test_a_trace_has_a_content_type_of_its_own(
         refused = hand.post_trace(done[0], TRACE, **{"Content-Type": kind})
         assert (refused.status_code, refused.headers["accept"]) == (415, "application/gzip")
     headers = {"Content-Type": "application/gzip"}
-    for path in ("/api/v1/jobs", "/api/v1/results/x/trace", "/api/v1/jobs/x/attempts/1/result"):
+    for path in ("/api/v1/jobs", "/api/v1/jobs/x/attempts/1/result"):
         answer = client.post(path, content=TRACE, headers=headers)
         assert answer.status_code == 415, path
 
