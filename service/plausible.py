@@ -30,18 +30,18 @@ def check_result(spec: JobSpec, result: Result) -> None:
     check_time("measured_at", result.measured_at)
 
 
-def check_size(spec: JobSpec, result: Result, document_b: int) -> None:
+def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
     """Refuse a result that is larger than whoever reads it later should pay for.
 
     Args:
         spec: of the job.
         result: of one of its processes, or of all.
-        document_b: bytes of the result as JSON.
+        document: the result as JSON.
 
     Raises:
         Invalid: it says in one sentence how large it is, and what is allowed.
     """
-    if too_large := excess(result, document_b, spec.protocol.replicates):
+    if too_large := excess(result, document, spec.protocol.replicates):
         raise Invalid(f"The result is too large. {too_large}")
 
 

@@ -109,7 +109,7 @@ def whole(run: Run, put_together: Callable[[], Result]) -> Result:
         why = _first_fault(problem) if isinstance(problem, ValidationError) else str(problem)
         sentence = f"Nothing can be made of what the child's Result says: {why}"
         return failure(run, Status.GARBAGE, sentence)
-    if too_large := excess(result, len(told.encode()), run.spec.protocol.replicates):
+    if too_large := excess(result, told.encode(), run.spec.protocol.replicates):
         return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}")
     return result
 
@@ -239,7 +239,7 @@ def _printed(run: Run, left: Exit, tail: str) -> Result:
     if run.earlier is not None and result.case.key != run.earlier.case.key:
         sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
         return failure(run, Status.GARBAGE, sentence, tail)
-    if too_large := excess(result, len(last_line(left.stdout.kept)), run.spec.protocol.replicates):
+    if too_large := excess(result, last_line(left.stdout.kept), run.spec.protocol.replicates):
         return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}", tail)
     if result.status is Status.OK or result.log_tail:
         return result

@@ -7,8 +7,9 @@ before it sends a result, and the service before it takes one.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from benchmarks.contracts.measurement import Pass, Telemetry
+from benchmarks.contracts.measurement import Pass, Replicate, Telemetry
 from benchmarks.contracts.result import Result
 from benchmarks.contracts.values import Trace
 
@@ -17,6 +18,8 @@ TRACE_VALUES = 2_000_000
 220 to 5,300 values (benchmarks/results/h200), so fifty of them need an eighth of it."""
 BESIDE_TRACES_B = 2**20
 """Bytes of a result's JSON without its packed traces; real results have 8 to 40 kB."""
+SIGNS = 200_000
+"""Commas and opening brackets in a document of any kind: they bound what it becomes once read."""
 FACTS_B = 2**16
 """Bytes of the names and values of all facts; real environments have 5 kB. A history's page shows
 the differences between many of them."""
@@ -26,6 +29,8 @@ PACKED_PER_VALUE_B = 6
 """Characters of packed data for each value: four bytes that zlib cannot shrink, in base64."""
 PACKED_AT_LEAST_B = 64
 """Characters that a trace may have beside: what zlib writes around a few values."""
+_OTHER_BYTES = bytes(set(range(256)) - set(b",[{"))
+_NONE = Trace.of(())
 _FOR_STEPS = 0.75
 """Share of the values that steps may take; the other quarter is left to telemetry and parity."""
 _STEP_TRACES = 8
@@ -68,12 +73,41 @@ def _of_telemetry(told: Telemetry) -> Iterator[Trace]:
     yield from told.channels.values()
 
 
-def excess(result: Result, document_b: int, processes: int) -> str:
+def without_traces(result: Result) -> Result:
+    """``result`` with each trace empty: what is left has `BESIDE_TRACES_B` of JSON at most."""
+    lean: dict[str, Any] = {"replicates": tuple(map(_lean, result.replicates))}
+    if result.parity is not None:
+        lean["parity"] = result.parity.model_copy(update={"losses": {}})
+    return result.model_copy(update=lean)
+
+
+def _lean(replicate: Replicate) -> Replicate:
+    names = ("step_trace", "stall_trace", "copy_trace", "work_trace")
+    no_steps = dict.fromkeys(names, _NONE)
+    lean: dict[str, Any] = {
+        "full": replicate.full.model_copy(update=no_steps),
+        "synth": replicate.synth.model_copy(update=no_steps),
+    }
+    telemetry = {
+        name: told.model_copy(
+            update={"t_s": _NONE, "channels": dict.fromkeys(told.channels, _NONE)}
+        )
+        for name, told in replicate.telemetry.items()
+    }
+    return replicate.model_copy(update=lean | {"telemetry": telemetry})
+
+
+def signs(document: bytes) -> int:
+    """Commas and opening brackets in JSON, those in strings too."""
+    return len(document.translate(None, _OTHER_BYTES))
+
+
+def excess(result: Result, document: bytes, processes: int) -> str:
     """Why a result is too large, in one sentence; empty if it is not.
 
     Args:
         result: of one process of a job, or of all.
-        document_b: bytes of the result as JSON.
+        document: the result as JSON.
         processes: how many processes the job asks for.
     """
     found = list(traces(result))
@@ -86,11 +120,14 @@ def excess(result: Result, document_b: int, processes: int) -> str:
         )
     if packed_b > PACKED_PER_VALUE_B * values + PACKED_AT_LEAST_B * len(found):
         return f"Its traces have {packed_b:,} bytes for {values:,} values, which need fewer."
-    if document_b - packed_b > BESIDE_TRACES_B:
+    beside_b = len(document) - packed_b
+    if beside_b > BESIDE_TRACES_B:
         return (
-            f"It has {document_b - packed_b:,} bytes beside its traces, and {BESIDE_TRACES_B:,} "
-            "are allowed: have the workload say less."
+            f"It has {beside_b:,} bytes beside its traces, and {BESIDE_TRACES_B:,} are allowed: "
+            "have the workload say less."
         )
+    if signs(document) > SIGNS:
+        return f"It has more than {SIGNS:,} commas and brackets: have the workload say less."
     return _long_names(result)
 
 

@@ -26,7 +26,6 @@ from service.dashboard import (
     queries,
     runs,
     tables,
-    words,
 )
 from service.dashboard.addresses import (
     CompareAddress,
@@ -87,7 +86,7 @@ def show_overview(
         groups=overview.matching(chosen, at.text),
         marks=inbox.marks(session),
         any_groups=bool(groups),
-        metrics=words.in_order(queries.metrics(session)),
+        metrics=queries.metrics(session),
         workloads=sorted({group.workload for group in groups}),
         hardwares=sorted({group.hardware for group in groups}),
         active=queries.active_jobs(session),
@@ -109,6 +108,7 @@ def show_run(
     """Show all that one run found out."""
     stored = with_trace(session, advice.advised(session, load_result(session, result_id)))
     result = stored.result
+    drawable = figures.drawable(result)
     metrics = runs.metrics(result, queries.metric_values(session, result_id))
     return render(
         request,
@@ -126,9 +126,10 @@ def show_run(
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
         suggestions=result.verdict.suggestions if result.verdict else (),
         profile=runs.profile(result),
-        histogram=figures.step_histogram(result),
-        steps=figures.step_times(result),
-        telemetry=figures.telemetry(result, at.during),
+        drawable=drawable,
+        histogram=figures.step_histogram(result) if drawable else None,
+        steps=figures.step_times(result) if drawable else None,
+        telemetry=figures.telemetry(result, at.during) if drawable else None,
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
         attempts=queries.attempts(session, stored.job_id),
@@ -196,7 +197,7 @@ def show_comparison(
         rows=tables.worst_first(changes),
         tally=Counter(change.verdict.value for change in changes),
         revisions=queries.revisions(session),
-        metrics=words.in_order(queries.metrics(session)),
+        metrics=queries.metrics(session),
         suites=list(suites()),
     )
 

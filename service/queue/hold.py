@@ -103,7 +103,7 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     held = _held(session, holder)
     check_result(held.spec, result)
     posted = results.written(result)
-    check_size(held.spec, result, len(posted.document))
+    check_size(held.spec, result, posted.document)
     # One that is live has no result yet, and its row is locked.
     known = None if held.state in LIVE else _result_of(session, holder, posted.digest)
     if known is not None:
@@ -137,7 +137,7 @@ def _whole(spec: JobSpec, earlier: Sequence[Result], last: Result) -> Result:
         # Each turn may hold as many flags and values as a whole result; together they may not.
         whole = results.written(merge([*earlier, last]))
         found = Result.model_validate_json(whole.document)
-        check_size(spec, found, len(whole.document))
+        check_size(spec, found, whole.document)
         return found
     except (ValueError, ArithmeticError, Invalid):
         if last.status is not Status.OK:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,12 +24,15 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, undefer
 
 from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
+from benchmarks.contracts.bounds import without_traces
 from service import models, paging
 from service.errors import NotFound
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.paging import Page
 from service.results.values import Failure, ResultSummary, Series, SeriesPoint, StoredResult
 
+BATCH = 16
+"""Documents that are read from the database at once."""
 _POINT = (
     Point.result_id,
     Point.revision,
@@ -164,13 +168,18 @@ def load_result(session: Session, result_id: str) -> StoredResult:
 
 
 def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
-    """The counted result of each of these jobs, by job."""
-    wanted = (
-        select(ResultRow)
-        .where(ResultRow.job_id.in_(job_ids), ResultRow.counted)
-        .options(undefer(ResultRow.document))
-    )
-    return {row.job_id: _stored(row) for row in session.scalars(wanted)}
+    """The counted result of each of these jobs, by job, each without its traces.
+
+    Few documents are in memory at a time: a submission may have hundreds of many megabytes.
+    """
+    found = {}
+    wanted = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
+    for start in range(0, len(job_ids), BATCH):
+        some = ResultRow.job_id.in_(job_ids[start : start + BATCH])
+        for row in session.scalars(wanted.where(some)):
+            whole = _stored(row)
+            found[row.job_id] = replace(whole, result=without_traces(whole.result))
+    return found
 
 
 def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
