@@ -45,6 +45,8 @@ __all__ = ["mount", "render_error", "router"]
 router = page_router(COUNTED)
 
 SPARK_REVISIONS = 30
+MOST_SERIES = 1_000
+"""On the overview; a team's nights have some hundreds."""
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
 LEASES_UNSEEN = 3
@@ -69,7 +71,7 @@ def show_overview(
     at: Annotated[OverviewAddress, Query()],
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
-    series = latest_of_each_series(session, at.metric, last=SPARK_REVISIONS)
+    series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
     found = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, found)
     counts = queries.jobs_by_state(session)
@@ -86,6 +88,7 @@ def show_overview(
         groups=overview.matching(chosen, at.text),
         marks=inbox.marks(session),
         any_groups=bool(groups),
+        most=MOST_SERIES if len(series) == MOST_SERIES else 0,
         metrics=queries.metrics(session),
         workloads=sorted({group.workload for group in groups}),
         hardwares=sorted({group.hardware for group in groups}),

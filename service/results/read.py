@@ -102,18 +102,23 @@ def page_of_points(
     return Page(tuple(points[:limit]), _cursor(last) if last else None)
 
 
-def latest_of_each_series(session: Session, metric: str, last: int = 30) -> list[Series]:
-    """Every series of ``metric`` with its ``last`` newest revisions, oldest of them first.
+def latest_of_each_series(
+    session: Session, metric: str, last: int = 30, most: int = 1_000
+) -> list[Series]:
+    """The series of ``metric`` with their ``last`` newest revisions, oldest of them first.
 
     Each has one point, that of the measurement which a comparison takes as well. What is excluded
-    is in none.
+    is in none. Of more than ``most`` series those with the newest revisions are given: a node that
+    calls itself otherwise in each process would begin a series with each.
     """
-    order = (SeriesRow.case_key, SeriesRow.id)
-    rows = session.scalars(_some_series(metric, None).order_by(*order)).all()
-    points: dict[str, list[SeriesPoint]] = {}
-    for series_id, *point in session.execute(_soundest_of(_newest_revisions(metric, last))):
-        points.setdefault(series_id, []).append(SeriesPoint(*point))
-    return [_series(row, points.get(row.id, ())) for row in rows]
+    newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
+    by_age = (newest.scalar_subquery().desc().nulls_last(), SeriesRow.id)
+    rows = session.scalars(_some_series(metric, None).order_by(*by_age).limit(most)).all()
+    points: dict[str, list[SeriesPoint]] = {row.id: [] for row in rows}
+    for series_id, *point in session.execute(_soundest_of(_newest_revisions(list(points), last))):
+        points[series_id].append(SeriesPoint(*point))
+    in_order = sorted(rows, key=lambda row: (row.case_key, row.id))
+    return [_series(row, points[row.id]) for row in in_order]
 
 
 def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
@@ -242,11 +247,11 @@ def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
     return wanted
 
 
-def _newest_revisions(metric: str, last: int) -> CTE:
+def _newest_revisions(series: Sequence[str], last: int) -> CTE:
     """Places in the history of each series: one look into the index each, however long it is."""
     series_id, number = SeriesRow.id.label("series_id"), literal(1).label("number")
     first = select(series_id, *_newest_place(Point.series_id == SeriesRow.id), number)
-    newest = first.where(SeriesRow.metric == metric).cte("newest", recursive=True)
+    newest = first.where(SeriesRow.id.in_(series)).cte("newest", recursive=True)
     before = tuple_(Point.revision_at, Point.revision) < tuple_(
         newest.c.revision_at, newest.c.revision
     )
