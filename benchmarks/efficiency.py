@@ -84,8 +84,8 @@ def _clock(replicates: Sequence[Replicate], name: PassName) -> float | None:
     for replicate in replicates:
         told = replicate.telemetry.get(name)
         trace = told.channels.get("sm_clock_hz") if told else None
-        values = trace.told() if trace else []
-        if not values:
+        mean = trace.mean() if trace else None
+        if mean is None:
             return None
-        means.append(fmean(values))
+        means.append(mean)
     return fmean(means)

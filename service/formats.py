@@ -83,6 +83,12 @@ def quantity(value: float, unit: str) -> str:
     return f"{number(value * factor)}{NBSP}{label}".rstrip()
 
 
+def quantities(values: Sequence[float], unit: str) -> str:
+    """Write values of one unit beside each other, the unit once: ``99.8, 101.2 ms``."""
+    factor, label = scale(unit, max(values, key=abs, default=0.0))
+    return f"{', '.join(number(value * factor) for value in values)}{NBSP}{label}".rstrip()
+
+
 def half_width(value: float, low: float | None, high: float | None, unit: str) -> str:
     """Write an interval as one plus-minus: relative, or in percentage points for plain ratios."""
     if low is None or high is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from benchmarks.contracts import JobSpec, Result, Status
+from benchmarks.contracts import JobSpec, Result, Status, excess
 from service.errors import Invalid
 
 _EARLIEST = datetime(1990, 1, 1, tzinfo=UTC)
@@ -28,6 +28,21 @@ def check_result(spec: JobSpec, result: Result) -> None:
     if len(set(metrics)) != len(metrics):
         raise Invalid("The result has two samples of the same metric; give their values in one.")
     check_time("measured_at", result.measured_at)
+
+
+def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
+    """Refuse a result that is larger than whoever reads it later should pay for.
+
+    Args:
+        spec: of the job.
+        result: of one of its processes, or of all.
+        document: the result as JSON.
+
+    Raises:
+        Invalid: it says in one sentence how large it is, and what is allowed.
+    """
+    if too_large := excess(result, document, spec.protocol.replicates):
+        raise Invalid(f"The result is too large. {too_large}")
 
 
 def check_time(name: str, value: datetime) -> None:

@@ -6,6 +6,7 @@ Pure. Every failure has one sentence and the log's end.
 from __future__ import annotations
 
 import signal
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -19,6 +20,7 @@ from benchmarks.contracts import (
     Protocol,
     Result,
     Status,
+    excess,
     line,
 )
 from benchmarks.exits import NO_DEVICE
@@ -31,6 +33,7 @@ from worker.trace import ENDED_BEFORE
 STDOUT_TAIL_B = 2_048
 REFUSED = 2
 """Exit code of a child that cannot make sense of its command line."""
+_TOO_LARGE = "The child's Result is too large."
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,25 @@ def nothing_left(
         environment=Environment(facts={}),
         trace_absent=ENDED_BEFORE if protocol.trace else "",
     )
+
+
+def whole(run: Run, put_together: Callable[[], Result]) -> Result:
+    """What ``put_together`` makes of children's Results, or a failure that says why it makes none.
+
+    A child's Result may be well-formed and say what nobody can count with: a pass of no steps, or
+    so much that the service would refuse it.
+    """
+    try:
+        result = put_together()
+        told = result.model_dump_json()
+        Result.model_validate_json(told)
+    except (ValueError, ArithmeticError) as problem:
+        why = _first_fault(problem) if isinstance(problem, ValidationError) else str(problem)
+        sentence = f"Nothing can be made of what the child's Result says: {why}"
+        return failure(run, Status.GARBAGE, sentence)
+    if too_large := excess(result, told.encode(), run.spec.protocol.replicates):
+        return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}")
+    return result
 
 
 def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
@@ -217,6 +239,8 @@ def _printed(run: Run, left: Exit, tail: str) -> Result:
     if run.earlier is not None and result.case.key != run.earlier.case.key:
         sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
         return failure(run, Status.GARBAGE, sentence, tail)
+    if too_large := excess(result, last_line(left.stdout.kept), run.spec.protocol.replicates):
+        return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}", tail)
     if result.status is Status.OK or result.log_tail:
         return result
     return result.model_copy(update={"log_tail": tail})

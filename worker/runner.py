@@ -20,7 +20,16 @@ from worker.caches import Caches, Turn
 from worker.canary import NodeHistory
 from worker.child import Ending, Exit
 from worker.device import Unusable
-from worker.outcome import REFUSED, Run, failure, judge, last_line, last_words, without_numbers
+from worker.outcome import (
+    REFUSED,
+    Run,
+    failure,
+    judge,
+    last_line,
+    last_words,
+    whole,
+    without_numbers,
+)
 from worker.own_models import refused
 from worker.preflight import flagged
 from worker.settings import Settings
@@ -94,7 +103,8 @@ class Runner:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
             run = self._run_of(spec, results, measured)
             results.append(failure(run, Status.INFRA_ERROR, sentence))
-        return with_conditions(merge(results), rejected, node)
+        run = self._run_of(spec, results, measured)
+        return whole(run, lambda: with_conditions(merge(results), rejected, node))
 
     def _replicate(self, job: Job, results: list[Result], rejected: list[Rejected]) -> Result:
         """The next replicate, measured again if the device held itself back meanwhile."""
@@ -135,7 +145,7 @@ class Runner:
         if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
             self._insist_on_device(outcome.left, job.watch)
         result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
-        return flagged(attach(result, outcome.readings), flags)
+        return whole(run, lambda: flagged(attach(result, outcome.readings), flags))
 
     def _insist_on_device(self, left: Exit, watch: Watch) -> None:
         """Give the job up unless the device can be used, and only the child could not.

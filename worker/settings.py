@@ -100,8 +100,9 @@ class Settings(BaseSettings):
     cool_limit_s: Annotated[float, Field(ge=0)] = 10.0
     """Longest wait between two replicates for the device to cool to its first temperature."""
     cool_margin_c: float = 5.0
-    throttle_retries: Annotated[int, Field(ge=0, le=10)] = 2
-    """How often a replicate is measured again because the device protected itself meanwhile."""
+    throttle_retries: Annotated[int, Field(ge=0, le=3)] = 2
+    """How often a replicate is measured again because the device protected itself meanwhile; three
+    times fifty is what a Result may say of it."""
     throttle_cool_s: Annotated[float, Field(ge=0)] = 60.0
     """Longest wait for the device to cool before that."""
     idle_limit_s: Annotated[float, Field(ge=0)] = 5.0

@@ -12,6 +12,7 @@ from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import ceil
 from statistics import fmean, pstdev
 from types import TracebackType
 from typing import Literal, Self
@@ -26,6 +27,7 @@ from benchmarks.contracts import (
     Trace,
     Window,
 )
+from benchmarks.contracts.bounds import pass_readings
 from worker.nvml import REASONS, Gauge
 from worker.occupancy import Holders, Occupancy
 
@@ -125,18 +127,27 @@ def strangers(now: Holders, before: frozenset[int]) -> int:
     return max(0, len(now.foreign) - min(1, len(now.foreign - before)))
 
 
-def cut(readings: Sequence[Reading], window: Window) -> Telemetry | None:
-    """The readings of ``window``, or None if it holds fewer than two."""
+def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Telemetry | None:
+    """The readings of ``window``, or None if it holds fewer than two.
+
+    Of more than a result has room for, one in two is kept, or one in three, and so on.
+
+    Args:
+        readings: all of the child's.
+        window: of one pass.
+        processes: of the job, which share the room.
+    """
     times = [reading.at_s for reading in readings]
     inside = readings[bisect_left(times, window.start_s) : bisect_right(times, window.end_s)]
     if len(inside) < 2:
         return None
     names = set.intersection(*(set(reading.channels) for reading in inside))
+    kept = inside[:: ceil(len(inside) / pass_readings(processes, len(names)))]
     return Telemetry(
-        hz=(len(inside) - 1) / (inside[-1].at_s - inside[0].at_s),
-        t_s=Trace.of(reading.at_s - window.start_s for reading in inside),
+        hz=(len(kept) - 1) / (kept[-1].at_s - kept[0].at_s),
+        t_s=Trace.of(reading.at_s - window.start_s for reading in kept),
         channels={
-            name: Trace.of(reading.channels[name] for reading in inside) for name in sorted(names)
+            name: Trace.of(reading.channels[name] for reading in kept) for name in sorted(names)
         },
         reasons=_shares([reading.reasons for reading in inside if reading.reasons is not None]),
         energy_j=_energy(readings, window),
@@ -179,8 +190,10 @@ def attach(result: Result, readings: Sequence[Reading]) -> Result:
     if not result.replicates or not readings:
         return result
     highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
+    processes = result.protocol.replicates
     replicates = tuple(
-        _with_telemetry(replicate, readings, highest_hz) for replicate in result.replicates
+        _with_telemetry(replicate, readings, highest_hz, processes)
+        for replicate in result.replicates
     )
     samples = result.samples + tuple(
         sample for replicate in replicates for sample in _samples(replicate)
@@ -189,13 +202,13 @@ def attach(result: Result, readings: Sequence[Reading]) -> Result:
 
 
 def _with_telemetry(
-    replicate: Replicate, readings: Sequence[Reading], highest_hz: float
+    replicate: Replicate, readings: Sequence[Reading], highest_hz: float, processes: int
 ) -> Replicate:
     passes: dict[Literal["full", "synth"], Pass] = {
         "full": replicate.full,
         "synth": replicate.synth,
     }
-    found = {name: cut(readings, timed.window) for name, timed in passes.items()}
+    found = {name: cut(readings, timed.window, processes) for name, timed in passes.items()}
     telemetry = {name: watched for name, watched in found.items() if watched is not None}
     flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()), highest_hz)))
     return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})

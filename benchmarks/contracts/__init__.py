@@ -4,6 +4,7 @@ Base units everywhere: seconds, bytes, hertz, watts, joules, and plain ratios. U
 only where a person reads them. Nothing here knows torch, a database or a clock.
 """
 
+from benchmarks.contracts.bounds import excess
 from benchmarks.contracts.canary import Canary
 from benchmarks.contracts.case import Case, Protocol, workload_of
 from benchmarks.contracts.compilation import Compilation
@@ -121,6 +122,7 @@ __all__ = [
     "Work",
     "Worker",
     "Workload",
+    "excess",
     "line",
     "workload_of",
 ]

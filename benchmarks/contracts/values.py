@@ -153,8 +153,8 @@ class Trace(Contract):
         packed = array("f", values)
         return cls(n=len(packed), data=base64.b64encode(zlib.compress(packed.tobytes())).decode())
 
-    def values(self) -> list[float]:
-        """Give the values back.
+    def unpacked(self) -> array[float]:
+        """Give the values back, as float32.
 
         Raises:
             ValueError: the data are not ``n`` packed float32 values.
@@ -166,11 +166,21 @@ class Trace(Contract):
             raise ValueError(f"a trace cannot be unpacked: {error}") from error
         if len(raw) != 4 * self.n:
             raise ValueError(f"a trace says {self.n} values and holds other than that")
-        return array("f", raw).tolist()
+        return array("f", raw)
 
-    def told(self) -> list[float]:
-        """What is a number among the values: one that is none, or not finite, was not told."""
+    def values(self) -> list[float]:
+        """Give the values back, as a list.
+
+        Raises:
+            ValueError: the data are not ``n`` packed float32 values.
+        """
+        return self.unpacked().tolist()
+
+    def mean(self) -> float | None:
+        """Mean of the finite values; None where there is none, or the data are no values."""
         try:
-            return [value for value in self.values() if math.isfinite(value)]
+            told = self.unpacked()
         except ValueError:
-            return []
+            return None
+        count = sum(map(math.isfinite, told))
+        return math.fsum(filter(math.isfinite, told)) / count if count else None

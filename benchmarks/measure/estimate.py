@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from benchmarks.contracts import Pass, Protocol, StopReason, Trace
+from benchmarks.contracts.bounds import pass_steps
 from benchmarks.measure.loop import StepTimes, Timed
 
 Floats = NDArray[np.float64]
@@ -107,6 +108,9 @@ class StopRule:
     def __call__(self, times: StepTimes) -> bool:
         """Say whether to stop; the reason is then in ``reason``."""
         self._elapsed_s += times.step[-1]
+        if len(times.step) >= pass_steps(self.protocol.replicates):
+            self.reason = StopReason.STEPS  # a result has no room for more of them
+            return True
         if len(times.step) % self.block_steps == 0:
             reason = self._decide(times.step)
             if reason is not None:

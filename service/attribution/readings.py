@@ -139,8 +139,8 @@ def _of_pass(where: str, timed: Pass) -> Read:
 
 def _of_telemetry(where: str, told: Telemetry) -> Read:
     for name, trace in told.channels.items():
-        if values := trace.told():
-            yield f"{where}.{name}", (_kind_of_field(name), fmean(values))
+        if (mean := trace.mean()) is not None:
+            yield f"{where}.{name}", (_kind_of_field(name), mean)
     for name, share in told.reasons.items():
         yield f"{where}.reason.{name}", (Kind.SHARE, share)
     yield f"{where}.other_processes", (Kind.COUNT, float(told.other_processes))

@@ -13,6 +13,8 @@ GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
 
 SHOWN = 20
 """How many of the newest changes of a history are told in full."""
+FACTS_SHOWN = 50
+"""How many facts of a change a page lists; a driver's update changes five."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,6 @@ from service.dashboard import (
     queries,
     runs,
     tables,
-    words,
 )
 from service.dashboard.addresses import (
     CompareAddress,
@@ -46,6 +45,8 @@ __all__ = ["mount", "render_error", "router"]
 router = page_router(COUNTED)
 
 SPARK_REVISIONS = 30
+MOST_SERIES = 1_000
+"""On the overview; a team's nights have some hundreds."""
 JOBS_PER_PAGE = 50
 FAILURES_SHOWN = timedelta(hours=24)
 LEASES_UNSEEN = 3
@@ -70,7 +71,7 @@ def show_overview(
     at: Annotated[OverviewAddress, Query()],
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
-    series = latest_of_each_series(session, at.metric, last=SPARK_REVISIONS)
+    series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
     found = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
     groups = overview.groups(series, found)
     counts = queries.jobs_by_state(session)
@@ -87,7 +88,8 @@ def show_overview(
         groups=overview.matching(chosen, at.text),
         marks=inbox.marks(session),
         any_groups=bool(groups),
-        metrics=words.in_order(queries.metrics(session)),
+        most=MOST_SERIES if len(series) == MOST_SERIES else 0,
+        metrics=queries.metrics(session),
         workloads=sorted({group.workload for group in groups}),
         hardwares=sorted({group.hardware for group in groups}),
         active=queries.active_jobs(session),
@@ -109,6 +111,7 @@ def show_run(
     """Show all that one run found out."""
     stored = with_trace(session, advice.advised(session, load_result(session, result_id)))
     result = stored.result
+    drawable = figures.drawable(result)
     metrics = runs.metrics(result, queries.metric_values(session, result_id))
     return render(
         request,
@@ -126,9 +129,10 @@ def show_run(
         evidence=runs.evidence(result.verdict.evidence) if result.verdict else [],
         suggestions=result.verdict.suggestions if result.verdict else (),
         profile=runs.profile(result),
-        histogram=figures.step_histogram(result),
-        steps=figures.step_times(result),
-        telemetry=figures.telemetry(result, at.during),
+        drawable=drawable,
+        histogram=figures.step_histogram(result) if drawable else None,
+        steps=figures.step_times(result) if drawable else None,
+        telemetry=figures.telemetry(result, at.during) if drawable else None,
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
         attempts=queries.attempts(session, stored.job_id),
@@ -196,7 +200,7 @@ def show_comparison(
         rows=tables.worst_first(changes),
         tally=Counter(change.verdict.value for change in changes),
         revisions=queries.revisions(session),
-        metrics=words.in_order(queries.metrics(session)),
+        metrics=queries.metrics(session),
         suites=list(suites()),
     )
 

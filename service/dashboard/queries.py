@@ -18,6 +18,7 @@ from benchmarks.contracts import (
     Verdict,
     workload_of,
 )
+from service.dashboard import words
 from service.models import (
     Attempt,
     EnvironmentRow,
@@ -34,6 +35,8 @@ from service.models import (
 from service.results import Series
 from service.revisions import IN_HISTORY
 
+MOST_METRICS = 200
+"""Names that a page offers: a result has so many metrics at most, of which the catalog knows 20."""
 ACTIVE = (JobState.LEASED.value, JobState.RUNNING.value)
 
 
@@ -256,23 +259,28 @@ def revisions(session: Session, limit: int = 200) -> Sequence[Revision]:
     return session.scalars(query).all()
 
 
-def metrics(session: Session) -> set[str]:
-    """Name every metric that has a series."""
-    return set(session.scalars(select(SeriesRow.metric).distinct()))
+def metrics(session: Session) -> list[str]:
+    """Name the metrics that have a series, as people think of them, and no more than fit a page."""
+    known = session.scalars(select(SeriesRow.metric).distinct())
+    return words.in_order(known)[:MOST_METRICS]
 
 
 def siblings(session: Session, series: Series) -> list[Sibling]:
-    """Read the series of the same case on the same hardware, itself included."""
+    """Read the oldest series of the same case on the same hardware, a page's worth of them.
+
+    What a case is told of from the first is what the benchmarks tell of every case.
+    """
     query = (
         select(SeriesRow.id, SeriesRow.metric, SeriesRow.unit, SeriesRow.comparability)
         .where(SeriesRow.project == series.project, SeriesRow.case_key == series.case.key)
         .order_by(SeriesRow.created_at, SeriesRow.id)
     )
-    return [
+    found = [
         Sibling(series_id, metric, unit)
         for series_id, metric, unit, comparability in session.execute(query)
         if comparability == series.comparability
     ]
+    return [one for at, one in enumerate(found) if at < MOST_METRICS or one.id == series.id]
 
 
 def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]:

@@ -41,6 +41,7 @@ _templates.globals.update(
 _templates.filters.update(
     number=formats.number,
     quantity=formats.quantity,
+    quantities=formats.quantities,
     change=formats.change,
     share=formats.share,
     size=formats.size,

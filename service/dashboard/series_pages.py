@@ -62,6 +62,7 @@ def show_series(
         reasons=judged.reasons,
         changes=environments.changes(series.points, known),
         shown=environments.SHOWN,
+        facts_shown=environments.FACTS_SHOWN,
         change=overview.change(whole),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
         pages=pages,

@@ -15,7 +15,7 @@ from benchmarks.merge import merge
 from service import results
 from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.models import Attempt, Job, ResultRow, WorkerRow
-from service.plausible import check_result
+from service.plausible import check_result, check_size
 from service.queue import turns
 from service.queue.swap import (
     LIVE,
@@ -97,12 +97,13 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         NotFound: there is no such attempt.
         Fenced: the secret is not this attempt's, or the token is another worker's.
         Conflict: the attempt was completed with another result.
-        Invalid: the result is not of this job's case or of its earlier processes' preset, or
-            contradicts itself.
+        Invalid: the result is not of this job's case or of its earlier processes' preset,
+            contradicts itself, or is too large.
     """
     held = _held(session, holder)
     check_result(held.spec, result)
     posted = results.written(result)
+    check_size(held.spec, result, posted.document)
     # One that is live has no result yet, and its row is locked.
     known = None if held.state in LIVE else _result_of(session, holder, posted.digest)
     if known is not None:
@@ -113,7 +114,7 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         restless = turns.restless(session, held, earlier, result)
         if restless is None:
             return _take_turn(session, held, posted, anew=turns.begins_anew(held, earlier), now=now)
-    whole = restless or _whole(earlier, result)
+    whole = restless or _whole(held.spec, earlier, result)
     counted = _end(session, held, holder, whole, now)
     if not counted and _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
@@ -124,15 +125,21 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     return Completion(stored, counted=counted, created=True)
 
 
-def _whole(earlier: Sequence[Result], last: Result) -> Result:
+def _whole(spec: JobSpec, earlier: Sequence[Result], last: Result) -> Result:
     """One result of all of a job's turns; a failure that goes with none of them stands alone.
 
     Raises:
-        Invalid: no result can be made of them, whatever is the matter with their numbers.
+        Invalid: no result can be made of them, whatever is the matter with their numbers or size.
     """
+    if not earlier:
+        return last
     try:
-        return merge([*earlier, last]) if earlier else last
-    except (ValueError, ArithmeticError):
+        # Each turn may hold as many flags and values as a whole result; together they may not.
+        whole = results.written(merge([*earlier, last]))
+        found = Result.model_validate_json(whole.document)
+        check_size(spec, found, whole.document)
+        return found
+    except (ValueError, ArithmeticError, Invalid):
         if last.status is not Status.OK:
             return last
         raise Invalid("The result cannot be put together with the job's earlier turns.") from None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
@@ -23,12 +24,15 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session, undefer
 
 from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
+from benchmarks.contracts.bounds import without_traces
 from service import models, paging
 from service.errors import NotFound
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.paging import Page
 from service.results.values import Failure, ResultSummary, Series, SeriesPoint, StoredResult
 
+BATCH = 16
+"""Documents that are read from the database at once."""
 _POINT = (
     Point.result_id,
     Point.revision,
@@ -98,18 +102,23 @@ def page_of_points(
     return Page(tuple(points[:limit]), _cursor(last) if last else None)
 
 
-def latest_of_each_series(session: Session, metric: str, last: int = 30) -> list[Series]:
-    """Every series of ``metric`` with its ``last`` newest revisions, oldest of them first.
+def latest_of_each_series(
+    session: Session, metric: str, last: int = 30, most: int = 1_000
+) -> list[Series]:
+    """The series of ``metric`` with their ``last`` newest revisions, oldest of them first.
 
     Each has one point, that of the measurement which a comparison takes as well. What is excluded
-    is in none.
+    is in none. Of more than ``most`` series those with the newest revisions are given: a node that
+    calls itself otherwise in each process would begin a series with each.
     """
-    order = (SeriesRow.case_key, SeriesRow.id)
-    rows = session.scalars(_some_series(metric, None).order_by(*order)).all()
-    points: dict[str, list[SeriesPoint]] = {}
-    for series_id, *point in session.execute(_soundest_of(_newest_revisions(metric, last))):
-        points.setdefault(series_id, []).append(SeriesPoint(*point))
-    return [_series(row, points.get(row.id, ())) for row in rows]
+    newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
+    by_age = (newest.scalar_subquery().desc().nulls_last(), SeriesRow.id)
+    rows = session.scalars(_some_series(metric, None).order_by(*by_age).limit(most)).all()
+    points: dict[str, list[SeriesPoint]] = {row.id: [] for row in rows}
+    for series_id, *point in session.execute(_soundest_of(_newest_revisions(list(points), last))):
+        points[series_id].append(SeriesPoint(*point))
+    in_order = sorted(rows, key=lambda row: (row.case_key, row.id))
+    return [_series(row, points[row.id]) for row in in_order]
 
 
 def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
@@ -164,13 +173,18 @@ def load_result(session: Session, result_id: str) -> StoredResult:
 
 
 def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
-    """The counted result of each of these jobs, by job."""
-    wanted = (
-        select(ResultRow)
-        .where(ResultRow.job_id.in_(job_ids), ResultRow.counted)
-        .options(undefer(ResultRow.document))
-    )
-    return {row.job_id: _stored(row) for row in session.scalars(wanted)}
+    """The counted result of each of these jobs, by job, each without its traces.
+
+    Few documents are in memory at a time: a submission may have hundreds of many megabytes.
+    """
+    found = {}
+    wanted = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
+    for start in range(0, len(job_ids), BATCH):
+        some = ResultRow.job_id.in_(job_ids[start : start + BATCH])
+        for row in session.scalars(wanted.where(some)):
+            whole = _stored(row)
+            found[row.job_id] = replace(whole, result=without_traces(whole.result))
+    return found
 
 
 def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
@@ -233,11 +247,11 @@ def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
     return wanted
 
 
-def _newest_revisions(metric: str, last: int) -> CTE:
+def _newest_revisions(series: Sequence[str], last: int) -> CTE:
     """Places in the history of each series: one look into the index each, however long it is."""
     series_id, number = SeriesRow.id.label("series_id"), literal(1).label("number")
     first = select(series_id, *_newest_place(Point.series_id == SeriesRow.id), number)
-    newest = first.where(SeriesRow.metric == metric).cte("newest", recursive=True)
+    newest = first.where(SeriesRow.id.in_(series)).cte("newest", recursive=True)
     before = tuple_(Point.revision_at, Point.revision) < tuple_(
         newest.c.revision_at, newest.c.revision
     )

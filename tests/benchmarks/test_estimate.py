@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from benchmarks.contracts import Protocol, StopReason, Window
+from benchmarks.contracts.bounds import pass_steps
 from benchmarks.measure.estimate import (
     StopRule,
     block_length,
@@ -75,6 +76,16 @@ def test_a_block_of_a_bursty_loader_holds_whole_rounds_and_the_limit_holds_insid
             break
     assert sum(times.step) <= 3.3
     assert rule.reason is StopReason.TIME
+
+
+@pytest.mark.parametrize("processes", [1, 50])
+def test_a_pass_of_very_short_steps_ends_when_the_result_has_no_room_for_more(
+    processes: int,
+) -> None:
+    noise = random.Random(3)
+    steps = [1e-6 * noise.uniform(0.5, 1.5) for _ in range(pass_steps(processes))]
+    protocol = Protocol(replicates=processes, window_min_s=1e6, window_max_s=1e6)
+    assert stop_of(steps, protocol) == (pass_steps(processes), StopReason.STEPS)
 
 
 def test_one_block_gives_no_interval() -> None:

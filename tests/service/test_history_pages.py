@@ -6,6 +6,7 @@ import random
 import re
 from dataclasses import replace
 
+import pytest
 from builders import long_series as long
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
@@ -13,7 +14,7 @@ from sqlalchemy import select
 
 from benchmarks.contracts import Direction, Sample
 from service import results
-from service.dashboard import overview
+from service.dashboard import overview, pages
 from service.database import Database
 from service.models import EnvironmentRow, Exclusion, Point
 
@@ -162,3 +163,19 @@ def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: D
             assert len(whole.points) > 30
             assert found == replace(whole, points=whole.points[-last:])
             assert empty.points == ()
+
+
+def test_of_too_many_series_the_overview_shows_those_with_the_newest_revisions(
+    client: TestClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with client.app.state.database.writing() as session:  # type: ignore[attr-defined]
+        long.prepare(session)
+        long.add(session, {0: 100.0, 1: 101.0}, series_id=long.OTHER)
+        long.add(session, {2: 100.0}, place=1)
+    assert "are the" not in (whole := client.get("/").text)
+    assert whole.count('class="spark"') == 2
+    monkeypatch.setattr(pages, "MOST_SERIES", 1)
+    text = client.get("/").text
+    assert "Shown are the 1 series with the newest revisions" in text
+    assert text.count('class="spark"') == 1
+    assert f"/series/{long.SERIES}" in text

@@ -134,6 +134,62 @@ def unprofiled(asked):
     print(json.dumps(found))
 
 
+def bomb(asked):
+    """Traces that are packed small and would be large: a million zeros each."""
+    found = result(asked)
+    for name in ("full", "synth"):
+        for part in ("step", "stall", "copy", "work"):
+            found["replicates"][0][name][f"{part}_trace"] = trace([0.0] * 1_000_000)
+    print(json.dumps(found))
+
+
+def verbose(asked):
+    """Two MiB of text, each piece of which may be there."""
+    breaks = {f"{n} " + "x" * 480: 1 for n in range(90)}
+    found = result(asked)
+    found["replicates"][0]["compilation"] = {"graphs": 1, "breaks": breaks, "recompiles": breaks}
+    profile = {"demands": [demand(n) for n in range(1_900)]}
+    found["replicates"][0]["profile"] = profile
+    print(json.dumps(found))
+
+
+def demand(number):
+    name = f"{number} " + "x" * 480
+    return {"name": name, "arithmetic": "fp32", "flops": 1.0, "moved_b": 1.0, "calls": 1}
+
+
+def longunit(asked):
+    found = result(asked)
+    found["samples"][0]["unit"] = "x" * 65
+    print(json.dumps(found))
+
+
+def manyfacts(asked):
+    facts = {f"sw.env.N{n}": "x" * 400 for n in range(200)}
+    print(json.dumps(result(asked, environment={"facts": facts})))
+
+
+def manyflags(asked):
+    """Each process has as many flags as one may have; two have more than a Result holds."""
+    found = result(asked)
+    found["replicates"][0]["flags"] = [f"process{asked['seed']}.flag{n}" for n in range(100)]
+    print(json.dumps(found))
+
+
+def nosteps(asked):
+    """A pass of no steps, whose mean step time nobody can know."""
+    beat_for(asked, 0.6)
+    found = result(asked)
+    found["replicates"][0]["synth"]["steps"] = 0
+    print(json.dumps(found))
+
+
+def clockless(asked):
+    beat_for(asked, 0.6)
+    facts = {"hw.gpu.max_sm_clock_hz": "as fast as it can"}
+    print(json.dumps(result(asked, environment={"facts": facts})))
+
+
 def slow(asked):
     beat_for(asked, 0.6)
     succeed(asked)

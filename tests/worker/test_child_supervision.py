@@ -116,6 +116,37 @@ def test_a_result_of_another_version_is_no_fault_of_the_case(run):
     assert result.log_tail.endswith("schema_version: Input should be less than or equal to 1")
 
 
+@pytest.mark.parametrize(
+    ("workload", "sentence"),
+    [
+        ("bomb", "Its traces hold 8,000,000 values, and 2,000,000 are allowed"),
+        ("verbose", "bytes beside its traces, and 1,048,576 are allowed"),
+        ("manyfacts", "bytes of facts, and 65,536 are allowed"),
+        ("longunit", "Its units have up to 65 characters, and 64 are allowed"),
+    ],
+)
+def test_a_result_that_is_too_large_is_garbage_and_says_which_bound(run, workload, sentence):
+    result = run(workload)
+    assert result.status is Status.GARBAGE
+    assert sentence in result.reason
+    assert not result.replicates
+    assert len(result.model_dump_json()) < 2**17
+
+
+def test_the_processes_of_a_job_share_the_room_that_its_traces_have(run):
+    """Else the last of them would find out that what the others measured cannot be sent."""
+    result = run("bomb", replicates=20)
+    assert result.status is Status.GARBAGE
+    assert "100,000 are allowed" in result.reason
+
+
+def test_what_no_result_can_hold_together_is_garbage_and_is_not_sent_to_be_refused(run):
+    assert run("manyflags").status is Status.OK
+    result = run("manyflags", replicates=2)
+    assert result.status is Status.GARBAGE
+    assert "flags" in result.reason
+
+
 def test_ten_megabytes_before_the_result_do_no_harm(run):
     assert run("chatty").status is Status.OK
 

@@ -9,7 +9,8 @@ from types import SimpleNamespace
 import pynvml
 import pytest
 
-from benchmarks.contracts import Result, Window
+from benchmarks.contracts import Result, Status, Window
+from benchmarks.contracts.bounds import pass_readings
 from tests.worker import scripted_child
 from tests.worker.miniature import eventually
 from worker import nvml
@@ -181,6 +182,26 @@ def test_a_job_on_a_device_carries_its_telemetry(settings, job, onlooker, contai
         assert full.reasons["sw_power_cap"] == 1
     power = next(sample for sample in result.samples if sample.metric == "power")
     assert len(power.values) == 2
+
+
+@pytest.mark.parametrize("workload", ["nosteps", "clockless"])
+def test_a_result_that_cannot_be_counted_with_is_garbage_and_the_worker_lives(
+    settings, job, onlooker, contained, workload
+):
+    chosen = settings.model_copy(update={"telemetry_hz": 50.0})
+    runner = Runner(chosen, Station(chosen, contained, ScriptedGauge()))
+    result = runner.run(job(workload), onlooker)
+    assert result.status is Status.GARBAGE
+    assert "Nothing can be made of" in result.reason
+
+
+def test_more_readings_than_a_result_has_room_for_are_thinned_evenly():
+    readings = curve(0, 400)
+    told = cut(readings, Window(start_s=0, end_s=400), processes=50)
+    assert told is not None
+    assert told.t_s.n == told.channels["power_w"].n <= pass_readings(50, 1)
+    assert told.hz == pytest.approx(10 * (told.t_s.n - 1) / (len(readings) - 1), rel=0.01)
+    assert told.t_s.values()[-1] == pytest.approx(400, abs=1)
 
 
 def test_without_a_device_nothing_is_missed(settings, job, onlooker, contained):

@@ -1,7 +1,7 @@
 """Plotly figures as plain values: a Series or a Result goes in, a figure comes out. Pure."""
 
 from service.dashboard.figures.before_after import before_after
-from service.dashboard.figures.frame import Figure, embed
+from service.dashboard.figures.frame import Figure, drawable, embed
 from service.dashboard.figures.history import environment_changes, history
 from service.dashboard.figures.levels import Judged, Step, place_of
 from service.dashboard.figures.places import View, XAxis
@@ -16,6 +16,7 @@ __all__ = [
     "View",
     "XAxis",
     "before_after",
+    "drawable",
     "embed",
     "environment_changes",
     "history",

@@ -14,11 +14,16 @@ import orjson
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from benchmarks.contracts import Result, Trace
+from benchmarks.contracts.bounds import TRACE_VALUES, traces
+
 Figure = dict[str, object]
 Floats = NDArray[np.float64]
 
 MOST_POINTS = 2_000
 """What a chart draws at most: twice the pixels of a wide screen."""
+LEAST_OF_A_LINE = 50
+"""What each of a chart's lines has all the same, however many there are."""
 FONT = "system-ui, sans-serif"
 TOOLS = 28
 """Height in pixels that plotly's toolbar takes at the top: nothing else is drawn there."""
@@ -49,6 +54,28 @@ def embed(figure: Figure) -> Markup:
 def literal(text: str) -> str:
     """Write a stranger's text so that plotly.js, which reads some tags, shows it as it is."""
     return html.escape(text, quote=False)  # it knows no &quot;
+
+
+def drawable(result: Result) -> bool:
+    """Whether a result's traces are few enough to be unpacked for a page.
+
+    Intake refuses what is larger; what was stored before it did may be larger.
+    """
+    return sum(one.n for one in traces(result)) <= TRACE_VALUES
+
+
+def values_of(trace: Trace) -> Floats:
+    """Unpack a trace; empty if it is damaged or a value is not finite, which costs its curve."""
+    try:
+        values = np.frombuffer(trace.unpacked(), dtype=np.float32).astype(np.float64)
+    except ValueError:
+        return np.empty(0)
+    return values if np.isfinite(values).all() else np.empty(0)
+
+
+def points_of_each(lines: int) -> int:
+    """How many points each of so many lines of one chart may have."""
+    return max(MOST_POINTS // max(lines, 1), LEAST_OF_A_LINE)
 
 
 def decimate(values: Floats, limit: int = MOST_POINTS) -> NDArray[np.intp]:

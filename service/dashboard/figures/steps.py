@@ -11,13 +11,14 @@ from benchmarks.contracts import Pass, Replicate, Result
 from service import formats
 from service.dashboard.figures.frame import (
     CONFIG,
-    MOST_POINTS,
     TOOLS,
     Figure,
     Floats,
     decimate,
     frame,
+    points_of_each,
     value_axis,
+    values_of,
 )
 
 PassName = Literal["full", "synth"]
@@ -30,21 +31,13 @@ def _timed(replicate: Replicate, name: PassName) -> Pass:
     return replicate.full if name == "full" else replicate.synth
 
 
-def _steps(timed: Pass) -> Floats:
-    try:
-        steps = np.array(timed.step_trace.values(), dtype=np.float64)
-    except ValueError:  # a damaged trace costs its curve, not the page
-        return np.empty(0)
-    return steps if np.isfinite(steps).all() else np.empty(0)
-
-
 def step_histogram(result: Result) -> Figure | None:
     """Draw how step times are distributed, all processes together; None without step times.
 
     Each pass has an axis of its own: they may lie so far apart that one axis would show two bars.
     """
     passes = {
-        name: np.concatenate([_steps(_timed(r, name)) for r in result.replicates])
+        name: np.concatenate([values_of(_timed(r, name).step_trace) for r in result.replicates])
         for name in _PASS_WORDS
         if result.replicates
     }
@@ -103,7 +96,7 @@ def _histogram_bars(name: PassName, steps: Floats, shown: tuple[float, str]) -> 
 def step_times(result: Result) -> Figure | None:
     """Draw each step's time over the pass, one line a process; None without step times."""
     lines = [
-        (name, number, _steps(_timed(replicate, name)))
+        (name, number, values_of(_timed(replicate, name).step_trace))
         for name in _PASS_WORDS
         for number, replicate in enumerate(result.replicates, start=1)
     ]
@@ -111,7 +104,7 @@ def step_times(result: Result) -> Figure | None:
     if not lines:
         return None
     factor, label = formats.scale("s", float(np.median(np.concatenate([x[2] for x in lines]))))
-    limit = max(MOST_POINTS // len(lines), 200)
+    limit = points_of_each(len(lines))
     layout = frame(
         value_axis("Seconds since the pass began"),
         value_axis(f"Step time, {label}", rangemode="tozero"),

@@ -15,7 +15,9 @@ from service.dashboard.figures.frame import (
     decimate,
     frame,
     heading,
+    points_of_each,
     value_axis,
+    values_of,
 )
 from service.dashboard.figures.steps import PassName
 
@@ -58,7 +60,8 @@ def _channel(
 ) -> list[Figure]:
     """Add one channel's axis to the layout and give its lines, one for each process."""
     title, unit = _CHANNELS[channel]
-    curves = [(n, *_curve(readings, channel)) for n, readings in taken]
+    limit = points_of_each(len(taken))
+    curves = [(n, *_curve(readings, channel, limit)) for n, readings in taken]
     curves = [curve for curve in curves if len(curve[2])]
     most = max((float(values.max()) for _, _, values in curves), default=0.0)
     factor, label = formats.scale(unit, most)
@@ -91,13 +94,11 @@ def _channel(
     ]
 
 
-def _curve(readings: Telemetry, channel: str) -> tuple[Floats, Floats]:
-    try:
-        times = np.array(readings.t_s.values(), dtype=np.float64)
-        values = np.array(readings.channels[channel].values(), dtype=np.float64)
-    except (KeyError, ValueError):
+def _curve(readings: Telemetry, channel: str, limit: int) -> tuple[Floats, Floats]:
+    if channel not in readings.channels:
         return np.empty(0), np.empty(0)
-    if len(times) != len(values) or not (np.isfinite(times).all() and np.isfinite(values).all()):
+    times, values = values_of(readings.t_s), values_of(readings.channels[channel])
+    if len(times) != len(values):
         return np.empty(0), np.empty(0)
-    kept = decimate(values)
+    kept = decimate(values, limit)
     return times[kept], values[kept]

@@ -1,0 +1,282 @@
+"""Every page and every answer costs what a reader may pay, whatever a child printed.
+
+Two histories lie beside each other: of plain results, and of results as large as intake allows in
+every direction. Each address is asked for in both, and what it costs is compared.
+"""
+
+from __future__ import annotations
+
+import time
+import tracemalloc
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from builders.largest import PROCESSES, largest, plain
+from builders.measured import a_pass, a_replicate
+from builders.service_hand import Hand, result_of
+from builders.traces import a_trace_file
+from fastapi.testclient import TestClient
+
+from benchmarks.contracts import Lease, Result, Trace
+from benchmarks.contracts.bounds import BESIDE_TRACES_B, TRACE_VALUES
+from service import comparisons, judging
+from service.access.permissions import ROUTES, Permission
+from service.database import Database
+from service.queue import hold
+
+API = "/api/v1"
+BEGUN = {
+    "unet": datetime(2025, 1, 1, tzinfo=UTC),
+    "resnet50": datetime(2026, 1, 1, tzinfo=UTC),
+}
+"""When each workload's first revision was made: far apart, so that each has a finding."""
+STEADY, DROPPED, LARGE = 22, 12, 2
+"""Results before and after a change of level, and how many of each side next to it are large."""
+SLOWER = 150
+"""Times as long as of plain results that an answer may take: these have a thousandth of the values.
+A page of 2,000,000 zeros, packed small and fifty times, took more than 2,000 times as long."""
+PAGE_B = 6 * 2**20
+DOCUMENT_B = 6 * TRACE_VALUES + 2 * BESIDE_TRACES_B
+"""Of the answers that give a whole result back."""
+MEMORY_B = 160 * 2**20
+"""Beyond what the process had, at most."""
+WHOLE = {f"{API}/results/{{result_id}}"}
+NOT_WALKED = {
+    "/assets/{digest}/{name}",
+    "/sign-in",
+    *(f"{API}/{path}" for path in ("health", "catalog", "openapi.json")),
+}
+"""What is the same whatever was measured; administrators' lists hold nothing that a child says."""
+Make = Callable[[Lease, float, int], Result]
+
+
+@dataclass(frozen=True)
+class History:
+    """One workload's results, and a thing of each kind that came of them."""
+
+    workload: str
+    ids: dict[str, str]
+
+    def address(self, template: str) -> str:
+        queries = {
+            "/compare": "?baseline={first}&contender={last}",
+            "/": "?metric=throughput",
+            f"{API}/changes": "?baseline={first}&contender={last}",
+            f"{API}/series": "?limit=500",
+            f"{API}/results": "?limit=500",
+            f"{API}/findings": "?limit=500",
+        }
+        return (template + queries.get(template, "")).format(**self.ids)
+
+
+def database_of(client: TestClient) -> Database:
+    database = client.app.state.database  # type: ignore[attr-defined]
+    assert isinstance(database, Database)
+    return database
+
+
+def history(client: TestClient, hand: Hand, workload: str, make: Make) -> History:
+    """Measure a workload that became slower, compare two of its revisions, and judge it."""
+    ids: dict[str, str] = {}
+    for number in range(STEADY + DROPPED):
+        near = abs(number - STEADY + 0.5) < LARGE
+        value = 100.0 * (0.85 if number >= STEADY else 1.0) * (1 + 0.001 * (number % 3))
+        body = {
+            "case": {"workload": workload},
+            "revision": f"{workload}-{number:02}",
+            "revision_at": (BEGUN[workload] + timedelta(days=number)).isoformat(),
+            "replicates": PROCESSES if make is largest else 3,
+            "trace": True,
+        }
+        told = measured(client, hand, body, (make if near else plain), value, number)
+        if number == STEADY:
+            ids |= told
+    series = client.get(f"{API}/series?workload={workload}&metric=throughput").json()["items"]
+    ids |= {"series_id": series[0]["id"], "first": f"{workload}-00", "last": body["revision"]}
+    ids["name"] = f"{workload}-nightly"
+    schedule = {"cron": "0 2 * * *", "suite": "smoke", "revision_rule": "date"}
+    assert client.put(f"{API}/schedules/{ids['name']}", json=schedule).status_code == 200
+    ids["comparison_id"] = compared(client, hand, workload, make)
+    return History(workload, ids)
+
+
+def measured(
+    client: TestClient, hand: Hand, body: dict[str, Any], make: Make, value: float, number: int
+) -> dict[str, str]:
+    answer = client.post(f"{API}/submissions", json=body)
+    assert answer.status_code == 201, answer.text
+    lease = hand.must_claim()
+    posted = send(hand, lease, make(lease, value, number))
+    assert hand.post_trace(lease, a_trace_file()).status_code == 201
+    stored = client.get(f"{API}/results?revision={body['revision']}").json()["items"][0]
+    whole = client.get(f"{API}/results/{stored['id']}").json()
+    return {
+        "submission_id": answer.json()["id"],
+        "job_id": lease.job_id,
+        "result_id": posted,
+        "digest": whole["environment"],
+    }
+
+
+def send(hand: Hand, lease: Lease, result: Result) -> str:
+    """Post a result as a worker does: as the bytes that it spooled."""
+    answer = post(hand, lease, result)
+    assert answer.status_code == 201, answer.text[:500]
+    return str(answer.json()["id"])
+
+
+def post(hand: Hand, lease: Lease, result: Result) -> Any:
+    where = f"{API}/jobs/{lease.job_id}/attempts/{lease.attempt}/result"
+    head = {"Lease-Secret": lease.secret, "Content-Type": "application/json"}
+    return hand.client.post(where, content=result.model_dump_json(), headers=head)
+
+
+def compared(client: TestClient, hand: Hand, workload: str, make: Make) -> str:
+    """Compare two revisions, of which one is slower, until it is decided."""
+    asked = {"baseline": "old", "contender": "new", "case": {"workload": workload}}
+    protocol = {"replicates": 1}
+    answer = client.post(f"{API}/comparisons", json=asked | {"protocol": protocol})
+    assert answer.status_code == 201, answer.text
+    count = 0
+    while (lease := hand.claim()) is not None:
+        assert hand.start(lease).status_code == 204
+        value = (85.0 if lease.spec.revision == "new" else 100.0) * (1 + 0.001 * (count % 3))
+        told = make(lease, value, count).model_copy(update={"rejected": ()})
+        facts = {"environment": told.environment.model_copy(update={"facts": _facts(told)})}
+        one = told.replicates[0]
+        send(hand, lease, told.model_copy(update=facts | {"replicates": (one,)}))
+        comparisons.advance_all(database_of(client))
+        count += 1
+    assert count > 2
+    return str(answer.json()["id"])
+
+
+def _facts(told: Result) -> dict[str, str]:
+    """Of one GPU, for a gate compares on nothing else."""
+    return dict(list(told.environment.facts.items())[:50]) | {"hw.host": "n1"}
+
+
+@dataclass(frozen=True)
+class Cost:
+    """What an answer costs."""
+
+    took_s: float
+    peak_b: int
+    size_b: int
+
+
+def cost(client: TestClient, address: str) -> Cost:
+    """The better of two times, and the memory of a third, which is slower for being watched."""
+    times = []
+    for _ in range(2):
+        began_s = time.perf_counter()
+        answer = client.get(address)
+        times.append(time.perf_counter() - began_s)
+        assert answer.status_code == 200, f"{address}: {answer.text[:500]}"
+    tracemalloc.start()
+    try:
+        client.get(address)
+        peak_b = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    return Cost(min(times), peak_b, len(answer.content))
+
+
+def templates() -> Iterator[str]:
+    for route, permission in ROUTES.items():
+        method, _, path = route.partition(" ")
+        if method == "GET" and permission in (Permission.READ, Permission.OPEN):
+            yield path
+
+
+def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
+    client: TestClient, hand: Hand
+) -> None:
+    both = [
+        history(client, hand, "unet", plain),
+        history(client, hand, "resnet50", largest),
+    ]
+    assert judging.look(database_of(client), lambda _: None, daily=0).opened
+    for found in client.get(f"{API}/findings").json()["items"]:
+        own = next(one for one in both if found["first_bad"].startswith(one.workload))
+        own.ids["finding_id"] = found["id"]
+    walked, wrong = set(), []
+    for template in sorted(set(templates()) - NOT_WALKED):
+        little, much = (cost(client, one.address(template)) for one in both)
+        walked.add(template)
+        most_b = DOCUMENT_B if template in WHOLE else PAGE_B
+        told = f"{template}: {little} against {much}"
+        if much.size_b > most_b or much.peak_b > MEMORY_B:
+            wrong.append(f"too large: {told}")
+        if much.took_s > SLOWER * max(little.took_s, 0.005):
+            wrong.append(f"too slow: {told}")
+    assert not wrong, "\n".join(wrong)
+    assert len(walked) > 30
+
+
+@pytest.fixture
+def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Intake as it was before there was a bound."""
+    monkeypatch.setattr(hold, "check_size", lambda *_: None)
+
+
+def zeros(lease: Lease) -> Result:
+    """The result of the attack: small as it is sent, and 3 GiB as it is read."""
+    trace = Trace.of([0.0] * 2_000_000)
+    names = ("step", "stall", "copy", "work")
+    timed = a_pass(0.1).model_copy(update={f"{name}_trace": trace for name in names})
+    return result_of(lease, replicates=(a_replicate(timed, timed),) * PROCESSES)
+
+
+def leased(client: TestClient, hand: Hand) -> Lease:
+    body = {"case": {"workload": "unet"}, "revision": "r1", "replicates": PROCESSES}
+    assert client.post(f"{API}/submissions", json=body).status_code == 201
+    return hand.must_claim()
+
+
+def test_a_result_that_unpacks_to_gigabytes_is_refused_with_the_bound(
+    client: TestClient, hand: Hand
+) -> None:
+    lease = leased(client, hand)
+    answer = post(hand, lease, zeros(lease))
+    assert answer.status_code == 422
+    assert "800,000,000 values, and 2,000,000 are allowed" in answer.json()["detail"]
+    assert client.get(f"{API}/results").json()["items"] == []
+    assert send(hand, lease, largest(lease))
+
+
+@pytest.mark.usefixtures("unbounded")
+def test_the_page_of_one_that_was_taken_before_there_was_a_bound_is_cheap_and_says_so(
+    client: TestClient, hand: Hand
+) -> None:
+    lease = leased(client, hand)
+    stored = send(hand, lease, zeros(lease))
+    paid = cost(client, f"/runs/{stored}")
+    assert paid.peak_b < MEMORY_B
+    assert paid.size_b < PAGE_B
+    assert paid.took_s < 30
+    assert "more values than a page draws" in client.get(f"/runs/{stored}").text
+
+
+def test_turns_that_are_too_much_together_do_not_become_a_result(
+    client: TestClient, hand: Hand
+) -> None:
+    """Each has as many flags as a result may have; a merged one would be read by nobody."""
+    cases = [{"workload": workload} for workload in ("unet", "resnet50")]
+    body = {"cases": cases, "revision": "r0", "replicates": 2}
+    client.post(f"{API}/submissions", json=body)
+    told = []
+    for turn in range(4):
+        lease = hand.must_claim()
+        flags = tuple(f"turn{turn}.flag{n}" for n in range(100))
+        told.append(post(hand, lease, result_of(lease, (100.0,), flags=flags)))
+        if told[-1].status_code == 422:
+            failed = result_of(lease, status="infra_error", reason="It was refused.")
+            assert post(hand, lease, failed).status_code == 201
+    assert [each.status_code for each in told] == [201, 201, 422, 422]
+    for one in client.get(f"{API}/results").json()["items"]:
+        assert client.get(f"{API}/results/{one['id']}").status_code == 200
+        assert client.get(f"/runs/{one['id']}").status_code == 200
