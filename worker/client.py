@@ -11,7 +11,7 @@ import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from benchmarks.contracts import Claim, Heartbeat, Lease, Renewal, Worker
+from benchmarks.contracts import Claim, Heartbeat, Id, Lease, Renewal, Secret, Worker
 from benchmarks.trace_file import GZIP
 
 T = TypeVar("T")
@@ -30,14 +30,14 @@ class _Problem(BaseModel):
 class _Posted(BaseModel):
     """The service's word that it has a result for good."""
 
-    id: str
+    id: Id
     counted: bool
 
 
 class _Kept(BaseModel):
     """The service's word that it has a trace for good."""
 
-    result_id: str
+    result_id: Id
 
 
 class ClientError(Exception):
@@ -68,9 +68,9 @@ class Refused(ClientError):
 class Ticket:
     """What a worker holds: one attempt at one job, and the secret that proves it."""
 
-    job_id: str
+    job_id: Id
     attempt: int
-    secret: str
+    secret: Secret
 
     @classmethod
     def of(cls, lease: Lease) -> Ticket:

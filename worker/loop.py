@@ -289,9 +289,8 @@ class Loop:
         found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.station.survivors = tuple(found)
         self._runner.station.conditions.occupancy.expect(leftover.tree)
-        folder = Path(leftover.folder)
-        if folder.name.startswith(workspace.PREFIX):
-            workspace.remove(folder)
+        if not workspace.remove_leftover(Path(leftover.folder)):
+            log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
         if not found:
             self._journal.ended()
 

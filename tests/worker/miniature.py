@@ -37,6 +37,8 @@ class Miniature:
     fail_at: str = ""
     """Results that contain this meet a fault of the service's own."""
     forget_workers: bool = False
+    lie: dict[str, object] = field(default_factory=dict)
+    """What each lease says instead of the truth."""
     queue: list[JobSpec] = field(default_factory=list)
     leases: dict[str, Lease] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
@@ -67,16 +69,15 @@ class Miniature:
                 return 204, ""
             time.sleep(0.01)
         if claim.claim_id not in self.leases:
-            number = len(self.leases) + 1
             self.leases[claim.claim_id] = Lease(
-                job_id=f"job{number}",
+                job_id=name_of(len(self.leases) + 1),
                 attempt=1,
                 secret=SECRET,
                 spec=self.queue.pop(0),
                 lease_s=self.lease_s,
                 heartbeat_s=self.heartbeat_s,
             )
-        return 200, self.leases[claim.claim_id].model_dump_json()
+        return 200, json.dumps(self.leases[claim.claim_id].model_dump(mode="json") | self.lie)
 
     def answer(self, path: str, secret: str | None, body: bytes) -> tuple[int, str]:
         parts = path.split("/")
@@ -123,6 +124,11 @@ class Miniature:
     def _release(self, job: str, body: bytes) -> tuple[int, str]:
         self.released.append(json.loads(body)["reason"])
         return 204, ""
+
+
+def name_of(number: int) -> str:
+    """The id of a job by its number."""
+    return f"{number:032x}"
 
 
 def problem(status: int, detail: str) -> tuple[int, str]:
