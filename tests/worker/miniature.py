@@ -26,6 +26,8 @@ class Miniature:
     """Take connections and close them without an answer."""
     deaf_to: str = ""
     """Close without an answer only what ends so."""
+    hangs_at: str = ""
+    """Take what ends so, and answer nothing until it is changed."""
     stranger: tuple[int, str] | None = None
     """Somebody else has the address, and gives this answer to everything."""
     stuck: bool = False
@@ -151,6 +153,8 @@ def handler_of(service: Miniature) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
+            while service.hangs_at and path.endswith(service.hangs_at):
+                time.sleep(0.02)
             status, told = service.stranger or service.answer(
                 path, self.headers.get("Lease-Secret"), body
             )
@@ -186,7 +190,7 @@ def serving(service: Miniature) -> Iterator[Miniature]:
         try:
             yield service
         finally:
-            service.stuck = False
+            service.stuck, service.hangs_at = False, ""
             server.shutdown()
             thread.join()
 
