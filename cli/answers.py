@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from benchmarks.contracts import Case, JobState, Progress, Protocol
+from benchmarks.contracts import Case, Id, JobState, Progress, Protocol
 
 
 class Answer(BaseModel):
@@ -33,14 +33,14 @@ class AttemptView(Answer):
 class JobView(Answer):
     """A job and where it stands."""
 
-    id: str
+    id: Id
     case: Case
     project: str = ""
     revision: str
     state: JobState
     reason: str = ""
     created_at: AwareDatetime
-    result_id: str | None = None
+    result_id: Id | None = None
     attempts: tuple[AttemptView, ...] = ()
 
     @property
@@ -59,7 +59,7 @@ class JobPage(Answer):
 class SubmissionSummary(Answer):
     """What a list says of a submission."""
 
-    id: str
+    id: Id
     suite: str | None = None
     project: str = ""
     revision: str
@@ -120,8 +120,8 @@ class CompileCostView(Answer):
 class RowView(Answer):
     """One case of a report."""
 
-    job_id: str
-    result_id: str | None
+    job_id: Id
+    result_id: Id | None
     case: Case
     state: JobState
     status: str | None
@@ -192,7 +192,7 @@ class AdviceView(Answer):
 class ReportView(Answer):
     """The results of a submission, and what changed against another revision."""
 
-    submission_id: str
+    submission_id: Id
     revision: str
     finished: bool
     rows: tuple[RowView, ...]

@@ -31,7 +31,7 @@ from service import efficiency, formats
 from service.summary import summarise
 from worker import launch, processes
 from worker.conditions import Sampling
-from worker.outcome import exited, nothing_left, read_result
+from worker.outcome import exited, fault_of, nothing_left, read_result
 from worker.output import Output
 from worker.preflight import flagged
 from worker.processes import Tree
@@ -163,9 +163,8 @@ def _read(returncode: int, printed: bytes) -> Result:
         raise NoResult(*exited(returncode, "its last lines above say why."))
     try:
         return read_result(printed)
-    except ValueError as error:
-        sentence = "The child ended well, but its last line on stdout is no Result."
-        raise NoResult(Status.GARBAGE, sentence) from error
+    except ValidationError as error:
+        raise NoResult(Status.GARBAGE, fault_of(error)) from error
 
 
 def _case(arguments: Sequence[str]) -> Case:

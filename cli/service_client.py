@@ -26,30 +26,38 @@ from cli.answers import (
 )
 from cli.exits import Away, Exit, Stop
 from cli.settings import token_for
+from worker.exchange import Bounds, Exchange, TooLarge, TooSlow
 
 _CONNECT_S = 5.0
 _READ_S = 60.0
+_WHOLE_S = 120.0
+"""For a whole answer; the service holds some for up to 30 s before it gives them."""
+_LARGEST_ANSWER_B = 32 * 2**20
+"""Four times the largest trace, which is the largest answer that commands ask for."""
 _API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_BOUNDS = Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
 T = TypeVar("T", bound=Answer)
 Parameters = Mapping[str, str | int | float | None]
 
 
 class ServiceClient:
-    """A connection to one service; a context manager."""
+    """A connection to one service; a context manager.
+
+    Its answers are bounded as a whole, in size and time: whoever has the address gives them.
+    """
 
     def __init__(self, url: str, token: str | None = None) -> None:
         self.url = _address(url)
         headers = {"Accept": "application/json"}
         if given := _token(self.url) if token is None else token:
             headers["Authorization"] = f"Bearer {given}"
-        self._http = httpx2.Client(
-            base_url=f"{self.url}{_API}/",
-            timeout=httpx2.Timeout(_READ_S, connect=_CONNECT_S),
-            headers=headers,
+        self._exchange = Exchange(
+            f"{self.url}{_API}/", httpx2.Timeout(_READ_S, connect=_CONNECT_S), headers
         )
 
     def __enter__(self) -> Self:
+        self._exchange.__enter__()
         return self
 
     def __exit__(
@@ -58,12 +66,12 @@ class ServiceClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.close()
+        self._exchange.__exit__(kind, error, trace)
 
     def answers(self) -> bool:
         """Say whether a service that can work answers now."""
         try:
-            return self._http.get("health").status_code == 200
+            return self._exchange.ask("GET", "health", _BOUNDS).status_code == 200
         except httpx2.HTTPError:
             return False
 
@@ -170,7 +178,7 @@ class ServiceClient:
     def _send(self, method: str, path: str, **what: Any) -> httpx2.Response:
         """Send a request; whatever is no success ends the command with one sentence."""
         try:
-            answer = self._http.request(method, path, **what)
+            answer = self._exchange.ask(method, path, _BOUNDS, **what)
         except httpx2.ConnectError as error:
             raise Away(
                 f"No Throughline service answers at {self.url}. "
@@ -179,6 +187,10 @@ class ServiceClient:
         except (httpx2.InvalidURL, UnicodeEncodeError) as error:
             raise Stop(
                 "A name that was given is too long, or holds a character that names cannot have."
+            ) from error
+        except (TooLarge, TooSlow) as error:
+            raise Away(
+                f"What answers at {self.url} is no Throughline service, or one in trouble: {error}."
             ) from error
         except httpx2.HTTPError as error:
             raise Away(

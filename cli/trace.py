@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 
+from pydantic import TypeAdapter, ValidationError
+
 from benchmarks import trace_file
+from benchmarks.contracts import Id
 from cli.answers import SubmissionView
 from cli.exits import Exit, Stop
 from cli.output import say
@@ -18,8 +20,11 @@ def fetch(url: str, result_id: str, to: Path | None) -> None:
     Raises:
         Stop: there is none, what came is none, or the file is there or cannot be written.
     """
-    if not re.fullmatch(r"[0-9a-zA-Z]+", result_id):
-        raise Stop("A result's id is letters and digits; `throughline jobs show JOB` has it.")
+    try:
+        TypeAdapter(Id).validate_python(result_id)
+    except ValidationError as error:
+        sentence = "A result's id is 32 hexadecimal digits; `throughline jobs show JOB` has it."
+        raise Stop(sentence) from error
     file = to or Path(f"trace-{result_id}.json.gz")
     with ServiceClient(url) as client:
         body = client.trace(result_id)

@@ -55,7 +55,9 @@ class Attempt:
     ) -> Result | None:
         """The job's result; None if the attempt is over without one."""
         try:
-            patience.persist(lambda: client.start(self._ticket), lambda: self.cause() is None)
+            patience.persist(
+                lambda goes_on: client.start(self._ticket, goes_on), lambda: self.cause() is None
+            )
             return runner.run(self._lease.spec, self, Turn.of(self._lease))
         except Interrupted as interrupted:
             return self._given_up(interrupted.cause, delivery)

@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarks.contracts import Lease
+from benchmarks.contracts import Id, Lease
 from worker.workspace import remove
 
 KEPT_S = 2 * 86_400.0
@@ -19,7 +19,7 @@ KEPT_S = 2 * 86_400.0
 class Turn:
     """One process of a job whose processes run in turn with those of others."""
 
-    job_id: str
+    job_id: Id
     measured: int
     """Processes that earlier turns have measured."""
     replicates: int
@@ -50,16 +50,16 @@ class Caches:
             return
         self._clear()
         own = self._folder / turn.job_id
-        if turn.measured == 0:
-            remove(own)  # what is there is of turns that were forgotten: this one begins cold
+        if turn.measured == 0:  # what is there is of forgotten turns: this one begins cold
+            remove(self._folder, turn.job_id)
         own.mkdir(parents=True, exist_ok=True)
         yield own.absolute()
         if turn.measured + 1 >= turn.replicates:
-            remove(own)
+            remove(self._folder, turn.job_id)
 
     def _clear(self) -> None:
         """Remove what was left for too long."""
         with suppress(OSError):
             for old in self._folder.iterdir():
                 if time.time() - old.stat().st_mtime > KEPT_S:
-                    remove(old)
+                    remove(self._folder, old.name)

@@ -11,11 +11,14 @@ import httpx2
 from pydantic import BaseModel, TypeAdapter, ValidationError
 from pydantic_core import from_json
 
-from benchmarks.contracts import Claim, Heartbeat, Lease, Renewal, Worker
+from benchmarks.contracts import Claim, Heartbeat, Id, Lease, Renewal, Secret, Worker
 from benchmarks.trace_file import GZIP
+from worker.exchange import Bounds, Exchange, GoesOn, always
 
 T = TypeVar("T")
 
+LARGEST_ANSWER_B = 2**20
+"""A lease is the largest answer to a worker; 64 labels of 564 characters are most of it."""
 _AWAY = frozenset({401, 403, 408, 425, 429})
 """Client errors that time or an operator mends: nothing that is to be delivered is given up."""
 
@@ -30,14 +33,14 @@ class _Problem(BaseModel):
 class _Posted(BaseModel):
     """The service's word that it has a result for good."""
 
-    id: str
+    id: Id
     counted: bool
 
 
 class _Kept(BaseModel):
     """The service's word that it has a trace for good."""
 
-    result_id: str
+    result_id: Id
 
 
 class ClientError(Exception):
@@ -68,9 +71,9 @@ class Refused(ClientError):
 class Ticket:
     """What a worker holds: one attempt at one job, and the secret that proves it."""
 
-    job_id: str
+    job_id: Id
     attempt: int
-    secret: str
+    secret: Secret
 
     @classmethod
     def of(cls, lease: Lease) -> Ticket:
@@ -82,11 +85,24 @@ class Ticket:
         return f"job {self.job_id} (attempt {self.attempt})"
 
 
-class ServiceClient:
-    """One worker's line to the service; may be used from several threads.
+@dataclass(frozen=True)
+class _Call:
+    """One request, and for how long its answer is awaited."""
 
-    ``token`` is asked with each request for what the worker shows; nothing is none. Every call
-    raises `ServiceAway`, `Fenced` or `Refused` when it has no good answer.
+    method: str
+    path: str
+    body: str | bytes | None = None
+    kind: str = "application/json"
+    secret: str | None = None
+    whole_s: float | None = None
+
+
+class ServiceClient:
+    """One worker's line to the service; a context manager, which several threads may use.
+
+    ``timeout_s`` bounds each answer as a whole. ``token`` is asked with each request for what the
+    worker shows; nothing is none. Every call raises `ServiceAway`, `Fenced` or `Refused` when it
+    has no good answer, and breaks off once its ``goes_on`` says no.
     """
 
     def __init__(self, url: str, timeout_s: float, token: Callable[[], str] = str) -> None:
@@ -95,11 +111,12 @@ class ServiceClient:
         self._token = token
         self._registered = False
         try:
-            self._http = httpx2.Client(base_url=f"{self.url}/api/v1", timeout=timeout_s)
+            self._exchange = Exchange(f"{self.url}/api/v1", timeout_s, {})
         except httpx2.InvalidURL as error:
             raise Refused(0, f"{self.url} is no usable service address: {error}.") from error
 
     def __enter__(self) -> Self:
+        self._exchange.__enter__()
         return self
 
     def __exit__(
@@ -108,77 +125,62 @@ class ServiceClient:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._http.close()
+        self._exchange.__exit__(kind, error, trace)
 
-    def register(self, worker: Worker) -> None:
+    def register(self, worker: Worker, goes_on: GoesOn = always) -> None:
         """Introduce this worker, or renew what the service knows of it."""
-        self._send("PUT", f"/workers/{worker.name}", worker.model_dump_json())
+        call = _Call("PUT", f"/workers/{worker.name}", worker.model_dump_json())
+        self._send(call, goes_on)
         self._registered = True
 
-    def claim(self, claim: Claim) -> Lease | None:
+    def claim(self, claim: Claim, goes_on: GoesOn = always) -> Lease | None:
         """Ask for a job; None when there is none for this worker."""
-        answer = self._send(
-            "POST", "/leases", claim.model_dump_json(), patience_s=claim.wait_s + self._timeout_s
-        )
+        whole_s = claim.wait_s + self._timeout_s
+        call = _Call("POST", "/leases", claim.model_dump_json(), whole_s=whole_s)
+        answer = self._send(call, goes_on)
         return None if answer.status_code == 204 else self._read(answer, Lease)
 
-    def start(self, ticket: Ticket) -> None:
+    def start(self, ticket: Ticket, goes_on: GoesOn = always) -> None:
         """Say that the job is being run."""
-        self._for(ticket, "start", None)
+        self._send(_for(ticket, "start"), goes_on)
 
-    def heartbeat(self, ticket: Ticket, beat: Heartbeat, timeout_s: float) -> Renewal:
+    def heartbeat(
+        self, ticket: Ticket, beat: Heartbeat, timeout_s: float, goes_on: GoesOn = always
+    ) -> Renewal:
         """Renew the lease."""
-        answer = self._for(ticket, "heartbeat", beat.model_dump_json(), timeout_s)
-        return self._read(answer, Renewal)
+        call = _for(ticket, "heartbeat", beat.model_dump_json(), whole_s=timeout_s)
+        return self._read(self._send(call, goes_on), Renewal)
 
-    def post_result(self, ticket: Ticket, body: bytes) -> None:
+    def post_result(self, ticket: Ticket, body: bytes, goes_on: GoesOn = always) -> None:
         """Deliver a result; returns once the service has it for good."""
-        answer = self._for(ticket, "result", body)
-        try:
-            _Posted.model_validate_json(answer.content)
-        except ValidationError as error:
-            raise ServiceAway(self._stranger(answer)) from error
+        self._post(_for(ticket, "result", body), _Posted, goes_on)
 
-    def post_trace(self, ticket: Ticket, body: bytes) -> None:
+    def post_trace(self, ticket: Ticket, body: bytes, goes_on: GoesOn = always) -> None:
         """Deliver the trace of a result; returns once the service has it for good."""
-        path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/trace"
-        answer = self._send("POST", path, body, ticket.secret, kind=GZIP)
+        self._post(_for(ticket, "trace", body, kind=GZIP), _Kept, goes_on)
+
+    def release(self, ticket: Ticket, reason: str, goes_on: GoesOn = always) -> None:
+        """Give the job back unharmed, so that another worker may have it at once."""
+        body = TypeAdapter(dict[str, str]).dump_json({"reason": reason})
+        self._send(_for(ticket, "release", body), goes_on)
+
+    def _post(self, call: _Call, promise: type[BaseModel], goes_on: GoesOn) -> None:
+        answer = self._send(call, goes_on)
         try:
-            _Kept.model_validate_json(answer.content)
+            promise.model_validate_json(answer.content)
         except ValidationError as error:
             raise ServiceAway(self._stranger(answer)) from error
 
-    def release(self, ticket: Ticket, reason: str) -> None:
-        """Give the job back unharmed, so that another worker may have it at once."""
-        self._for(ticket, "release", TypeAdapter(dict[str, str]).dump_json({"reason": reason}))
-
-    def _for(
-        self, ticket: Ticket, verb: str, body: str | bytes | None, patience_s: float | None = None
-    ) -> httpx2.Response:
-        path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/{verb}"
-        return self._send("POST", path, body, ticket.secret, patience_s)
-
-    def _send(
-        self,
-        method: str,
-        path: str,
-        body: str | bytes | None,
-        secret: str | None = None,
-        patience_s: float | None = None,
-        kind: str = "application/json",
-    ) -> httpx2.Response:
-        headers = {"Content-Type": kind} if body is not None else {}
+    def _send(self, call: _Call, goes_on: GoesOn) -> httpx2.Response:
+        headers = {"Content-Type": call.kind} if call.body is not None else {}
         if token := self._shown():
             headers["Authorization"] = f"Bearer {token}"
-        if secret is not None:
-            headers["Lease-Secret"] = secret
+        if call.secret is not None:
+            headers["Lease-Secret"] = call.secret
+        bounds = Bounds(LARGEST_ANSWER_B, call.whole_s or self._timeout_s, goes_on)
         try:
-            answer = self._http.request(
-                method,
-                path,
-                content=body,
-                headers=headers,
-                timeout=patience_s or self._timeout_s,
+            answer = self._exchange.ask(
+                call.method, call.path, bounds, content=call.body, headers=headers
             )
         except httpx2.UnsupportedProtocol as error:
             sentence = f"{self.url} is no service address: it must begin with http:// or https://."
@@ -239,6 +241,18 @@ class ServiceClient:
     def _why(self, error: Exception) -> str:
         detail = str(error) or type(error).__name__
         return f"The service at {self.url} does not answer ({detail})."
+
+
+def _for(
+    ticket: Ticket,
+    verb: str,
+    body: str | bytes | None = None,
+    kind: str = "application/json",
+    whole_s: float | None = None,
+) -> _Call:
+    """What is asked of one attempt."""
+    path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/{verb}"
+    return _Call("POST", path, body, kind, ticket.secret, whole_s)
 
 
 def _problem(answer: httpx2.Response) -> _Problem | None:

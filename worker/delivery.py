@@ -6,7 +6,6 @@ import logging
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 
 from worker.client import Faulty, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.patience import Patience
@@ -79,13 +78,17 @@ class Delivery:
         until_s = time.monotonic() + TRACES_PATIENCE_S
         for entry in self._spool.traces():
             try:
-                self._patience.insist(
-                    partial(self._spool.deliver_trace, entry, self._client.post_trace),
-                    lambda: self._goes_on() and time.monotonic() < until_s,
-                )
+                self._send_trace(entry, until_s)
             except ServiceAway as away:
                 log.warning("The trace of %s is tried again later: %s", entry.ticket, away)
                 return
+
+    def _send_trace(self, entry: Entry, until_s: float) -> None:
+        self._patience.insist(
+            # One that is on its way then is waited for: a slow line needs longer.
+            lambda _: self._spool.deliver_trace(entry, self._post_trace),
+            lambda: self._goes_on() and time.monotonic() < until_s,
+        )
 
     def deliver(self, entry: Entry) -> Answer | None:
         """Send a result until it is answered; a worker that is stopping tries for a while.
@@ -95,10 +98,10 @@ class Delivery:
 
         Returns the final answer, or None if there was none: then the result stays in the spool.
         """
-        sending = _Sending(lambda: self._spool.deliver(entry, self._client.post_result))
+        sending = _Sending(lambda: self._spool.deliver(entry, self._post_result))
         try:
             answer = self._patience.insist(
-                sending.once, lambda: self._goes_on() and not sending.hopeless
+                lambda _: sending.once(), lambda: self._goes_on() and not sending.hopeless
             )
         except ServiceAway as away:
             if sending.hopeless:
@@ -121,7 +124,7 @@ class Delivery:
         self._again_at_s = time.monotonic() + AGAIN_S
         for entry in tuple(self._put_off):
             with suppress(ServiceAway):
-                self._spool.deliver(entry, self._client.post_result)
+                self._spool.deliver(entry, self._post_result)
                 self._put_off.remove(entry)
 
     def release(self, ticket: Ticket, reason: str) -> None:
@@ -129,11 +132,18 @@ class Delivery:
         until_s = time.monotonic() + RELEASE_PATIENCE_S
         try:
             self._patience.persist(
-                lambda: self._client.release(ticket, reason), lambda: time.monotonic() < until_s
+                lambda goes_on: self._client.release(ticket, reason, goes_on),
+                lambda: time.monotonic() < until_s,
             )
             log.info("%s is given back to the queue.", ticket)
         except (ServiceAway, Fenced, Refused) as error:
             log.warning("%s could not be given back: %s", ticket, error)
+
+    def _post_result(self, ticket: Ticket, body: bytes) -> None:
+        self._client.post_result(ticket, body, self._goes_on)
+
+    def _post_trace(self, ticket: Ticket, body: bytes) -> None:
+        self._client.post_trace(ticket, body, self._goes_on)
 
     def _goes_on(self) -> bool:
         stop = self._patience.stop

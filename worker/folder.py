@@ -9,10 +9,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Literal, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from benchmarks.contracts import Id
 from worker.processes import Tree
 
 T = TypeVar("T")
@@ -26,11 +27,11 @@ class Occupied(Exception):
 class Pending:
     """A claim that was written down before it was made."""
 
-    claim_id: str
+    claim_id: Id
     runs: int = 0
     """How many times its job was begun; the worker died in all of them but perhaps the last."""
     lease_s: float = 0.0
-    job_id: str = ""
+    job_id: Id | Literal[""] = ""
     attempt: int = 0
 
 

@@ -105,7 +105,7 @@ class Heartbeat:
         patience_s = max(0.05, min(self._every_s, self._fence_at_s - sent_at_s, MOST_PATIENCE_S))
         try:
             renewal = self._client.heartbeat(
-                self._ticket, Beat(progress=self._progress), patience_s
+                self._ticket, Beat(progress=self._progress), patience_s, self._is_wanted
             )
         except Fenced:
             self._stop_for(Cause.FENCED)
@@ -124,6 +124,10 @@ class Heartbeat:
         if renewal.cancel:
             self._stop_for(Cause.CANCELLED)
         return True
+
+    def _is_wanted(self) -> bool:
+        """Whether this lease is still to be renewed: a request that hangs holds nobody up."""
+        return not self._ended.is_set()
 
     def _stop_for(self, cause: Cause) -> None:
         with self._lock:

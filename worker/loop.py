@@ -15,6 +15,7 @@ from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
 from worker.device import Unusable
+from worker.exchange import GoesOn
 from worker.folder import Journal, Occupied, Pending, identity, locked
 from worker.heartbeat import Heartbeat, now_s
 from worker.labels import introduce
@@ -32,6 +33,9 @@ log = logging.getLogger(__name__)
 DONE, CANNOT, WRONG, ABORTED = 0, 1, 2, 130
 """Exit codes: drained; cannot work here, as without its device; wrongly set up, or refused by the
 service; ended by a second signal."""
+CLAIM_GRACE_S = 1.0
+"""An open claim is broken off so long after the worker was asked to stop: the service notices that
+and grants nothing, but an answer may be under way."""
 MOST_RUNS = 2
 """A job that took the worker down so often is left to the service, which counts it as lost."""
 
@@ -153,7 +157,7 @@ class Loop:
             return self._without_disk(error)
         try:
             lease, sent_at_s = self._patience.insist(
-                lambda: self._claim(pending.claim_id), self._working
+                lambda _: self._claim(pending.claim_id), self._working
             )
         except Fenced:  # this claim's attempt ended while nobody was there
             self._journal.settle()
@@ -201,23 +205,27 @@ class Loop:
         claim = Claim(worker=self._me.name, claim_id=claim_id, wait_s=wait_s)
         sent_at_s = now_s()
         try:
-            return self._client.claim(claim), sent_at_s
+            return self._client.claim(claim, self._may_be_answered), sent_at_s
         except Refused as refused:
             if refused.status != 404:
                 raise
         # A service with a new database has never heard of this worker.
-        self._register()
+        self._register(self._working)
         sent_at_s = now_s()
-        return self._client.claim(claim), sent_at_s
+        return self._client.claim(claim, self._may_be_answered), sent_at_s
 
-    def _register(self) -> None:
+    def _may_be_answered(self) -> bool:
+        """Whether a claim is still waited for: a lease that is on its way is then given back."""
+        return self._stop.allows(CLAIM_GRACE_S)
+
+    def _register(self, goes_on: GoesOn) -> None:
         """Introduce this worker.
 
         Raises:
             Occupied: another worker has its name.
         """
         try:
-            self._client.register(self._me)
+            self._client.register(self._me, goes_on)
         except Fenced as refused:
             raise Occupied(str(refused)) from refused
 
@@ -259,7 +267,9 @@ class Loop:
         ticket = self._isolated
         reason = "The worker lost contact with the service and stopped the job."
         with suppress(Fenced, Refused):  # the service has moved on by itself
-            self._patience.insist(lambda: self._client.release(ticket, reason), self._working)
+            self._patience.insist(
+                lambda goes_on: self._client.release(ticket, reason, goes_on), self._working
+            )
         self._isolated = None
 
     def _alone(self) -> bool:
@@ -289,9 +299,8 @@ class Loop:
         found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.station.survivors = tuple(found)
         self._runner.station.conditions.occupancy.expect(leftover.tree)
-        folder = Path(leftover.folder)
-        if folder.name.startswith(workspace.PREFIX):
-            workspace.remove(folder)
+        if not workspace.remove_leftover(Path(leftover.folder)):
+            log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
         if not found:
             self._journal.ended()
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
 
 from benchmarks.contracts import (
     Case,
@@ -34,6 +35,11 @@ STDOUT_TAIL_B = 2_048
 REFUSED = 2
 """Exit code of a child that cannot make sense of its command line."""
 _TOO_LARGE = "The child's Result is too large."
+SCHEMA_VERSION: int = Result.model_fields["schema_version"].default
+"""Of the Results that this version reads."""
+_OF_A_VERSION = frozenset({"extra_forbidden", "missing", "enum", "literal_error"})
+"""Kinds of pydantic's faults in which documents of two versions differ."""
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ def whole(run: Run, put_together: Callable[[], Result]) -> Result:
         told = result.model_dump_json()
         Result.model_validate_json(told)
     except (ValueError, ArithmeticError) as problem:
-        why = _first_fault(problem) if isinstance(problem, ValidationError) else str(problem)
+        why = fault_of(problem) if isinstance(problem, ValidationError) else str(problem)
         sentence = f"Nothing can be made of what the child's Result says: {why}"
         return failure(run, Status.GARBAGE, sentence)
     if too_large := excess(result, told.encode(), run.spec.protocol.replicates):
@@ -232,9 +238,9 @@ def _printed(run: Run, left: Exit, tail: str) -> Result:
     except ValidationError as problem:
         printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
         log = f"{tail}\n--- end of standard output ---\n{printed}"
-        status, sentence = _unreadable(left.stdout.kept)
+        status, sentence = _unreadable(left.stdout.kept, problem)
         if status is Status.INFRA_ERROR:
-            log += f"\n--- what this worker does not know of it ---\n{_first_fault(problem)}"
+            log += f"\n--- what this worker does not know of it ---\n{fault_of(problem)}"
         return failure(run, status, sentence, log.strip())
     if run.earlier is not None and result.case.key != run.earlier.case.key:
         sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
@@ -249,30 +255,55 @@ def _printed(run: Run, left: Exit, tail: str) -> Result:
 class _AnyResult(BaseModel):
     """What the Results of all versions have in common."""
 
+    schema_version: int = SCHEMA_VERSION
     case: dict[str, object]
     status: str
 
 
-def _unreadable(printed: bytes) -> tuple[Status, str]:
+def _unreadable(printed: bytes, problem: ValidationError) -> tuple[Status, str]:
     """Status and sentence for a last line that is no Result of this version.
 
     A worker holds its own code from when it started, and each child reads what lies on the disk:
-    after an update in place the two are of two versions, whatever the case is.
+    after an update in place the two are of two versions, whatever the case is. Versions differ in
+    their names: of fields, and of the choices that a field has. A wrong value is the child's fault.
     """
     try:
-        _AnyResult.model_validate_json(last_line(printed))
-    except ValidationError:
-        told = "The child ended well, but the last line that it printed is no Result."
-        return Status.GARBAGE, told
+        told = _AnyResult.model_validate_json(last_line(printed))
+    except ValidationError as error:
+        return Status.GARBAGE, _no_result(error)
+    kinds = {fault["type"] for fault in problem.errors(include_url=False, include_input=False)}
+    if told.schema_version == SCHEMA_VERSION and not kinds & _OF_A_VERSION:
+        return Status.GARBAGE, fault_of(problem)
     return Status.INFRA_ERROR, (
         "The child's Result is of another version of Throughline than this worker: restart the "
         "worker if its code was updated meanwhile."
     )
 
 
-def _first_fault(problem: ValidationError) -> str:
-    fault = problem.errors(include_url=False, include_input=False)[0]
-    return f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}"
+def fault_of(problem: ValidationError) -> str:
+    """One sentence that says what is wrong with what a process printed, and where."""
+    faults = problem.errors(include_url=False)
+    fault = faults[0]
+    place = _place(fault)
+    if not place:
+        return _no_result(problem)
+    told = f"is wrong at {place}: {fault['msg']}"
+    if fault["type"] == "finite_number":
+        told = f"has {_NOT_FINITE[str(fault['input'])]} at {place}"
+    more = f" (the first of {len(faults)} faults)" if len(faults) > 1 else ""
+    return line(f"The Result that the process printed {told}{more}.")
+
+
+def _no_result(problem: ValidationError) -> str:
+    fault = problem.errors(include_url=False)[0]
+    why = ": ".join(filter(None, [_place(fault), fault["msg"]]))
+    return line(f"The child ended well, but the last line that it printed is no Result ({why}).")
+
+
+def _place(fault: ErrorDetails) -> str:
+    """Where in a document a fault is, such as ``samples[0].values[3]``; "" for all of it."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
+    return "".join(parts).removeprefix(".")
 
 
 def _last_line(text: str) -> str:

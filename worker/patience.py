@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from worker.client import ServiceAway
+from worker.exchange import GoesOn
 from worker.stop import Stop
 
 T = TypeVar("T")
@@ -24,8 +25,10 @@ class Patience:
     first_s: float
     limit_s: float
 
-    def insist(self, call: Callable[[], T], goes_on: Callable[[], bool]) -> T:
+    def insist(self, call: Callable[[GoesOn], T], goes_on: GoesOn) -> T:
         """Repeat ``call`` while the service is away and ``goes_on()``; a second signal ends it.
+
+        ``call`` is given ``goes_on``, so that a request that runs breaks off with it.
 
         Raises:
             ServiceAway: ``goes_on`` said to give up.
@@ -35,14 +38,16 @@ class Patience:
         with self.stop.interruptible():
             return self.persist(call, goes_on)
 
-    def persist(self, call: Callable[[], T], goes_on: Callable[[], bool]) -> T:
+    def persist(self, call: Callable[[GoesOn], T], goes_on: GoesOn) -> T:
         """As `insist`, but no signal breaks into it."""
         wait_s = self.first_s
         told = False
         while True:
             try:
-                answer = call()
+                answer = call(goes_on)
             except ServiceAway as away:
+                if not goes_on():
+                    raise
                 if not told:  # once, not each time
                     log.warning("%s Trying again until it does.", away)
                     told = True

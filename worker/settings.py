@@ -71,9 +71,9 @@ class Settings(BaseSettings):
     """End when the queue has no work."""
 
     claim_wait_s: Annotated[float, Field(ge=0, le=30)] = 5.0
-    """How long the service may hold a request for work; also how long an idle worker needs to
-    stop, because an open request may still be answered with a job."""
+    """How long the service may hold a request for work."""
     request_timeout_s: Positive = 10.0
+    """Within it an answer must be there as a whole; each 100 kB that are sent add a second."""
     backoff_first_s: Positive = 0.5
     backoff_limit_s: Positive = 30.0
     fence_share: Annotated[float, Field(gt=0, lt=1)] = 0.75
@@ -109,7 +109,7 @@ class Settings(BaseSettings):
     """Longest wait for an idle device before a replicate."""
     canary_every_s: Annotated[float, Field(ge=0)] = 600.0
     """How long a node's canary stands for the node; 0 takes none."""
-    drain_delivery_s: Annotated[float, Field(ge=0)] = 30.0
+    drain_delivery_s: Annotated[float, Field(ge=0)] = 5.0
     """How long a draining worker tries to deliver its last result; it stays spooled after that."""
 
     @field_validator("worker_target")

@@ -19,10 +19,11 @@ class Aborted(BaseException):
 
 
 class Stop:
-    """Counts requests to end. Only integers change here, because a signal handler may not wait."""
+    """Counts requests to end. Only numbers change here, because a signal handler may not wait."""
 
     def __init__(self) -> None:
         self._asked = 0
+        self._asked_at_s = 0.0
         self._may_raise = False
 
     @property
@@ -35,8 +36,14 @@ class Stop:
         """Whether to end the running job as well."""
         return self._asked >= 2
 
+    def allows(self, seconds: float) -> bool:
+        """Whether nobody has asked yet, or not longer than ``seconds`` ago."""
+        return not self.draining or time.monotonic() < self._asked_at_s + seconds
+
     def ask(self) -> None:
         """Ask once more; callable from any thread."""
+        if not self._asked:
+            self._asked_at_s = time.monotonic()
         self._asked += 1
 
     @contextmanager

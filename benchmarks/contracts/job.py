@@ -12,12 +12,14 @@ from benchmarks.contracts.values import (
     Contract,
     Count,
     Flag,
+    Id,
     Labels,
     Line,
     Moment,
     Name,
     Number,
     Revision,
+    Secret,
     Share,
 )
 
@@ -49,7 +51,7 @@ class JobSpec(Contract):
     in_turn: Flag = False
     """One process at a time, in turn with the other cases of its submission: what drifts over the
     hours then touches all of them alike."""
-    rerun_of: Line | None = None
+    rerun_of: Id | None = None
 
 
 class JobState(StrEnum):
@@ -103,7 +105,7 @@ class Claim(Contract):
     """A request for work. The same ``claim_id`` always gets the same lease back."""
 
     worker: Name
-    claim_id: Annotated[str, Field(pattern=r"^[0-9a-f]{32}$")]
+    claim_id: Id
     wait_s: Annotated[float, Field(strict=True, ge=0, le=30)] = 0.0
     """How long the service may hold the request open when there is no work."""
 
@@ -115,9 +117,9 @@ class Lease(Contract):
     moment it *sent* the request, so that it always stops before the service hands the job on.
     """
 
-    job_id: Line
+    job_id: Id
     attempt: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
-    secret: Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+    secret: Secret
     spec: JobSpec
     lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
     heartbeat_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]

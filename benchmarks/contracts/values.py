@@ -88,6 +88,16 @@ Revision = Annotated[
     ),
 ]
 """Names the version under test: a commit hash, a tag, or any label that the team uses."""
+Id = Annotated[
+    str,
+    Field(pattern=r"^[0-9a-f]{32}$"),
+    Worded("must be an id: 32 hexadecimal digits, in lower case"),
+]
+"""Names a job, a claim, a result, a submission, a series, a comparison or a finding.
+
+It is safe in a path, a URL and a shell, whoever sent it."""
+Secret = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
+"""Proves who holds an attempt at a job."""
 Labels = Annotated[dict[Name, Line], Field(max_length=64)]
 """What a worker says of itself and what a job may require, such as ``device: cuda``."""
 Number = Annotated[float, Field(strict=True, ge=-1e100, le=1e100)]

@@ -6,6 +6,7 @@ from enum import StrEnum
 
 from pydantic import AwareDatetime
 
+from benchmarks.contracts import Id
 from cli.answers import Answer
 from service import formats
 
@@ -55,11 +56,11 @@ class Used(Answer):
     case_key: str
     pair: int
     side: str
-    job_id: str
+    job_id: Id
     attempt: int | None
     worker: str | None
     device: str
-    result_id: str | None
+    result_id: Id | None
     compared: bool
 
 
@@ -78,7 +79,7 @@ class Decision(Answer):
 class ComparisonAnswer(Answer):
     """A comparison and where it stands."""
 
-    id: str
+    id: Id
     state: str
     baseline: str
     contender: str

@@ -10,6 +10,7 @@ from fastapi import Depends, Header, Path, Query, Request
 from pydantic import BaseModel, BeforeValidator
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from service.access.key import Key
 from service.access.principal import Principal
 from service.comparisons import ComparisonRequest
@@ -22,7 +23,9 @@ T = TypeVar("T")
 
 DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
 Now = Annotated[datetime, Depends(get_now, scope="function")]
-Id = Annotated[str, Path(min_length=1, max_length=200, pattern=r"^[^\x00-\x1f]*$")]
+Id = Annotated[contracts.Id, Path()]
+TokenId = Annotated[str, Path(pattern=r"^[0-9a-f]{16}$")]
+Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
 
 def _plain(value: object) -> object:
@@ -35,7 +38,7 @@ def _plain(value: object) -> object:
 _PLAIN = re.compile(r"[0-9]{1,18}")
 Plain = BeforeValidator(_plain)
 AttemptNumber = Annotated[int, Path(ge=1, le=2**31 - 1), Plain]
-LeaseSecret = Annotated[str, Header(alias="Lease-Secret", pattern=r"^[0-9a-f]{64}$")]
+LeaseSecret = Annotated[contracts.Secret, Header(alias="Lease-Secret")]
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,200}$")
 ]

@@ -6,7 +6,7 @@ from pydantic import BaseModel
 
 from service import results
 from service.api.answers import problems
-from service.api.dependencies import DatabaseSession, Id
+from service.api.dependencies import DatabaseSession, Digest
 from service.api.noun import noun
 
 router = noun("/environments", "environments")
@@ -20,6 +20,6 @@ class EnvironmentView(BaseModel):
 
 
 @router.get("/{digest}", responses=problems(404))
-def read_environment(digest: Id, session: DatabaseSession) -> EnvironmentView:
+def read_environment(digest: Digest, session: DatabaseSession) -> EnvironmentView:
     """Read the facts of an environment."""
     return EnvironmentView(digest=digest, facts=results.load_environment(session, digest))

@@ -9,6 +9,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field, StringConstraints
 from sqlalchemy import ColumnElement, select
 
+from benchmarks import contracts
 from benchmarks.contracts import Contract, Day, Worded
 from service import findings
 from service.api.answers import problems
@@ -81,7 +82,7 @@ def list_findings(
     session: DatabaseSession,
     state: FindingState | None = None,
     kind: Kind | None = None,
-    series: Annotated[str | None, Query(max_length=200)] = None,
+    series: Annotated[contracts.Id | None, Query()] = None,
     active: bool | None = None,
     cursor: Cursor = None,
     limit: Limit = 100,

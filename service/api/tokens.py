@@ -7,7 +7,7 @@ from fastapi import Request
 from service.access import audit, store
 from service.access.store import NewToken, TokenRequest, TokenView
 from service.api.answers import problems
-from service.api.dependencies import Caller, DatabaseSession, Id, Listing, Now, ServerKey
+from service.api.dependencies import Caller, DatabaseSession, Listing, Now, ServerKey, TokenId
 from service.api.noun import noun
 
 router = noun("/tokens", "access")
@@ -36,12 +36,12 @@ def list_tokens(session: DatabaseSession, now: Now) -> Listing[TokenView]:
 
 
 @router.post("/{token_id}/rotate", responses=problems(404, 409))
-def rotate(token_id: Id, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
+def rotate(token_id: TokenId, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
     """Give a token another secret; the old one is refused from the next request on."""
     return store.rotate(session, key, token_id, now)
 
 
 @router.post("/{token_id}/revoke", responses=problems(404))
-def revoke(token_id: Id, session: DatabaseSession, now: Now) -> TokenView:
+def revoke(token_id: TokenId, session: DatabaseSession, now: Now) -> TokenView:
     """End a token: it is refused from the next request on. One that is over stays as it is."""
     return store.revoke(session, token_id, now)

@@ -10,9 +10,9 @@ from benchmarks.contracts import (
     Case,
     Contract,
     Flag,
+    Id,
     JobSpec,
     Labels,
-    Line,
     Moment,
     Name,
     Protocol,
@@ -58,7 +58,7 @@ class SubmissionRequest(Contract):
     """Keep the profiler's trace of each case, whatever the protocol or the suite says of it."""
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     source: Source = "api"
-    rerun_of: Line | None = None
+    rerun_of: Id | None = None
     project: Name | None = None
     """Whose it is; without it that of the token, or of what it measures again, or none."""
 

@@ -40,7 +40,7 @@ from service.results.write import canonical
 from service.revisions import COMPARISON
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
-SERIES, OTHER = "s" * 32, "t" * 32
+SERIES, OTHER = "5" * 32, "7" * 32
 CASES = {
     SERIES: Case(workload="resnet50", preset="full"),
     OTHER: Case(workload="resnet50", preset="full", axes={"precision": "bf16"}),

@@ -38,6 +38,7 @@ from worker import loop
 from worker.caches import Turn
 from worker.client import ServiceClient, Ticket
 from worker.conditions import Conditions
+from worker.exchange import GoesOn, always
 from worker.launch import PR_SET_PDEATHSIG
 from worker.settings import Settings
 from worker.spool import Answer, Entry, Spool
@@ -100,8 +101,8 @@ def observed(journal: Journal, name: str, kind: str) -> tuple[type[Spool], type[
             return answer
 
     class JournallingClient(ServiceClient):
-        def claim(self, claim: Claim) -> Lease | None:
-            lease = super().claim(claim)
+        def claim(self, claim: Claim, goes_on: GoesOn = always) -> Lease | None:
+            lease = super().claim(claim, goes_on)
             if lease is not None:
                 held = {"job": lease.job_id, "attempt": lease.attempt, "secret": lease.secret}
                 journal.note("leased", worker=name, **held)

@@ -197,7 +197,7 @@ from worker.client import Ticket
 from worker.spool import Spool
 spool = Spool(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
-    spool.put(Ticket(f"job{number}", 1, "5" * 64), b"x" * 3_000 + b"%d" % number)
+    spool.put(Ticket(f"{number:032x}", 1, "5" * 64), b"x" * 3_000 + b"%d" % number)
     Path(sys.argv[1]).with_name("promised").write_text(str(number))
 """
 

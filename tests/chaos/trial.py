@@ -171,7 +171,7 @@ def fenced(world: World) -> Iterator[str]:
 
 
 def spooled(world: World) -> Iterator[str]:
-    Spool(world.folder / "spool").put(Ticket("job", 1, "5" * 64), b"{}")
+    Spool(world.folder / "spool").put(Ticket("1" * 32, 1, "5" * 64), b"{}")
     if not Spool(world.folder / "spool").entries():
         yield "a finished result died with its worker"
 

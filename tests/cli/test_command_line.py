@@ -323,7 +323,12 @@ def test_the_processes_of_a_benchmark_share_caches_that_nothing_else_uses(throug
 
 @pytest.mark.parametrize(
     ("script", "sentence"),
-    [("oom", "does not fit"), ("crash", "killed by SIGKILL"), ("garbage", "is no Result")],
+    [
+        ("oom", "does not fit"),
+        ("crash", "killed by SIGKILL"),
+        ("garbage", "is no Result"),
+        ("nan", "has NaN at samples[0].values[0]"),
+    ],
 )
 def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence: str) -> None:
     done = throughline("bench", "resnet50", "precision=bf16", SCRIPT=script)

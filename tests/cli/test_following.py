@@ -23,7 +23,7 @@ from cli.service_client import ServiceClient
 
 NO_ONE = "http://127.0.0.1:9"
 OPEN: dict[str, Any] = {
-    "id": "s1",
+    "id": "5" * 32,
     "revision": "v1",
     "created_at": "2026-11-20T00:00:00Z",
     "finished": False,
@@ -137,7 +137,7 @@ def test_each_look_is_held_by_the_service_and_not_repeated_in_haste(
 ) -> None:
     with answering((200, OPEN), (200, DONE)) as (url, asked):
         follow(url)
-    assert asked == [f"/api/v1/submissions/s1?wait_s={watch.LOOK_S}"] * 2
+    assert asked == [f"/api/v1/submissions/{'5' * 32}?wait_s={watch.LOOK_S}"] * 2
 
 
 PAGE = "<html>Sign in</html>"

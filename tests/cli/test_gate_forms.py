@@ -37,7 +37,7 @@ def shown(*, lenient: bool = False) -> Shown:
         decide(records, Policy(), ("main", "<new>")).model_dump_json()
     )
     comparison = ComparisonAnswer(
-        id="c1",
+        id="c" * 32,
         state="decided",
         baseline="main",
         contender="<new>",
@@ -74,7 +74,7 @@ def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
             case_key="unet:tiny",
             pair=0,
             side="baseline",
-            job_id="j1",
+            job_id="1" * 32,
             attempt=attempt,
             worker=attempt and "w1",
             device="",

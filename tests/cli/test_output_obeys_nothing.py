@@ -80,8 +80,8 @@ def test_no_line_and_no_table_passes_an_escape_sequence_on(
 def test_brackets_are_text_and_no_markup_in_a_report(unit: str) -> None:
     """As markup the first one ended `throughline report` with a traceback."""
     row = RowView(
-        job_id="j",
-        result_id="r",
+        job_id="1" * 32,
+        result_id="2" * 32,
         case=Case(workload="resnet50", preset="tiny"),
         state=JobState.SUCCEEDED,
         status="ok",
@@ -104,7 +104,7 @@ def test_advice_stands_below_the_table_and_brackets_in_it_are_text() -> None:
     told = [SuggestionView(sentence="[red]a[/red]."), SuggestionView(sentence="b.")]
     advice = AdviceView(case=case, suggestions=tuple(told))
     view = ReportView(
-        submission_id="s",
+        submission_id="5" * 32,
         revision="r",
         finished=True,
         rows=(),

@@ -39,7 +39,7 @@ def cases() -> Iterator[Case]:
     yield _case("two types", _GOOD, 400, headers=(GZIP, JSON))
     yield _case("no secret", _GOOD, 422, headers=(GZIP, (b"x-none", b"1")))
     yield _case("a foreign secret", _GOOD, 409, headers=(GZIP, (b"lease-secret", b"0" * 64)))
-    for target in ("/jobs/none/attempts/1/trace", "/jobs/{job}/attempts/2/trace"):
+    for target in (f"/jobs/{'0' * 32}/attempts/1/trace", "/jobs/{job}/attempts/2/trace"):
         headers = (GZIP, (b"lease-secret", b"0" * 64))
         yield Case(f"trace: {target}", "POST", target, _GOOD, frozenset({404}), headers)
     for method in ("PUT", "PATCH"):

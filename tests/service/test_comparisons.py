@@ -399,5 +399,5 @@ def test_a_request_that_makes_no_sense_is_refused(gate: GateHand) -> None:
 
 
 def test_one_that_does_not_exist_is_not_found(gate: GateHand) -> None:
-    assert gate.client.get("/api/v1/comparisons/none").status_code == 404
-    assert gate.client.post("/api/v1/comparisons/none/cancel").status_code == 404
+    assert gate.client.get(f"/api/v1/comparisons/{'0' * 32}").status_code == 404
+    assert gate.client.post(f"/api/v1/comparisons/{'0' * 32}/cancel").status_code == 404

@@ -12,6 +12,7 @@ from service import judging
 from service.database import Database
 
 API = "/api/v1"
+NOBODYS = "f" * 32
 
 
 @pytest.fixture
@@ -65,7 +66,9 @@ def test_actions_are_checked_and_recorded(client: TestClient, finding: dict[str,
     )
     assert client.get(f"{API}/findings?active=true").json()["items"] == []
     assert len(client.get(f"{API}/findings?active=false&state=expected").json()["items"]) == 1
-    missing = client.post(f"{API}/findings/none/actions", json={"actor": "a", "action": "resolve"})
+    missing = client.post(
+        f"{API}/findings/{NOBODYS}/actions", json={"actor": "a", "action": "resolve"}
+    )
     assert missing.status_code == 404
 
 
@@ -125,7 +128,7 @@ def test_an_excluded_result_is_marked_and_can_be_put_back(
     assert client.delete(f"{result}/exclusion?actor=bob").status_code == 404
     assert not any(point["excluded"] for point in points(client))
     assert len(client.get(f"{result}/exclusions").json()["items"]) == 1
-    assert client.put(f"{API}/results/none/exclusion", json=body).status_code == 404
+    assert client.put(f"{API}/results/{NOBODYS}/exclusion", json=body).status_code == 404
 
 
 def points(client: TestClient) -> list[dict[str, Any]]:

@@ -112,7 +112,7 @@ def test_a_key_is_another_one_in_each_project(ask: Ask, path: str) -> None:
 def test_a_job_of_another_project_cannot_be_measured_again(ask: Ask) -> None:
     job = ask("red", "POST", "/jobs", json=SPEC).json()["id"]
     refused = ask("blue", "POST", "/jobs", json=SPEC | {"rerun_of": job})
-    missing = ask("blue", "POST", "/jobs", json=SPEC | {"rerun_of": "none"})
+    missing = ask("blue", "POST", "/jobs", json=SPEC | {"rerun_of": "0" * 32})
     assert (refused.status_code, refused.json()) == (422, missing.json())
     again = ask(None, "POST", "/jobs", json=SPEC | {"rerun_of": job})
     assert again.json()["project"] == "red"

@@ -15,6 +15,7 @@ from service.models import Base
 
 CASE = {"workload": "resnet50"}
 SECRET = "0" * 64
+NOBODYS = "0" * 32
 HEADERS = {"Lease-Secret": SECRET}
 CANARY = "canary-that-was-sent"
 
@@ -23,22 +24,30 @@ PAIR = {"baseline": "a", "contender": "b", "case": CASE}
 REFUSED: list[tuple[int, str, str, str, Any]] = [
     (404, "not-found", "GET", "/nothing", None),
     (405, "method-not-allowed", "PATCH", "/jobs", None),
-    (404, "not-found", "GET", "/jobs/x", None),
-    (404, "not-found", "POST", "/jobs/x/cancel", None),
-    (404, "not-found", "GET", "/submissions/x", None),
-    (404, "not-found", "GET", "/submissions/x/report", None),
-    (404, "not-found", "GET", "/results/x", None),
-    (404, "not-found", "GET", "/series/x", None),
-    (404, "not-found", "GET", "/series/x/points", None),
-    (404, "not-found", "GET", "/environments/x", None),
+    (404, "not-found", "GET", f"/jobs/{NOBODYS}", None),
+    (404, "not-found", "POST", f"/jobs/{NOBODYS}/cancel", None),
+    (404, "not-found", "GET", f"/submissions/{NOBODYS}", None),
+    (404, "not-found", "GET", f"/submissions/{NOBODYS}/report", None),
+    (404, "not-found", "GET", f"/results/{NOBODYS}", None),
+    (404, "not-found", "GET", f"/series/{NOBODYS}", None),
+    (404, "not-found", "GET", f"/series/{NOBODYS}/points", None),
+    (404, "not-found", "GET", f"/environments/{SECRET}", None),
     (404, "not-found", "GET", "/schedules/x", None),
     (404, "not-found", "DELETE", "/schedules/x", None),
     (404, "not-found", "POST", "/schedules/x/fire", None),
-    (409, "fenced", "POST", "/jobs/x/attempts/1/start", None),
-    (409, "fenced", "POST", "/jobs/x/attempts/1/heartbeat", {}),
-    (422, "invalid", "POST", "/jobs/x/attempts/1/result", {}),
-    (422, "invalid", "POST", "/jobs/x/attempts/99999999999999/start", None),
+    (409, "fenced", "POST", f"/jobs/{NOBODYS}/attempts/1/start", None),
+    (409, "fenced", "POST", f"/jobs/{NOBODYS}/attempts/1/heartbeat", {}),
+    (422, "invalid", "POST", f"/jobs/{NOBODYS}/attempts/1/result", {}),
+    (422, "invalid", "POST", f"/jobs/{NOBODYS}/attempts/99999999999999/start", None),
     (400, "bad-request", "GET", "/jobs/%00", None),
+    *(
+        (422, "invalid", "GET", f"/{noun}/{odd}", None)
+        for noun in ("jobs", "submissions", "results", "series", "comparisons", "findings")
+        for odd in ("x", "0" * 31, "0" * 33, "A" * 32, f"{NOBODYS}%0a")
+    ),
+    (422, "invalid", "GET", "/environments/x", None),
+    (422, "invalid", "POST", "/tokens/x/revoke", None),
+    (422, "invalid", "GET", "/findings?series=x", None),
     (422, "invalid", "GET", "/jobs?cursor=AAAA", None),
     (422, "invalid", "GET", "/series?cursor=bm90anNvbg", None),
     (422, "invalid", "GET", "/jobs?limit=100000", None),
@@ -51,6 +60,7 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (422, "invalid", "POST", "/submissions", {"revision": "", "case": CASE}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "priority": 1000}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "rerun_of": "x"}),
+    (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "rerun_of": NOBODYS}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": 0}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": 51}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": "3"}),
@@ -134,6 +144,12 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
             *("POST", "/submissions"),
             {"revision": "r", "suite": "smoke", "only": [""]},
             "only.0: must be 1 to 64 of the characters a-z",
+        ),
+        (
+            "GET",
+            "/jobs/x",
+            None,
+            "path.job_id: must be an id: 32 hexadecimal digits, in lower case",
         ),
         ("GET", "/jobs?revision=é", None, "query.revision: must be 1 to 100"),
         *(

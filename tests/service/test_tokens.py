@@ -309,7 +309,7 @@ def test_no_page_of_another_site_acts_where_no_token_is_asked_for(
     """A form without fields has no body whose type could give it away."""
     sent = {"Host": "127.0.0.1:8765", **told}
     with guarded(sqlite_url, tmp_path, access=access) as doorman:
-        for call in ("schedules/none/fire", "jobs/none/cancel", "tokens/none/revoke"):
+        for call in ("schedules/none/fire", f"jobs/{'0' * 32}/cancel", f"tokens/{'0' * 16}/revoke"):
             answer = doorman.ask("POST", f"/api/v1/{call}", headers=sent)
             assert answer.status_code == status, call
         assert doorman.ask("GET", JOBS, headers=sent).status_code == 200

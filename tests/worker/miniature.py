@@ -26,6 +26,8 @@ class Miniature:
     """Take connections and close them without an answer."""
     deaf_to: str = ""
     """Close without an answer only what ends so."""
+    hangs_at: str = ""
+    """Take what ends so, and answer nothing until it is changed."""
     stranger: tuple[int, str] | None = None
     """Somebody else has the address, and gives this answer to everything."""
     stuck: bool = False
@@ -37,6 +39,8 @@ class Miniature:
     fail_at: str = ""
     """Results that contain this meet a fault of the service's own."""
     forget_workers: bool = False
+    lie: dict[str, object] = field(default_factory=dict)
+    """What each lease says instead of the truth."""
     queue: list[JobSpec] = field(default_factory=list)
     leases: dict[str, Lease] = field(default_factory=dict)
     workers: dict[str, Worker] = field(default_factory=dict)
@@ -67,16 +71,15 @@ class Miniature:
                 return 204, ""
             time.sleep(0.01)
         if claim.claim_id not in self.leases:
-            number = len(self.leases) + 1
             self.leases[claim.claim_id] = Lease(
-                job_id=f"job{number}",
+                job_id=name_of(len(self.leases) + 1),
                 attempt=1,
                 secret=SECRET,
                 spec=self.queue.pop(0),
                 lease_s=self.lease_s,
                 heartbeat_s=self.heartbeat_s,
             )
-        return 200, self.leases[claim.claim_id].model_dump_json()
+        return 200, json.dumps(self.leases[claim.claim_id].model_dump(mode="json") | self.lie)
 
     def answer(self, path: str, secret: str | None, body: bytes) -> tuple[int, str]:
         parts = path.split("/")
@@ -125,6 +128,11 @@ class Miniature:
         return 204, ""
 
 
+def name_of(number: int) -> str:
+    """The id of a job by its number."""
+    return f"{number:032x}"
+
+
 def problem(status: int, detail: str) -> tuple[int, str]:
     return status, json.dumps({"type": "x", "title": "No", "status": status, "detail": detail})
 
@@ -145,6 +153,8 @@ def handler_of(service: Miniature) -> type[BaseHTTPRequestHandler]:
                 self.close_connection = True
                 self.connection.shutdown(socket.SHUT_RDWR)
                 return
+            while service.hangs_at and path.endswith(service.hangs_at):
+                time.sleep(0.02)
             status, told = service.stranger or service.answer(
                 path, self.headers.get("Lease-Secret"), body
             )
@@ -180,7 +190,7 @@ def serving(service: Miniature) -> Iterator[Miniature]:
         try:
             yield service
         finally:
-            service.stuck = False
+            service.stuck, service.hangs_at = False, ""
             server.shutdown()
             thread.join()
 

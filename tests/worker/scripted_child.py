@@ -242,6 +242,10 @@ def newer(asked):
     succeed(asked, schema_version=2, of_the_next_version=True)
 
 
+def verbatim(asked):
+    print((asked["folder"] / "verbatim").read_text())
+
+
 def json_of_its_own(asked):
     print(json.dumps({"loss": 1.25, "status": "ok"}))
 

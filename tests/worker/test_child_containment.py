@@ -182,7 +182,7 @@ def test_a_folder_that_was_replaced_by_a_link_is_not_followed(tmp_path):
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere/kept").touch()
     (tmp_path / "tl-x").symlink_to(tmp_path / "elsewhere")
-    remove(tmp_path / "tl-x")
+    remove(tmp_path, "tl-x")
     assert (tmp_path / "elsewhere/kept").exists()
 
 

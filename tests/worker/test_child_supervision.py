@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import errno
 import json
+import math
 import os
 import signal
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psutil
 import pytest
 
 from benchmarks.contracts import Result, Status
+from tests.worker import scripted_child
 from tests.worker.miniature import eventually
 from worker.child import Child, Limits
 from worker.consumption import Allowance
@@ -113,7 +117,79 @@ def test_a_result_of_another_version_is_no_fault_of_the_case(run):
     assert result.status is Status.INFRA_ERROR
     assert "another version of Throughline" in result.reason
     assert "restart the worker" in result.reason
-    assert result.log_tail.endswith("schema_version: Input should be less than or equal to 1")
+    assert "schema_version: Input should be less than or equal to 1" in result.log_tail
+
+
+@pytest.fixture
+def told() -> dict[str, Any]:
+    """A good Result as a child prints it."""
+    asked = {"seed": 0, "workload": "verbatim", "axes": {}, "protocol": {}}
+    return dict(scripted_child.result(asked))
+
+
+def long_text(told: dict[str, Any]) -> str:
+    told["reason"] = "x" * 501
+    return json.dumps(told)
+
+
+def number_as_text(told: dict[str, Any]) -> str:
+    told["samples"][0]["values"][0] = "100.0"
+    return json.dumps(told)
+
+
+def no_samples(told: dict[str, Any]) -> str:
+    return json.dumps(told | {"samples": []})
+
+
+def not_finite(number: float) -> Callable[[dict[str, Any]], str]:
+    def write(told: dict[str, Any]) -> str:
+        told["samples"][0]["values"] = [100.0, 101.0, 102.0, number]
+        return json.dumps(told)
+
+    return write
+
+
+def cut_off(told: dict[str, Any]) -> str:
+    return json.dumps(told)[:-20]
+
+
+WRONG_VALUES = {
+    "has NaN at samples[0].values[3].": not_finite(math.nan),
+    "has Infinity at samples[0].values[3].": not_finite(math.inf),
+    "has -Infinity at samples[0].values[3].": not_finite(-math.inf),
+    "is wrong at samples[0].values[3]: Input should be less": not_finite(1e101),
+    "is wrong at samples[0].values[0]: Input should be a valid number": number_as_text,
+    "is wrong at reason: must be text of 500 characters": long_text,
+    "a result with status ok needs at least one sample": no_samples,
+    "is no Result (Invalid JSON: EOF while parsing": cut_off,
+}
+
+
+@pytest.mark.parametrize(("sentence", "write"), WRONG_VALUES.items())
+def test_a_wrong_value_in_a_result_is_garbage_and_said_where(run, notes, told, sentence, write):
+    (notes / "verbatim").write_text(write(told))
+    result = run("verbatim")
+    assert result.status is Status.GARBAGE
+    assert sentence in result.reason
+    assert "another version" not in result.reason
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"schema_version": 2},
+        {"of_the_next_version": True},
+        {"status": "of_the_next_version"},
+        {"measured_at": None},
+    ],
+)
+def test_documents_of_another_version_are_told_by_their_names(run, notes, told, change):
+    """A field or a choice that this version does not know, or a field that is not there."""
+    written = {name: value for name, value in (told | change).items() if value is not None}
+    (notes / "verbatim").write_text(json.dumps(written))
+    result = run("verbatim")
+    assert result.status is Status.INFRA_ERROR
+    assert "another version of Throughline" in result.reason
 
 
 @pytest.mark.parametrize(

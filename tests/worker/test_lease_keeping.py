@@ -8,7 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from benchmarks.contracts import Lease, Progress, Worker
-from tests.worker.miniature import SECRET, Miniature, eventually, problem
+from tests.worker.miniature import SECRET, Miniature, eventually, name_of, problem
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.heartbeat import Cause, Heartbeat, now_s
 from worker.loop import WRONG, run
@@ -25,7 +25,7 @@ def client(service):
 def lease(job):
     def make(lease_s: float = 60.0, heartbeat_s: float = 0.05) -> Lease:
         return Lease(
-            job_id="job1",
+            job_id=name_of(1),
             attempt=1,
             secret=SECRET,
             spec=job("ok"),
@@ -81,7 +81,7 @@ def test_a_cancelled_job_is_heard_of_at_the_next_heartbeat(client, service, leas
 
 
 def test_answers_become_errors_that_say_what_to_do(client, service):
-    ticket = Ticket("job1", 1, SECRET)
+    ticket = Ticket(name_of(1), 1, SECRET)
     service.fenced = True
     with pytest.raises(Fenced, match="not yours any more"):
         client.start(ticket)
@@ -113,13 +113,13 @@ def test_no_stranger_takes_or_refuses_a_result(client, service, told):
     """Such as a captive portal, or a proxy before a service that is elsewhere by now."""
     service.stranger = told
     with pytest.raises(ServiceAway, match="not as a Throughline service does"):
-        client.post_result(Ticket("job1", 1, SECRET), b"{}")
+        client.post_result(Ticket(name_of(1), 1, SECRET), b"{}")
 
 
 def test_a_refusal_of_the_services_own_is_one(client, service):
     service.stranger = problem(413, "The result is larger than this service accepts.")
     with pytest.raises(Refused, match="larger than this service accepts"):
-        client.post_result(Ticket("job1", 1, SECRET), b"{}")
+        client.post_result(Ticket(name_of(1), 1, SECRET), b"{}")
 
 
 @pytest.mark.parametrize(
@@ -136,7 +136,7 @@ def test_a_token_file_that_is_written_anew_costs_no_lease(
         path.write_bytes(garbage)
         with Heartbeat(client, lease(), now_s(), 0.75) as heart:
             with pytest.raises(ServiceAway, match="is no token"):
-                client.post_result(Ticket("job1", 1, SECRET), b"{}")
+                client.post_result(Ticket(name_of(1), 1, SECRET), b"{}")
             time.sleep(0.2)
             assert not service.beats
             path.write_bytes(b"tl_abc")
@@ -166,4 +166,4 @@ def test_nothing_that_goes_wrong_with_one_renewal_ends_the_others(
 @pytest.mark.parametrize("url", ["", "localhost:8765", "ftp://host", "http://host:port"])
 def test_an_address_that_cannot_be_right_is_said_so(url):
     with pytest.raises(Refused, match="address"), ServiceClient(url, 1.0) as client:
-        client.start(Ticket("job1", 1, SECRET))
+        client.start(Ticket(name_of(1), 1, SECRET))

@@ -6,12 +6,13 @@ import os
 
 import pytest
 
+from tests.worker.miniature import name_of
 from worker.client import Fenced, Refused, ServiceAway, Ticket
 from worker.folder import Journal, Occupied, Pending, identity, locked
 from worker.processes import Tree, boot_id
 from worker.spool import Answer, Spool
 
-TICKET = Ticket("job1", 2, "a" * 64)
+TICKET = Ticket(name_of(1), 2, "a" * 64)
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.contracts import Status
 from benchmarks.merge import merge
-from tests.worker.miniature import Miniature, eventually
+from tests.worker.miniature import Miniature, eventually, name_of
 from worker import delivery, trace
 from worker.client import Fenced, Refused, ServiceAway, Ticket
 from worker.outcome import without_numbers
@@ -18,7 +18,7 @@ from worker.runner import Runner
 from worker.spool import MOST_TRACES, Spool
 from worker.station import Station
 
-TICKET, OTHER = Ticket("job1", 1, "a" * 64), Ticket("job2", 1, "b" * 64)
+TICKET, OTHER = Ticket(name_of(1), 1, "a" * 64), Ticket(name_of(2), 1, "b" * 64)
 GOOD = gzip.compress(b'{"traceEvents": []}', mtime=0)
 TRACED = {"trace": True, "profile": True}
 
@@ -84,7 +84,7 @@ def test_a_trace_that_is_not_wanted_is_given_up(tmp_path, refusal, caplog):
     (entry,) = spool.traces()
     spool.deliver_trace(entry, refuse)
     assert not list(spool.traces())
-    assert "does not take the trace of job job1" in caplog.text
+    assert f"does not take the trace of job {name_of(1)}" in caplog.text
 
 
 def test_a_trace_waits_for_the_answer_to_its_result(tmp_path):
@@ -114,7 +114,7 @@ def test_a_disk_that_is_full_costs_the_trace_alone(tmp_path, monkeypatch, caplog
     spool = Spool(tmp_path)
     spool.put_trace(TICKET, GOOD)
     assert not list(tmp_path.glob("*.t*"))
-    assert "The trace of job job1 (attempt 1) is lost" in caplog.text
+    assert f"The trace of job {name_of(1)} (attempt 1) is lost" in caplog.text
 
 
 def test_traces_that_nobody_takes_do_not_fill_the_disk(tmp_path, caplog):

@@ -10,7 +10,7 @@ import psutil
 import pytest
 
 from benchmarks.contracts import Status
-from tests.worker.miniature import Miniature, eventually
+from tests.worker.miniature import Miniature, eventually, name_of
 from worker import delivery
 from worker.folder import Journal, Pending
 from worker.loop import WRONG, run
@@ -29,7 +29,7 @@ def test_a_job_travels_the_whole_way(worker, service: Miniature, settings):
     (result,) = service.read()
     assert result.status is Status.OK
     assert len(result.replicates) == 2
-    assert service.started == ["job1"]
+    assert service.started == [name_of(1)]
     assert {b.progress.replicate for b in service.beats if b.progress} <= {1, 2}
     assert any(b.progress for b in service.beats)
     assert service.workers["w1"].labels["device"] == "cpu"
@@ -82,7 +82,7 @@ def test_a_result_that_could_not_be_delivered_is_delivered_first_next_time(
     with worker():
         eventually(lambda: len(service.results) == 2)
     asked = [path for _, path in service.requests]
-    assert asked.index("/jobs/job1/attempts/1/result") < asked.index("/leases")
+    assert asked.index(f"/jobs/{name_of(1)}/attempts/1/result") < asked.index("/leases")
 
 
 def test_an_isolated_worker_kills_its_child_before_the_lease_ends(worker, service, living, pids):
@@ -165,7 +165,7 @@ def test_a_result_at_which_the_service_fails_holds_no_other_job_up_and_is_not_lo
     service.fail_at = '"status":"garbage"'
 
     def sent(what: str) -> int:
-        return [path for _, path in service.requests].count(f"/jobs/job1/attempts/1/{what}")
+        return [path for _, path in service.requests].count(f"/jobs/{name_of(1)}/attempts/1/{what}")
 
     for workload in ("garbage", "ok"):
         service.submit(workload)
@@ -192,7 +192,7 @@ def test_a_service_that_is_away_for_long_is_waited_for_with_every_result(
         service.submit("ok")
     with worker():
         eventually(lambda: sum(path.endswith("/result") for _, path in service.requests) > 2)
-        assert service.started == ["job1"]
+        assert service.started == [name_of(1)]
         service.deaf_to = ""
         eventually(lambda: len(service.results) == 2)
 
@@ -246,7 +246,7 @@ def test_a_spooled_result_is_not_measured_again(worker, service, settings):
     service.deaf_to = ""
     # As if the worker had died between spooling its result and settling its claim.
     (claim,) = service.leases
-    Journal(settings.folder).claim(Pending(claim, 1, 60.0, "job1", 1))
+    Journal(settings.folder).claim(Pending(claim, 1, 60.0, name_of(1), 1))
     with worker():
         eventually(lambda: service.results)
         asked = len(service.requests)

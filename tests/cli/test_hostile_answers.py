@@ -1,0 +1,56 @@
+"""Whoever has the service's address: its answers cost a command neither memory nor its end."""
+
+from __future__ import annotations
+
+import resource
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+from builders import hostile
+
+from cli import service_client
+from cli.exits import Away, Exit
+from cli.service_client import ServiceClient
+from worker.exchange import Bounds
+
+
+@pytest.mark.parametrize("behaviour", hostile.SLOW, ids=lambda each: each.__name__)
+def test_a_command_waits_for_no_endless_answer(
+    behaviour: hostile.Behaviour, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(service_client, "_BOUNDS", Bounds(2**20, 1.0))
+    with hostile.answering(behaviour) as server, ServiceClient(server.url, "") as client:
+        began_s = time.monotonic()
+        with pytest.raises(Away, match="not complete after 1 s"):
+            client.workers()
+        assert time.monotonic() - began_s < 6.0
+
+
+@pytest.mark.parametrize("behaviour", hostile.LARGE, ids=lambda each: each.__name__)
+def test_a_command_holds_no_endless_answer(behaviour: hostile.Behaviour) -> None:
+    before_b = peak_b()
+    with hostile.answering(behaviour) as server, ServiceClient(server.url, "") as client:
+        with pytest.raises(Away):
+            client.workers()
+        assert client.answers() is False
+    assert peak_b() - before_b < 128 * 2**20
+
+
+def test_ctrl_c_ends_a_command_whose_answer_drips() -> None:
+    with hostile.answering(hostile.dripping_body) as server:
+        command = [sys.executable, "-m", "cli", "jobs", "list", "--url", server.url]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as asking:
+            until_s = time.monotonic() + 30.0
+            while not server.asked and time.monotonic() < until_s:
+                time.sleep(0.02)
+            asking.send_signal(signal.SIGINT)
+            said = asking.communicate(timeout=10)[1]
+    assert asking.returncode == Exit.INTERRUPTED
+    assert b"Traceback" not in said
+
+
+def peak_b() -> int:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -1,0 +1,130 @@
+"""HTTP requests whose answers are bounded as a whole: in bytes, in time, and by who waits for them.
+
+A timeout for each step bounds nothing: whoever has the address may send a byte a second for ever.
+So requests run in an event loop, in a thread of its own, and are cancelled from outside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import wait
+from contextlib import ExitStack
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import anyio
+import httpx2
+from anyio.from_thread import start_blocking_portal
+
+LOOK_S = 0.1
+"""How often it is asked whether somebody still waits for the answer."""
+SLOWEST_UPLOAD_B_S = 100_000.0
+"""Each byte that is sent adds its share to the time allowed; on a slower line large bodies fail."""
+
+GoesOn = Callable[[], bool]
+
+
+class TooLarge(httpx2.TransportError):
+    """The answer has more bytes than any that the service gives, or is packed."""
+
+
+class TooSlow(httpx2.TransportError):
+    """The answer was not whole in time, however steadily it came."""
+
+
+class GivenUp(httpx2.TransportError):
+    """Nobody waits for the answer any more."""
+
+
+def always() -> bool:
+    """Wait for an answer as long as it may take."""
+    return True
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """What one request may cost."""
+
+    answer_b: int
+    whole_s: float
+    """From the first look-up of the address to the last byte, without the time for a body."""
+    goes_on: GoesOn = always
+    """Asked while it runs; false ends it."""
+
+
+class Exchange:
+    """A connection to one address, for several threads; a context manager."""
+
+    def __init__(
+        self, base_url: str, timeout: float | httpx2.Timeout, headers: Mapping[str, str]
+    ) -> None:
+        """``timeout``, in s, is for each step of a request: to connect, to send, to receive.
+
+        Raises:
+            httpx2.InvalidURL: ``base_url`` is none.
+        """
+        # An answer that is packed small could unpack to any size.
+        self._http = httpx2.AsyncClient(
+            base_url=base_url,
+            timeout=timeout,
+            headers={**headers, "Accept-Encoding": "identity"},
+        )
+        self._stack = ExitStack()
+
+    def __enter__(self) -> Self:
+        self._portal = self._stack.enter_context(start_blocking_portal(name="http"))
+        self._stack.callback(self._portal.call, self._http.aclose)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._stack.__exit__(kind, error, trace)
+
+    def ask(self, method: str, path: str, bounds: Bounds, **what: Any) -> httpx2.Response:
+        """Send a request and give its whole answer; ``what`` goes to httpx2.
+
+        Raises:
+            TooLarge, TooSlow, GivenUp: it went beyond its bounds; its connection is closed.
+            httpx2.HTTPError: there was no answer.
+        """
+        task = self._portal.start_task_soon(self._whole, method, path, bounds, what)
+        try:
+            while not wait([task], LOOK_S).done:
+                if not bounds.goes_on():
+                    raise GivenUp("the request was broken off because nobody waits for it")
+            answer: httpx2.Response = task.result()
+            return answer
+        finally:
+            task.cancel()
+
+    async def _whole(
+        self, method: str, path: str, bounds: Bounds, what: Mapping[str, Any]
+    ) -> httpx2.Response:
+        request = self._http.build_request(method, path, **what)
+        upload_s = int(request.headers.get("Content-Length", 0)) / SLOWEST_UPLOAD_B_S
+        try:
+            with anyio.fail_after(bounds.whole_s + upload_s):
+                return await self._read(request, bounds.answer_b)
+        except TimeoutError:
+            sentence = f"its answer was not complete after {bounds.whole_s + upload_s:.0f} s"
+            raise TooSlow(sentence) from None
+
+    async def _read(self, request: httpx2.Request, most_b: int) -> httpx2.Response:
+        answer = await self._http.send(request, stream=True)
+        try:
+            if answer.headers.get("Content-Encoding", "identity") != "identity":
+                raise TooLarge("its answer is packed, though that was not asked for")
+            body = bytearray()
+            async for chunk in answer.aiter_raw():
+                body += chunk
+                if len(body) > most_b:
+                    raise TooLarge(f"its answer has more than {most_b / 2**20:g} MiB")
+        finally:
+            await answer.aclose()
+        told = answer.headers
+        return httpx2.Response(answer.status_code, headers=told, content=bytes(body))
