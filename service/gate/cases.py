@@ -79,8 +79,6 @@ def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[A
     if open_:
         untold = all(_untold(limit, rule.trades, found) for limit in open_)
         return Verdict.MISSING if untold else Verdict.UNCLEAR
-    if Answer.UNKNOWN in answers:
-        return Verdict.NOT_WORSE
     changed = [
         found[limit.metric].change
         for limit, answer in zip(rule.limits, answers, strict=True)
@@ -88,6 +86,8 @@ def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[A
     ]
     if min(changed, default=0.0) < 0:
         return Verdict.ALLOWED
+    if Answer.UNKNOWN in answers:
+        return Verdict.NOT_WORSE
     return Verdict.BETTER if changed else Verdict.SAME
 
 
@@ -127,10 +127,13 @@ def _room(limit: Limit, found: Mapping[str, MetricFinding]) -> float:
 
 
 def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:
-    """DIFFERENT if surely changed by more than is permitted, SAME if surely by less."""
+    """DIFFERENT if surely changed at all; SAME if that is open, and the change surely small.
+
+    Whether a sure change is also allowed is another question: ``_within`` answers it.
+    """
     if found is None or not found.consistent:
         return Answer.UNKNOWN
-    if found.strict_high < -limit.max_regression or found.strict_low > limit.max_regression:
+    if found.strict_high < 0 or found.strict_low > 0:
         return Answer.DIFFERENT
     inside = -limit.allowed < found.low and found.high < limit.allowed
     return Answer.SAME if inside else Answer.UNKNOWN

@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     SAME = "same"
     ALLOWED = "allowed"
-    """Surely worse, and a trade allows it."""
+    """Surely worse, and its limit or a trade allows it."""
     NOT_WORSE = "not_worse"
     """Surely within what is allowed; whether equal or better is open."""
     UNSUPPORTED = "unsupported"
@@ -68,7 +68,7 @@ def of_case(
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))
     if verdict is Verdict.ALLOWED:
-        sentence += _bargain(rule, found)
+        sentence += _allowance(limit, rule, own, found)
     # The no-break spaces of formatted numbers are for pages; this goes into JSON and logs too.
     return _with_accidents(f"{sentence}.".replace(formats.NBSP, " "), record)
 
@@ -148,6 +148,16 @@ def _gain(trade: Trade, other: MetricFinding | None) -> str:
     if other is not None:
         way = "rose" if other.direction is Direction.HIGHER else "fell"
     return f"{trade.if_metric} {way} by {formats.share(trade.if_better)}"
+
+
+def _allowance(
+    limit: Limit, rule: Rule, own: MetricFinding, found: Mapping[str, MetricFinding]
+) -> str:
+    """Why a change that is surely for the worse may pass: its limit, or else what was gained."""
+    if own.strict_high >= -limit.max_regression:
+        allowed = formats.share(limit.allowed)
+        return f", surely worse, and surely by less than the {allowed} that is allowed"
+    return _bargain(rule, found)
 
 
 def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:

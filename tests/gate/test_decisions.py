@@ -116,6 +116,39 @@ def test_a_limit_says_how_much_slower_may_pass(by: float, limit: Limit, outcome:
     assert decided(record(slower(by)), policy=policy).outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("by", "verdict", "said"),
+    [
+        (0.051, Verdict.ALLOWED, ", surely worse, and surely by less than the 10.0 % that is allo"),
+        (-0.051, Verdict.BETTER, "throughput +5.1 %"),
+        (0.0, Verdict.SAME, ", surely within 10.0 %"),
+        (0.12, Verdict.WORSE, "throughput \u221212.0 %"),
+    ],
+)
+def test_a_sure_change_within_what_is_allowed_is_not_called_the_same(
+    by: float, verdict: Verdict, said: str
+) -> None:
+    policy = Policy(rules=(Rule(limits=(Limit(max_regression=0.1),)),))
+    [case] = decided(record(slower(by)), policy=policy).cases
+    assert case.verdict is verdict
+    assert said in case.sentence
+
+
+def test_what_one_metric_surely_lost_is_told_though_another_stays_open() -> None:
+    limits = (Limit(max_regression=0.1), Limit(metric="peak_memory", max_regression=0.1))
+    pairs = [
+        Pair(
+            baseline=process(100.0, peak_memory=1.0),
+            contender=process(100.0 * math.exp(each), peak_memory=memory),
+        )
+        for each, memory in zip(slower(0.05), [0.9, 0.6, 0.9, 0.6, 0.9, 0.6, 0.9, 0.6], strict=True)
+    ]
+    policy = Policy(rules=(Rule(limits=limits),))
+    [case] = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases
+    assert case.verdict is Verdict.ALLOWED
+    assert case.sentence.startswith("throughput \u22125.0 %")
+
+
 def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts() -> None:
     loose = Rule(cases="unet:* *bf16*", limits=(Limit(max_regression=0.05),))
     policy = Policy(rules=(loose, Rule(cases="unet:*")))
@@ -125,7 +158,8 @@ def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts()
         record(slower(0.03), "resnet50:full"),
         policy=policy,
     )
-    assert [case.verdict for case in found.cases] == [Verdict.SAME, Verdict.WORSE, Verdict.WORSE]
+    verdicts = [case.verdict for case in found.cases]
+    assert verdicts == [Verdict.ALLOWED, Verdict.WORSE, Verdict.WORSE]
 
 
 def test_a_rule_that_limited_nothing_is_told() -> None:
