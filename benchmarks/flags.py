@@ -6,7 +6,6 @@ no finding. Whoever asks whether it was disturbed asks here. Pure, without torch
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -59,9 +58,7 @@ FLAGS = {
         Kind.MEMORY, "Somebody else held memory of the device when the process was started."
     ),
     # Compiled code under a power cap does this: a third of the H200 rows carry it and repeat well.
-    CLOCK_UNSTABLE: Flag(
-        Kind.NOTE, "The SM clock varied by more than 2 % during the window."
-    ),
+    CLOCK_UNSTABLE: Flag(Kind.NOTE, "The SM clock varied by more than 2 % during the window."),
     # It is about the node over months, and what it measures is what a finding about it rests on.
     "node_drift": Flag(
         Kind.NOTE, "The node is not what it was: its canary left the node's own median."
@@ -93,9 +90,7 @@ FLAGS = {
         "The compiler was to make CUDA graphs and did not for all of the step; its warning is in "
         "the worker's log.",
     ),
-    "small_ring": Flag(
-        Kind.NOTE, "Fewer than four batches fitted on the device beside the model."
-    ),
+    "small_ring": Flag(Kind.NOTE, "Fewer than four batches fitted on the device beside the model."),
     "host_sync_per_step": Flag(
         Kind.NOTE, "The gradient scaler makes the host wait for the device in every step."
     ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.contracts import Contract
+from service import formats
 from service.gate import words
 from service.gate.measured import CaseRecord
 from service.gate.metrics import Levels, MetricFinding, findings
@@ -38,13 +39,16 @@ def judge_case(
     pairs = record.whole[: levels.max_pairs]
     found = findings(pairs, levels, last=last)
     answers = tuple(answer_of(found.get(limit.metric), limit) for limit in rule.limits)
-    told = trouble_of(record) or _lacking(rule, found, len(pairs), levels, last=last)
+    disturbed = record.disturbed >= levels.max_pairs
+    told = trouble_of(record) or _lacking(
+        rule, found, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
+    )
     if told is None:
         verdict = _verdict(rule, found, answers)
         limit = _behind(verdict, rule, found, answers)
         told = verdict, words.of_case(verdict, limit, rule, found, record)
     verdict, sentence = told
-    exhausted = last or len(pairs) >= levels.max_pairs
+    exhausted = last or disturbed or len(pairs) >= levels.max_pairs
     return CaseFinding(
         case_key=record.case_key,
         verdict=verdict,
@@ -60,9 +64,21 @@ _ANSWERED = words.GOOD | {Verdict.WORSE, Verdict.UNCLEAR}
 
 
 def _lacking(
-    rule: Rule, found: Mapping[str, MetricFinding], pairs: int, levels: Levels, *, last: bool
+    rule: Rule,
+    found: Mapping[str, MetricFinding],
+    record: CaseRecord,
+    levels: Levels,
+    *,
+    last: bool,
 ) -> tuple[Verdict, str] | None:
-    """Say so where there is nothing to judge: no pair at all, or pairs without a metric."""
+    """Say so where there is nothing to judge: too few pairs, or pairs without a metric."""
+    pairs = len(record.whole)
+    if last and record.disturbed and pairs < levels.min_pairs:
+        kept = formats.counted(pairs, "pair")
+        return Verdict.DISTURBED, (
+            f"The device was disturbed in {record.disturbed} of {len(record.pairs)} pairs "
+            f"({words.disturbances(record)}), and {kept} without that is too few to judge."
+        )
     if last and not pairs:
         return Verdict.MISSING, "No pair was measured before the budget ended."
     absent = [limit.metric for limit in rule.limits if limit.metric not in found]

@@ -9,7 +9,8 @@ from enum import StrEnum
 
 from pydantic import Field, FiniteFloat
 
-from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status
+from benchmarks import flags
+from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
 
 CYCLES = "cycles"
 """SM clock cycles of a FULL step: mean step time times mean SM clock, where telemetry has one."""
@@ -34,6 +35,8 @@ class Trouble(StrEnum):
     PARITY = "parity"
     MISSING = "missing"
     """Nothing is known of the revision: an attempt was lost, cancelled, or the worker at fault."""
+    DISTURBED = "disturbed"
+    """It has numbers, and its device was disturbed meanwhile: they count for nothing."""
 
 
 _NOT_ITS_FAULT = (Status.INFRA_ERROR, Status.CANCELLED)
@@ -64,13 +67,14 @@ class Measured(Contract):
     @classmethod
     def of(cls, result: Result) -> Measured:
         """Take what matters out of a result."""
+        trouble, reason = _trouble(result)
         facts = result.environment.facts
         software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
         return cls(
-            trouble=_trouble(result),
-            reason=result.reason,
+            trouble=trouble,
+            reason=reason,
             case_key=result.case.key if result.status is Status.OK else "",
-            metrics=_metrics(result),
+            metrics={} if trouble is Trouble.DISTURBED else _metrics(result),
             device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
             comparability=result.environment.comparability(),
             software=_digest(software) if software else "",
@@ -104,6 +108,8 @@ class CaseRecord(Contract):
 
     case_key: str
     pairs: tuple[Pair, ...] = ()
+    one_revision: bool = False
+    """Both sides are the same revision on purpose: a check of the set-up."""
 
     def side(self, side: Side) -> list[Measured]:
         """What is known of one side."""
@@ -115,19 +121,28 @@ class CaseRecord(Contract):
         """The pairs that can be compared."""
         return [pair for pair in self.pairs if pair.whole]
 
+    @property
+    def disturbed(self) -> int:
+        """How many pairs count for nothing because a device was disturbed."""
+        told = ([each and each.trouble for each in pair.sides] for pair in self.pairs)
+        return sum(Trouble.DISTURBED in troubles for troubles in told)
 
-def _trouble(result: Result) -> Trouble | None:
-    wrong = result.status.value == PARITY or any(
-        flag == PARITY or flag.endswith(f".{PARITY}")
-        for flag in (*result.flags, *(flag for each in result.replicates for flag in each.flags))
-    )
-    if wrong:
-        return Trouble.PARITY
-    if result.status is Status.OK:
-        return None
+
+def _trouble(result: Result) -> tuple[Trouble | None, str]:
+    """Why a result gives nothing to compare, if so, and the sentence that says it."""
+    told = flags.every(result)
+    wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in told)
+    if wrong or result.status.value == PARITY:
+        return Trouble.PARITY, result.reason
     if result.status is Status.UNSUPPORTED:
-        return Trouble.UNSUPPORTED
-    return Trouble.MISSING if result.status in _NOT_ITS_FAULT else Trouble.FAILED
+        return Trouble.UNSUPPORTED, result.reason
+    disturbed = ", ".join(flags.disturbances(result))
+    if result.status is Status.OK:
+        return (Trouble.DISTURBED, line(disturbed)) if disturbed else (None, result.reason)
+    if disturbed:  # it may have lacked what somebody else held
+        return Trouble.MISSING, line(f"On a disturbed device ({disturbed}): {result.reason}")
+    missing = result.status in _NOT_ITS_FAULT
+    return Trouble.MISSING if missing else Trouble.FAILED, result.reason
 
 
 def _metrics(result: Result) -> dict[str, Metric]:

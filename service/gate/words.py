@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from benchmarks.contracts import Direction
 from service import formats
-from service.gate.measured import CYCLES, CaseRecord, Side
+from service.gate.measured import CYCLES, CaseRecord, Side, Trouble
 from service.gate.metrics import MetricFinding
 from service.gate.policy import Limit, Rule, Trade
 from service.gate.trades import fails, holds, loosening
@@ -36,6 +36,10 @@ class Verdict(StrEnum):
     """It failed on the baseline, or on both sides, or only once."""
     FOREIGN = "foreign"
     """The two sides were not measured on the same device and data."""
+    SAME_CODE = "same_code"
+    """Both revisions ran the same code, or nobody knows which code ran."""
+    DISTURBED = "disturbed"
+    """Too few pairs were measured on an undisturbed device."""
 
 
 REGRESSIONS = frozenset({Verdict.WORSE, Verdict.BROKEN, Verdict.PARITY})
@@ -167,10 +171,30 @@ def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:
 
 
 def _with_accidents(sentence: str, record: CaseRecord) -> str:
-    """Name the processes that failed once and were measured again."""
+    """Name the processes that count for nothing and were measured again."""
+    sentence += _disturbed(record)
     for side in Side:
         for each in record.side(side):
-            if each.trouble is not None:
+            if each.trouble not in (None, Trouble.DISTURBED):
                 why = f": {each.reason.rstrip('.')}" if each.reason else ""
                 sentence += f" One process of the {side.value} gave nothing{why}."
     return sentence
+
+
+def _disturbed(record: CaseRecord) -> str:
+    """Say which pairs were left out because their device was disturbed; empty if none was."""
+    if not record.disturbed:
+        return ""
+    pairs = formats.counted(record.disturbed, "pair")
+    return f" {pairs} left out, measured on a disturbed device ({disturbances(record)})."
+
+
+def disturbances(record: CaseRecord) -> str:
+    """The flags of each side's disturbed processes, such as ``baseline: throttled``."""
+    told = []
+    for side in Side:
+        own = [each for each in record.side(side) if each.trouble is Trouble.DISTURBED]
+        names = dict.fromkeys(name for each in own for name in each.reason.split(", "))
+        if names:
+            told.append(f"{side.value}: {', '.join(names)}")
+    return "; ".join(told)

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from builders.gate_hand import CASE, GateHand, asked, measured, steady
+from builders.measured import a_pass, a_replicate
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from benchmarks.contracts import Lease, Result, Status
+from benchmarks.contracts import Lease, Replicate, Result, Status
 from service.database import now_of
 from service.models import ComparisonRow, WorkerRow
 
@@ -300,12 +301,71 @@ def test_sides_of_two_devices_or_data_are_never_compared(gate: GateHand, fact: s
     assert (told["outcome"], verdicts(told)) == ("inconclusive", ["foreign"])
 
 
-def test_two_revisions_that_ran_the_same_code_are_said_to_have(gate: GateHand) -> None:
+def test_two_revisions_that_ran_the_same_code_never_pass_and_end_after_one_pair(
+    gate: GateHand,
+) -> None:
     told = gate.start()
-    gate.measure(steady(facts={"sw.benchmarks": "one"}))
-    [warning] = gate.read(told["id"])["decision"]["warnings"]
-    assert "same installed code" in warning
-    assert "THROUGHLINE_WORKER_TARGET" in warning
+    assert gate.measure(steady(facts={"sw.benchmarks": "one"})) == 2
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["same_code"])
+    assert "THROUGHLINE_WORKER_TARGET" in told["decision"]["sentence"]
+
+
+def test_a_revision_against_itself_is_a_check_and_no_pass(gate: GateHand) -> None:
+    told = gate.start(contender="old")
+    gate.measure(steady())
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["same"])
+    assert told["decision"]["sentence"].startswith("A check of the set-up, not a comparison: old")
+
+
+def replicate(*flags: str) -> Replicate:
+    one = a_replicate(a_pass(0.1), a_pass(0.1))
+    return one.model_copy(update={"flags": flags})
+
+
+@pytest.mark.parametrize("side", ["old", "new"])
+def test_a_side_that_was_always_disturbed_decides_nothing(gate: GateHand, side: str) -> None:
+    slow, flags = steady(0.8), ("throttled", "other_processes")
+
+    def script(lease: Lease) -> Result:
+        result = slow(lease)
+        flagged = replicate(*flags if lease.spec.revision == side else ())
+        return result.model_copy(update={"replicates": (flagged,)})
+
+    told = gate.start()
+    assert gate.measure(script) == 24, "measured again as often as the policy allows pairs"
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["disturbed"])
+    name = {"old": "baseline", "new": "contender"}[side]
+    assert f"({name}: throttled, other_processes)" in told["decision"]["sentence"]
+    assert not any(used["compared"] for used in told["decision"]["used"])
+
+
+@pytest.mark.parametrize(("contender", "outcome"), [(1.0, "pass"), (0.9, "regression")])
+def test_a_disturbed_pair_is_measured_again_within_the_budget(
+    gate: GateHand, contender: float, outcome: str
+) -> None:
+    good = steady(contender)
+
+    def script(lease: Lease) -> Result:
+        result = good(lease)
+        return result.model_copy(update={"flags": ("device_busy",)} if len(gate.seen) < 4 else {})
+
+    told = gate.start()
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert told["outcome"] == outcome
+    [case] = told["decision"]["cases"]
+    assert "2 pairs left out, measured on a disturbed device" in case["sentence"]
+
+
+def test_memory_that_others_held_is_no_fault_of_the_contender(gate: GateHand) -> None:
+    told = gate.start()
+    gate.measure(failing("new", 99, **OOM, flags=("foreign_memory",)))
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["missing"])
+    assert "On a disturbed device (foreign_memory)" in told["decision"]["sentence"]
 
 
 @pytest.mark.parametrize(("cases", "told"), [("resnet:*", True), ("resnet50:*", False)])
