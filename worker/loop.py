@@ -14,6 +14,7 @@ from worker import bytecode, containment, device, nvml, processes, workspace
 from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
+from worker.deployments import Deployments
 from worker.device import Unusable
 from worker.folder import Journal, Occupied, Pending, identity, locked
 from worker.heartbeat import Heartbeat, now_s
@@ -25,6 +26,7 @@ from worker.settings import Settings, visible_devices
 from worker.spool import Answer, Spool
 from worker.station import Station
 from worker.stop import Aborted, Stop
+from worker.target import deployed
 from worker.vacancy import Vacancy
 
 log = logging.getLogger(__name__)
@@ -133,9 +135,10 @@ class Loop:
         with suppress(ServiceAway):  # it was asked to stop meanwhile
             self._patience.insist(self._register, self._working)
             log.info("Worker %s is at %s.", self._me.name, self._client.url)
-            self._delivery.everything()
-            while self._working() and self._turn():
-                pass
+            with Deployments(self._settings, self._register):
+                self._delivery.everything()
+                while self._working() and self._turn():
+                    pass
         if self._unusable:
             raise Unusable(self._unusable)
         log.info("Worker %s has stopped.", self._me.name)
@@ -216,8 +219,9 @@ class Loop:
         Raises:
             Occupied: another worker has its name.
         """
+        here = {"revisions": deployed(self._settings)}
         try:
-            self._client.register(self._me)
+            self._client.register(self._me.model_copy(update=here))
         except Fenced as refused:
             raise Occupied(str(refused)) from refused
 

@@ -21,6 +21,82 @@ def gate(client: TestClient, hand: Hand) -> GateHand:
     return GateHand(client, hand)
 
 
+def refusal(gate: GateHand, **more: Any) -> str:
+    """Why a comparison is refused; nothing of it is kept."""
+    answer = gate.client.post("/api/v1/comparisons", json=asked(**more))
+    assert (answer.status_code, answer.json().get("type")) == (422, "unknown-name"), answer.text
+    assert gate.client.get("/api/v1/comparisons").json()["items"] == []
+    detail: str = answer.json()["detail"]
+    return detail
+
+
+def test_revisions_that_no_worker_has_are_refused_at_once(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "older"])
+    assert refusal(gate, contender="made-up") == (
+        "No worker has made-up; known are old and older. Deploy it where "
+        "THROUGHLINE_WORKER_TARGET says, or correct the name."
+    )
+    assert "No worker has made-up or so-too; known are" in refusal(
+        gate, baseline="made-up", contender="so-too"
+    )
+    assert "No worker has new;" in refusal(gate, contender="new", worker="w1")
+    assert gate.start(contender="older")["worker"] == "w1"
+
+
+def test_installed_code_is_no_two_revisions_and_may_be_held_against_itself(gate: GateHand) -> None:
+    gate.worker.introduce([])
+    said = refusal(gate, baseline="totally-made-up", contender="also-made-up")
+    assert said.startswith("No worker has totally-made-up or also-made-up: w1 runs what is install")
+    assert "THROUGHLINE_WORKER_TARGET" in said
+    told = gate.start(baseline="main", contender="main")
+    gate.measure(steady())
+    assert gate.read(told["id"])["outcome"] == "inconclusive"
+
+
+def test_both_revisions_have_to_be_on_one_worker(gate: GateHand) -> None:
+    gate.worker.introduce(["old"])
+    other = Hand(gate.client, "w2")
+    other.introduce(["new"], device="cpu")
+    assert "No worker has both old and new, and both sides are measured on one" in refusal(gate)
+    third = Hand(gate.client, "w3")
+    third.introduce(["old", "new"])
+    assert gate.start()["worker"] == "w3"
+
+
+def test_who_does_not_say_what_it_has_is_asked(gate: GateHand) -> None:
+    other = Hand(gate.client, "a-worker")
+    other.introduce([])
+    assert gate.start()["worker"] == "w1", "the installed code of the other is no two revisions"
+
+
+def test_a_worker_that_comes_without_the_revisions_does_not_get_the_comparison(
+    gate: GateHand,
+) -> None:
+    told = gate.start(requires={"pool": "new"})
+    assert "Waits for a worker with pool=new" in told["note"]
+    other = Hand(gate.client, "w2")
+    other.introduce(["old"], pool="new")
+    gate.look()
+    told = gate.read(told["id"])
+    assert told["worker"] is None
+    assert told["note"].startswith("No worker has new; known are old.")
+    spend_budget(gate.client)
+    gate.look()
+    decision = gate.read(told["id"])["decision"]
+    assert decision["outcome"] == "inconclusive"
+    assert decision["warnings"][1].startswith("No worker has new; known are old.")
+
+
+def test_what_was_started_is_answered_again_though_its_revision_is_gone(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "new"])
+    answers = []
+    for known in (["old", "new"], ["old"]):
+        gate.worker.introduce(known)
+        headers = {"Idempotency-Key": "ci-1"}
+        answers.append(gate.client.post("/api/v1/comparisons", json=asked(), headers=headers))
+    assert [answer.status_code for answer in answers] == [201, 200]
+
+
 def spend_budget(client: TestClient) -> None:
     """Let the budget of every comparison be spent."""
     with client.app.state.database.writing() as session:  # type: ignore[attr-defined]
