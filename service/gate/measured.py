@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 
 from pydantic import Field, FiniteFloat
@@ -69,7 +70,6 @@ class Measured(Contract):
         """Take what matters out of a result."""
         trouble, reason = _trouble(result)
         facts = result.environment.facts
-        software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
         return cls(
             trouble=trouble,
             reason=reason,
@@ -77,7 +77,7 @@ class Measured(Contract):
             metrics={} if trouble is Trouble.DISTURBED else _metrics(result),
             device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
             comparability=result.environment.comparability(),
-            software=_digest(software) if software else "",
+            software=software_of(facts),
         )
 
     @classmethod
@@ -162,5 +162,9 @@ def _metric(sample: Sample) -> Metric:
     return Metric(value=value, unit=sample.unit, direction=sample.direction)
 
 
-def _digest(facts: dict[str, str]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+def software_of(facts: Mapping[str, str]) -> str:
+    """A digest of the software facts: equal ones ran the same code; empty if none is told."""
+    software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
+    if not software:
+        return ""
+    return hashlib.sha256(json.dumps(software, sort_keys=True).encode()).hexdigest()[:16]
