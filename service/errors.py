@@ -196,7 +196,8 @@ class Invalid(ServiceError):
 
 
 class UnknownChoice(ServiceError):
-    """A workload, preset, axis, value or suite that this version lacks; a revision never seen."""
+    """A workload, preset, axis, value or suite that this version lacks; a revision never seen or
+    that no worker has."""
 
     status_code = 422
     type = "unknown-name"

@@ -7,7 +7,7 @@ histories without anybody asking keep projects apart themselves.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import cache, partial
 from typing import Any, TypeVar, cast
 
@@ -92,6 +92,8 @@ SHARED: frozenset[type[Base]] = frozenset(
     }
 )
 """What is of nobody in particular."""
+_BOUND = "project"
+"""Where a session remembers to which project it is bound."""
 EVERYBODYS = {"everybodys": True}
 """Execution options of a query that must see all, such as one that moves what is shared."""
 
@@ -102,7 +104,19 @@ def restrict(session: Session, project: str | None) -> None:
     Statements of plain tables are not narrowed: they must be about something that was found first.
     """
     if project is not None:
+        session.info[_BOUND] = project
         event.listen(session, "do_orm_execute", partial(_narrow, _criteria(project)))
+
+
+def revisions_seen(session: Session, names: Collection[str]) -> list[str]:
+    """Those of these revisions that whoever the session is of may hear of, sorted.
+
+    A worker has the checkouts of all projects; who is bound to one knows its own revisions.
+    """
+    if _BOUND not in session.info:
+        return sorted(names)
+    own = select(Revision.name).where(Revision.name.in_(names))
+    return sorted(session.scalars(own))
 
 
 def within(project: str | None, work: Callable[[Session], T]) -> Callable[[Session], T]:

@@ -14,6 +14,7 @@ from benchmarks.contracts import FOLDER, Worker
 from service.database import insert_if_absent
 from service.errors import Conflict
 from service.models import WorkerRow
+from service.projects import revisions_seen
 
 _WORKERS = cast(Table, WorkerRow.__table__)
 _DEVICES = {"cuda", "cpu"}
@@ -31,6 +32,9 @@ class WorkerView(BaseModel):
     name: str
     labels: dict[str, str]
     version: str
+    revisions: list[str] | None
+    """Revisions whose own code it can run; empty: it runs what is installed for each. Null: it
+    does not say."""
     first_seen_at: datetime
     last_seen_at: datetime
 
@@ -45,7 +49,8 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
             history, and jobs for the one would go to the other.
     """
     labels = worker.labels | {"worker": worker.name}
-    told = {"labels": labels, "version": worker.version, "last_seen_at": now}
+    has = None if worker.revisions is None else list(worker.revisions)
+    told = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
     # Two introductions may meet: one that was sent twice, or one to each replica.
     insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
@@ -56,9 +61,9 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
             f"of at {row.last_seen_at:%H:%M:%S} UTC: give this one another name, or stop that one "
             f"and wait {PRESENT.seconds} s."
         )
-    row.labels, row.version, row.last_seen_at = labels, worker.version, now
+    row.labels, row.version, row.revisions, row.last_seen_at = labels, worker.version, has, now
     session.flush()
-    return _view(row)
+    return _view(session, row)
 
 
 def _is_another(known: Mapping[str, str], told: Mapping[str, str]) -> bool:
@@ -70,7 +75,7 @@ def _is_another(known: Mapping[str, str], told: Mapping[str, str]) -> bool:
 def every(session: Session) -> list[WorkerView]:
     """All workers, the last seen first."""
     order = (WorkerRow.last_seen_at.desc(), WorkerRow.name)
-    return [_view(row) for row in session.scalars(select(WorkerRow).order_by(*order))]
+    return [_view(session, row) for row in session.scalars(select(WorkerRow).order_by(*order))]
 
 
 def common_device(session: Session, requires: Mapping[str, str], now: datetime) -> str | None:
@@ -84,11 +89,13 @@ def common_device(session: Session, requires: Mapping[str, str], now: datetime) 
     return next(iter(devices)) if len(devices) == 1 and devices <= _DEVICES else None
 
 
-def _view(row: WorkerRow) -> WorkerView:
+def _view(session: Session, row: WorkerRow) -> WorkerView:
+    has = row.revisions
     return WorkerView(
         name=row.name,
         labels=row.labels,
         version=row.version,
+        revisions=None if has is None else revisions_seen(session, has),
         first_seen_at=row.first_seen_at,
         last_seen_at=row.last_seen_at,
     )

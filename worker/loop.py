@@ -14,6 +14,7 @@ from worker import bytecode, containment, device, nvml, processes, workspace
 from worker.attempt import Attempt, summary
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
+from worker.deployments import Deployments
 from worker.device import Unusable
 from worker.exchange import GoesOn
 from worker.folder import Journal, Occupied, Pending, identity, locked
@@ -26,6 +27,7 @@ from worker.settings import Settings, visible_devices
 from worker.spool import Answer, Spool
 from worker.station import Station
 from worker.stop import Aborted, Stop
+from worker.target import deployed
 from worker.vacancy import Vacancy
 
 log = logging.getLogger(__name__)
@@ -137,9 +139,10 @@ class Loop:
         with suppress(ServiceAway):  # it was asked to stop meanwhile
             self._patience.insist(self._register, self._working)
             log.info("Worker %s is at %s.", self._me.name, self._client.url)
-            self._delivery.everything()
-            while self._working() and self._turn():
-                pass
+            with Deployments(self._settings, self._register):
+                self._delivery.everything()
+                while self._working() and self._turn():
+                    pass
         if self._unusable:
             raise Unusable(self._unusable)
         log.info("Worker %s has stopped.", self._me.name)
@@ -224,8 +227,9 @@ class Loop:
         Raises:
             Occupied: another worker has its name.
         """
+        here = {"revisions": deployed(self._settings)}
         try:
-            self._client.register(self._me, goes_on)
+            self._client.register(self._me.model_copy(update=here), goes_on)
         except Fenced as refused:
             raise Occupied(str(refused)) from refused
 

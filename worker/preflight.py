@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from benchmarks.contracts import Result
+from benchmarks.flags import DEVICE_BUSY, FOREIGN_MEMORY
 from worker.nvml import Gauge
 
 IDLE = 0.05
@@ -35,14 +36,16 @@ def obstacles(channels: Mapping[str, float]) -> tuple[str, ...]:
     """Flags for what makes a device unfit to be measured on. Pure."""
     found = []
     if channels.get("utilization", 0.0) > IDLE:
-        found.append("device_busy")
+        found.append(DEVICE_BUSY)
     if channels.get("memory_used_b", 0.0) > FOREIGN_B:
-        found.append("foreign_memory")
+        found.append(FOREIGN_MEMORY)
     return tuple(found)
 
 
 def flagged(result: Result, flags: Sequence[str]) -> Result:
-    """``result`` with ``flags`` on what it measured; a failure has no number to be doubted."""
+    """``result`` with ``flags`` on what it measured, or on itself where it measured nothing."""
+    if not result.replicates:
+        return result.model_copy(update={"flags": tuple(dict.fromkeys((*result.flags, *flags)))})
     replicates = tuple(
         one.model_copy(update={"flags": tuple(dict.fromkeys((*one.flags, *flags)))})
         for one in result.replicates

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
 from benchmarks.exits import NO_DEVICE
+from benchmarks.flags import THROTTLED as HELD_BACK
 from benchmarks.merge import merge
 from worker import canary, device, trace
 from worker.caches import Caches, Turn
@@ -35,7 +36,7 @@ from worker.preflight import flagged
 from worker.settings import Settings
 from worker.station import Interrupted, Station, Task, Watch, listed
 from worker.target import Target, TargetAbsent, target_of
-from worker.telemetry import HELD_BACK, attach
+from worker.telemetry import attach
 from worker.workspace import environment_in, workspace
 
 log = logging.getLogger(__name__)

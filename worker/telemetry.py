@@ -28,6 +28,8 @@ from benchmarks.contracts import (
     Window,
 )
 from benchmarks.contracts.bounds import pass_readings
+from benchmarks.flags import CLOCK_UNSTABLE, OTHER_PROCESSES
+from benchmarks.flags import THROTTLED as HELD_BACK
 from worker.nvml import REASONS, Gauge
 from worker.occupancy import Holders, Occupancy
 
@@ -36,8 +38,6 @@ ENERGY_NEEDS_S = 5.0
 PROCESSES_EVERY = 10
 """The list of processes is the slowest reading; once a second is enough for it."""
 KEPT_READINGS = 200_000
-HELD_BACK = "throttled"
-"""The flag of a replicate during which the device was slower than it can be."""
 THROTTLED = ("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
 THROTTLED_CLOCK = 0.75
 """Mean SM clock over the highest, below which a device is held back, power cap or idling aside."""
@@ -188,7 +188,7 @@ def _at(curve: Sequence[tuple[float, float]], when: float) -> float | None:
 def attach(result: Result, readings: Sequence[Reading]) -> Result:
     """``result`` of one child with the device's telemetry, and the samples that it allows."""
     if not result.replicates or not readings:
-        return result
+        return _beside_others(result, readings)
     highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
     processes = result.protocol.replicates
     replicates = tuple(
@@ -199,6 +199,16 @@ def attach(result: Result, readings: Sequence[Reading]) -> Result:
         sample for replicate in replicates for sample in _samples(replicate)
     )
     return result.model_copy(update={"replicates": replicates, "samples": samples})
+
+
+def _beside_others(result: Result, readings: Sequence[Reading]) -> Result:
+    """``result`` of a child that failed, flagged if others used the device meanwhile.
+
+    What lacked memory beside another process says nothing of the code that ran.
+    """
+    if not any(reading.others for reading in readings) or OTHER_PROCESSES in result.flags:
+        return result
+    return result.model_copy(update={"flags": (*result.flags, OTHER_PROCESSES)})
 
 
 def _with_telemetry(
@@ -220,9 +230,9 @@ def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
     if any(_protects_itself(told) or _held_back(told, highest_hz) for told in watched):
         flags.append(HELD_BACK)
     if any(_unsteady(told.channels.get("sm_clock_hz")) for told in watched):
-        flags.append("clock_unstable")
+        flags.append(CLOCK_UNSTABLE)
     if any(told.other_processes for told in watched):
-        flags.append("other_processes")
+        flags.append(OTHER_PROCESSES)
     return flags
 
 

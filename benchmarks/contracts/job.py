@@ -99,6 +99,9 @@ class Worker(Contract):
     name: Name
     labels: Labels = Field(default_factory=dict)
     version: Line = ""
+    revisions: Annotated[tuple[Revision, ...], Field(max_length=1_000)] | None = None
+    """Revisions whose own code it can run. Empty: it runs what is installed, whatever a job names.
+    None: it does not say, as a worker of an earlier version."""
 
 
 class Claim(Contract):

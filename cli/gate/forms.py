@@ -95,6 +95,8 @@ class Shown:
                 return f"{count}, none worse than allowed."
             case Outcome.REGRESSION:
                 return f"{wrong} of {count}.{self._chance()}"
+            case Outcome.INCONCLUSIVE if self.comparison.baseline == self.comparison.contender:
+                return f"{count} of one revision against itself, which checks the set-up."
             case Outcome.INCONCLUSIVE if not open_:
                 return f"{count}, none of which could be compared."
             case Outcome.INCONCLUSIVE:

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from benchmarks.flags import OTHER_PROCESSES as SHARED
 from service import formats
 from service.attribution.readings import flags
 from service.attribution.values import (
@@ -31,8 +32,6 @@ NOISE_MULTIPLE = 2.0
 """The median over series must stand this far beyond the noise of a single result elsewhere."""
 SHARE_OF_EFFECT = 0.25
 """A node that is slower by less than a quarter of the effect explains little of it."""
-SHARED = "other_processes"
-"""Flag of a measurement beside which another process held the device."""
 TO_SIGMA = 1.4826
 """Median absolute deviation to standard deviation, for normal noise."""
 

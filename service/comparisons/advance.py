@@ -130,7 +130,8 @@ def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: 
     chosen = pin.choose(session, request, now)
     if chosen is not None:
         return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
-    waits = f"Waits for a {_worker(request)}: none was heard of lately."
+    without = pin.lacking(session, request, now)
+    waits = without or f"Waits for a {_worker(request)}: none was heard of lately."
     if row.reason != waits:
         _change(session, row, reason=waits[:500])
     return False
@@ -149,7 +150,7 @@ def _lacked(
         budget = formats.duration(request.budget_s).replace(formats.NBSP, " ")
         yield f"The budget of {budget} ended before every case was decided."
     if row.worker is None:
-        yield f"No {_worker(request)} was heard of."
+        yield pin.lacking(session, request, now) or f"No {_worker(request)} was heard of."
         return
     found = (tries.last_loss(session, row.id), pin.lost(session, row.worker, now))
     yield from filter(None, found)

@@ -12,8 +12,9 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec
 from service import models, revisions
+from service.comparisons import pin
 from service.comparisons.request import ComparisonRequest
-from service.errors import REUSED, Invalid, KeyReused
+from service.errors import REUSED, Invalid, KeyReused, UnknownChoice
 from service.ids import new_id
 from service.models import ComparisonRow, ComparisonState
 from service.submissions import digest_of, kept_as
@@ -33,7 +34,7 @@ def start(
     """Store a comparison; with ``key``, only the first time.
 
     Raises:
-        UnknownChoice: a name that the catalog does not have.
+        UnknownChoice: a name that the catalog does not have, or a revision that no worker has.
         Impossible: a combination that cannot run.
         Invalid: a case stands twice.
         KeyReused: ``key`` came with another request before.
@@ -46,6 +47,8 @@ def start(
     before = _answered(session, request, key)
     if before is not None:
         return before
+    if why := pin.lacking(session, request, now):
+        raise UnknownChoice(why)
     try:
         with session.begin_nested():
             return Accepted(_store(session, request, specs, now, key), replayed=False)

@@ -65,7 +65,8 @@ def records(row: ComparisonRow, tries: Sequence[TryRow]) -> list[CaseRecord]:
         told = (each.case_key for pair in sides.values() for each in pair.values())
         key = next(filter(None, told), Case.model_validate(case).key)
         pairs = tuple(Pair(**sides[number]) for number in sorted(sides))
-        found.append(CaseRecord(case_key=key, pairs=pairs))
+        same = row.baseline == row.contender
+        found.append(CaseRecord(case_key=key, pairs=pairs, one_revision=same))
     return found
 
 

@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from service import comparisons, levels, revisions
-from service.comparisons import ComparisonRequest
+from service.comparisons import ComparisonRequest, deployed
 from service.comparisons.pin import LATELY
 from service.confirmation.suspicion import Suspicion, points_before
 from service.confirmation.usual import Usual
@@ -64,7 +64,7 @@ def begin(
             break
         if told.last_good == told.first_bad or _known(session, told):
             continue  # a revision beside itself says nothing of the code
-        workers = _workers(session, told.series, ill, now)
+        workers = _workers(session, told, ill, now)
         if workers:
             started += _start(session, told, workers, now)
     return started
@@ -98,9 +98,21 @@ def _rank(session: Session, row: ConfirmationRow, candidate: Candidate) -> int:
 
 
 def ask(
-    session: Session, row: ConfirmationRow, series: SeriesName, worker: str, now: datetime
+    session: Session,
+    row: ConfirmationRow,
+    series: SeriesName,
+    worker: str,
+    now: datetime,
+    *,
+    apart: bool = True,
 ) -> str:
-    """Start the comparison of a confirmation on ``worker``; its id."""
+    """Start the comparison of a confirmation on ``worker``; its id.
+
+    Where the worker has one code for both revisions, or they are not to be held ``apart``, the
+    newer one is measured against itself: that says whether it is slow again, and no more.
+    """
+    has = {worker: session.get_one(WorkerRow, worker).revisions}
+    apart = apart and bool(deployed.able(has, row.last_good, row.first_bad))
     effect = abs(row.after / row.before - 1.0)
     margin = min(LARGEST_MARGIN, max(LEAST_MARGIN, SHARE_OF_EFFECT * effect))
     rule = Rule(limits=(Limit(metric=series.metric, max_regression=0.0, margin=margin),))
@@ -109,7 +121,7 @@ def ask(
         .where(ResultRow.id == row.first_bad_result)
     ).one()  # fmt: skip
     request = ComparisonRequest(
-        baseline=row.last_good,
+        baseline=row.last_good if apart else row.first_bad,
         contender=row.first_bad,
         case=series.case,
         policy=Policy(rules=(rule,), false_alarm=DOUBT, max_pairs=MOST_PAIRS),
@@ -237,14 +249,19 @@ def _between(session: Session, series_id: str, one: datetime, other: datetime) -
     return session.execute(inside).scalar_one() <= rules.NEAR
 
 
-def _workers(session: Session, series: SeriesName, ill: frozenset[str], now: datetime) -> list[str]:
-    """Workers that have measured this series and are there now; slow ones if there is no other."""
-    has = select(Point.worker).where(Point.series_id == series.id)
-    wanted = select(WorkerRow.name).where(
+def _workers(session: Session, told: Suspicion, ill: frozenset[str], now: datetime) -> list[str]:
+    """Workers that have measured this series and are there now; slow ones if there is no other.
+
+    Those with the code of both revisions come first; then those that can only repeat the newer one.
+    """
+    has = select(Point.worker).where(Point.series_id == told.series.id)
+    wanted = select(WorkerRow.name, WorkerRow.revisions).where(
         WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
     )
-    there = session.scalars(wanted.order_by(WorkerRow.name)).all()
-    return [worker for worker in there if worker not in ill] or list(there)
+    here = {name: has for name, has in session.execute(wanted.order_by(WorkerRow.name))}  # noqa: C416
+    apart = deployed.able(here, told.last_good, told.first_bad)
+    there = apart or deployed.able(here, told.first_bad, told.first_bad)
+    return [worker for worker in there if worker not in ill] or there
 
 
 def _started_since(session: Session, since: datetime) -> int:

@@ -9,7 +9,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import levels, revisions
+from service import gate, levels, revisions
 from service.comparisons import ComparisonView, load_comparison
 from service.confirmation.begin import DOUBT, ask, value_of
 from service.confirmation.usual import Usual
@@ -28,6 +28,8 @@ from service.models import (
     ComparisonState,
     ConfirmationRow,
     ConfirmationState,
+    EnvironmentRow,
+    ResultRow,
     SeriesRow,
     TryRow,
 )
@@ -74,7 +76,10 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
     if view.state is ComparisonState.RUNNING:
         return []
     series = name_of(session.get_one(SeriesRow, row.series_id))
-    reading = reading_of(session, view, series.metric)
+    if _one_code(view):
+        _repeat(session, row, series, view, now)
+        return []
+    reading = reading_of(session, row, view, series.metric)
     if reading is None:
         told = Verdict(
             ConfirmationState.UNRESOLVED,
@@ -90,7 +95,34 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
     return _findings(session, row, series, told, reading, now)
 
 
-def reading_of(session: Session, view: ComparisonView, metric: str) -> Reading | None:
+def _one_code(view: ComparisonView) -> bool:
+    """Whether two revisions turned out to be one code, of which nothing can be compared."""
+    cases = (view.decision or view.so_far).cases
+    return bool(cases) and cases[0].verdict is gate.Verdict.SAME_CODE
+
+
+def _repeat(
+    session: Session,
+    row: ConfirmationRow,
+    series: SeriesName,
+    view: ComparisonView,
+    now: datetime,
+) -> None:
+    """Measure the newer revision again by itself, where the two cannot be told apart."""
+    worker = view.worker or row.worker
+    try:
+        asked = ask(session, row, series, worker, now, apart=False)
+    except ServiceError as error:
+        _end(session, row, Verdict(ConfirmationState.UNRESOLVED, str(error)), now)
+        return
+    row.comparisons = [*row.comparisons, asked]
+    row.sentence = f"{worker} has one code for both revisions; it is being measured again."
+    session.flush()
+
+
+def reading_of(
+    session: Session, row: ConfirmationRow, view: ComparisonView, metric: str
+) -> Reading | None:
     """What a comparison of one case says of one metric; None if it has no pair."""
     decision = view.decision or view.so_far
     case = decision.cases[0] if decision.cases else None
@@ -108,19 +140,24 @@ def reading_of(session: Session, view: ComparisonView, metric: str) -> Reading |
         contender=found.contender,
         change_low=low,
         change_high=high,
-        same_code=_same_code(session, view.id),
+        same_code=view.baseline == view.contender,
+        other_code=_other_code(session, row, view.id),
         pairs=found.pairs,
     )
 
 
-def _same_code(session: Session, comparison_id: str) -> bool:
-    """Whether both sides ran the same installed software."""
-    wanted = select(TryRow.side, TryRow.measured).where(TryRow.comparison_id == comparison_id)
-    told: dict[str, set[str]] = {}
-    for side, measured in session.execute(wanted):
-        told.setdefault(side, set()).add((measured or {}).get("software", ""))
-    sides = [digests - {""} for digests in told.values()]
-    return len(sides) == 2 and bool(sides[0]) and sides[0] == sides[1]
+def _other_code(session: Session, row: ConfirmationRow, comparison_id: str) -> bool:
+    """Whether the newer revision was measured again with other code than at first."""
+    first = (
+        select(EnvironmentRow.facts)
+        .join(ResultRow, ResultRow.environment == EnvironmentRow.digest)
+        .where(ResultRow.id == row.first_bad_result)
+    )
+    again = select(TryRow.measured).where(
+        TryRow.comparison_id == comparison_id, TryRow.side == Side.CONTENDER
+    )
+    ran = {(measured or {}).get("software", "") for measured in session.scalars(again)} - {""}
+    return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
 
 
 def _suspected(row: ConfirmationRow, series: SeriesName) -> Suspected:
@@ -208,7 +245,7 @@ def _placed(
     alike = [each for each in near if (each.change.effect > 0) == (effect > 0)]
     if alike:
         return alike[0]
-    different = reading.answer is Answer.DIFFERENT
+    different = reading.answer is Answer.DIFFERENT and not reading.same_code
     effect = reading.contender / reading.baseline - 1.0 if different else effect
     return PlacedChange(
         change=ChangePoint(

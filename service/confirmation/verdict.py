@@ -56,7 +56,9 @@ class Reading(Contract):
     change_high: float
     """Interval of contender over baseline minus one."""
     same_code: bool
-    """Both sides ran the same installed software, so the revisions were not told apart."""
+    """Both sides ran the same code, so the revisions were not told apart."""
+    other_code: bool = False
+    """That code is not the one which measured the suspicious point."""
     pairs: int
 
 
@@ -136,8 +138,14 @@ def verdict(
 
 def _without_comparison(told: Suspected, reading: Reading) -> Verdict:
     """All that can be asked is whether the newest code is slow again."""
+    if reading.other_code:
+        return Verdict(
+            State.UNRESOLVED,
+            f"{reading.worker} runs other code by now than the one that {told.first_bad} was "
+            "measured with: it says nothing of it.",
+        )
     where = told.where(reading.worker, reading.contender)
-    note = f"{reading.worker} has only the installed code, so the revisions were not compared"
+    note = f"{reading.worker} has one code for both revisions, so they were not compared"
     if where is Where.NEW:
         return Verdict(State.CONFIRMED, f"Measured again, and still so; {note}.")
     if where is Where.OLD:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from benchmarks import flags as benchmark_flags
 from benchmarks.contracts import (
     Bottleneck,
     Direction,
@@ -175,8 +176,7 @@ def readings(result: Result, name: PassName) -> Readings | None:
 
 def flags(result: Result) -> dict[str, str]:
     """Explain each flag of the result and its processes once."""
-    named = [*result.flags, *(flag for one in result.replicates for flag in one.flags)]
-    return {flag: words.flag(flag) for flag in dict.fromkeys(named)}
+    return {flag: words.flag(flag) for flag in benchmark_flags.every(result)}
 
 
 def profile(result: Result) -> Profile:

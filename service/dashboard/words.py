@@ -1,4 +1,4 @@
-"""Names of the system in plain words: metrics, states, statuses, flags, clock event reasons."""
+"""Names of the system in plain words: metrics, states, statuses, clock event reasons."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from types import MappingProxyType
 
 from benchmarks import catalog
 from benchmarks.contracts import Bottleneck, Case, ParityStatus, Status
+from benchmarks.flags import FLAGS
 
 METRICS = {
     "throughput": "Throughput",
@@ -105,31 +106,6 @@ EVIDENCE = {
 }
 """What a verdict rests on: a title, and what its share is a share of."""
 
-FLAGS = {
-    "warmup_incomplete": "Warm-up reached its limit before step times were steady; "
-    "the timed window may still hold start-up effects.",
-    "clock_mismatch": "Device events and the host's clock disagree on how long the pass took.",
-    "tail": "Some steps are far slower than the median, so mean and median differ by over 2 %.",
-    "loss_not_finite": "The loss became infinite or not a number; the speed of such a run "
-    "says little.",
-    "updates_discarded": "Gradients were not finite in so many steps that the gradient scaler "
-    "discarded the updates; the speed of such a run says little.",
-    "cudagraphs_skipped": "The compiler was to make CUDA graphs and did not for all of the step; "
-    "its warning is in the worker's log.",
-    "small_ring": "Fewer than four batches fitted on the device beside the model.",
-    "host_sync_per_step": "The gradient scaler makes the host wait for the device in every step.",
-    "other_processes": "Another process computed on the device during the measurement.",
-    "throttled": "The device slowed its clocks to protect itself (heat or power brake), or ran "
-    "below three quarters of its highest clock for no reason that it tells.",
-    "device_busy": "The device was not idle when the process was started.",
-    "foreign_memory": "Somebody else held memory of the device when the process was started.",
-    "node_drift": "The node is not what it was: its canary left the node's own median.",
-    "phases_perturbed": "Marking the phases changed the step time by more than 2 %.",
-    "trace_unreliable": "The profiler slowed the host so much that idle times in its trace tell "
-    "nothing; the kernels' own times hold.",
-    "clock_unstable": "The SM clock varied by more than 2 % during the window.",
-}
-
 CANARY = {
     "gemm_flop_s": ("matrix product", "FLOP/s"),
     "copy_b_s": ("copy on the device", "B/s"),
@@ -214,9 +190,10 @@ def canary(name: str) -> tuple[str, str]:
 def flag(name: str) -> str:
     """Explain a flag of a measurement."""
     where, _, what = name.rpartition(".")
-    if where in PASSES and what in FLAGS:
-        return f"In the pass {PASSES[where]}: {FLAGS[what]}"
-    return FLAGS.get(name) or "This version of the dashboard has no explanation for this flag."
+    known = FLAGS.get(what)
+    if known is None or where not in ("", *PASSES):
+        return "This version of the dashboard has no explanation for this flag."
+    return f"In the pass {PASSES[where]}: {known.meaning}" if where else known.meaning
 
 
 def _place(axis: str) -> tuple[int, str]:

@@ -6,7 +6,7 @@ often one looks, `cases` judges one case by the policy's rule, `decision` joins 
 
 from service.gate.cases import CaseFinding, judge_case
 from service.gate.decision import Decision, Outcome, Used, decide, judge_all
-from service.gate.measured import CaseRecord, Measured, Pair, Side, Trouble
+from service.gate.measured import CaseRecord, Measured, Pair, Side, Trouble, software_of
 from service.gate.metrics import Levels, MetricFinding
 from service.gate.policy import Limit, Policy, Rule, Trade
 from service.gate.sequential import Answer, Estimate, estimate
@@ -36,4 +36,5 @@ __all__ = [
     "estimate",
     "judge_all",
     "judge_case",
+    "software_of",
 ]

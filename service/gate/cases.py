@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from benchmarks.contracts import Contract
+from service import formats
 from service.gate import words
 from service.gate.measured import CaseRecord
 from service.gate.metrics import Levels, MetricFinding, findings
@@ -38,13 +39,16 @@ def judge_case(
     pairs = record.whole[: levels.max_pairs]
     found = findings(pairs, levels, last=last)
     answers = tuple(answer_of(found.get(limit.metric), limit) for limit in rule.limits)
-    told = trouble_of(record) or _lacking(rule, found, len(pairs), levels, last=last)
+    disturbed = record.disturbed >= levels.max_pairs
+    told = trouble_of(record) or _lacking(
+        rule, found, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
+    )
     if told is None:
         verdict = _verdict(rule, found, answers)
         limit = _behind(verdict, rule, found, answers)
         told = verdict, words.of_case(verdict, limit, rule, found, record)
     verdict, sentence = told
-    exhausted = last or len(pairs) >= levels.max_pairs
+    exhausted = last or disturbed or len(pairs) >= levels.max_pairs
     return CaseFinding(
         case_key=record.case_key,
         verdict=verdict,
@@ -60,9 +64,21 @@ _ANSWERED = words.GOOD | {Verdict.WORSE, Verdict.UNCLEAR}
 
 
 def _lacking(
-    rule: Rule, found: Mapping[str, MetricFinding], pairs: int, levels: Levels, *, last: bool
+    rule: Rule,
+    found: Mapping[str, MetricFinding],
+    record: CaseRecord,
+    levels: Levels,
+    *,
+    last: bool,
 ) -> tuple[Verdict, str] | None:
-    """Say so where there is nothing to judge: no pair at all, or pairs without a metric."""
+    """Say so where there is nothing to judge: too few pairs, or pairs without a metric."""
+    pairs = len(record.whole)
+    if last and record.disturbed and pairs < levels.min_pairs:
+        kept = formats.counted(pairs, "pair")
+        return Verdict.DISTURBED, (
+            f"The device was disturbed in {record.disturbed} of {len(record.pairs)} pairs "
+            f"({words.disturbances(record)}), and {kept} without that is too few to judge."
+        )
     if last and not pairs:
         return Verdict.MISSING, "No pair was measured before the budget ended."
     absent = [limit.metric for limit in rule.limits if limit.metric not in found]
@@ -79,8 +95,6 @@ def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[A
     if open_:
         untold = all(_untold(limit, rule.trades, found) for limit in open_)
         return Verdict.MISSING if untold else Verdict.UNCLEAR
-    if Answer.UNKNOWN in answers:
-        return Verdict.NOT_WORSE
     changed = [
         found[limit.metric].change
         for limit, answer in zip(rule.limits, answers, strict=True)
@@ -88,6 +102,8 @@ def _verdict(rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[A
     ]
     if min(changed, default=0.0) < 0:
         return Verdict.ALLOWED
+    if Answer.UNKNOWN in answers:
+        return Verdict.NOT_WORSE
     return Verdict.BETTER if changed else Verdict.SAME
 
 
@@ -127,10 +143,13 @@ def _room(limit: Limit, found: Mapping[str, MetricFinding]) -> float:
 
 
 def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:
-    """DIFFERENT if surely changed by more than is permitted, SAME if surely by less."""
+    """DIFFERENT if surely changed at all; SAME if that is open, and the change surely small.
+
+    Whether a sure change is also allowed is another question: ``_within`` answers it.
+    """
     if found is None or not found.consistent:
         return Answer.UNKNOWN
-    if found.strict_high < -limit.max_regression or found.strict_low > limit.max_regression:
+    if found.strict_high < 0 or found.strict_low > 0:
         return Answer.DIFFERENT
     inside = -limit.allowed < found.low and found.high < limit.allowed
     return Answer.SAME if inside else Answer.UNKNOWN

@@ -9,7 +9,7 @@ from itertools import compress
 
 from benchmarks.contracts import Contract
 from service.gate.cases import CaseFinding, judge_case
-from service.gate.measured import CaseRecord, Measured, Side
+from service.gate.measured import CaseRecord, Side
 from service.gate.metrics import Levels
 from service.gate.policy import Policy
 from service.gate.words import GOOD, REGRESSIONS, Verdict
@@ -78,15 +78,17 @@ def decide(
     """The decision as it stands; ``last`` says that no pair will follow.
 
     ``pass`` needs every case to be surely within its limits, and one case at least: whatever is
-    missing, failed or foreign is never a pass.
+    missing, failed, foreign or disturbed, and what ran the same code, is never a pass. A revision
+    against itself checks the set-up: its cases tell the noise, and nothing is decided.
     """
     cases = judge_all(records, policy, last=last)
-    outcome = _outcome([case.verdict for case in cases])
+    check = revisions[0] == revisions[1]
+    outcome = Outcome.INCONCLUSIVE if check else _outcome([case.verdict for case in cases])
     return Decision(
         outcome=outcome,
-        sentence=_sentence(outcome, cases),
+        sentence=_check(revisions[0], cases) if check else _sentence(outcome, cases),
         cases=cases,
-        warnings=(*_warnings(records, revisions), *_idle_rules(records, policy)),
+        warnings=tuple(_idle_rules(records, policy)),
         false_alarm=policy.false_alarm,
         false_pass=policy.false_pass,
     )
@@ -101,11 +103,21 @@ def _outcome(verdicts: Sequence[Verdict]) -> Outcome:
     return Outcome.INCONCLUSIVE
 
 
-def _sentence(outcome: Outcome, cases: Sequence[CaseFinding]) -> str:
+def _tally(cases: Sequence[CaseFinding]) -> str:
     count = Counter(case.verdict for case in cases)
-    tally = ", ".join(
-        f"{count[one]} {one.value.replace('_', ' ')}" for one in Verdict if count[one]
+    return ", ".join(f"{count[one]} {one.value.replace('_', ' ')}" for one in Verdict if count[one])
+
+
+def _check(revision: str, cases: Sequence[CaseFinding]) -> str:
+    """What to say of a revision against itself."""
+    return (
+        f"A check of the set-up, not a comparison: {revision} was measured against itself, which "
+        f"shows the noise ({_tally(cases)})."
     )
+
+
+def _sentence(outcome: Outcome, cases: Sequence[CaseFinding]) -> str:
+    tally = _tally(cases)
     match outcome:
         case Outcome.PASS:
             return f"No case got worse than allowed ({tally})."
@@ -119,21 +131,6 @@ def _sentence(outcome: Outcome, cases: Sequence[CaseFinding]) -> str:
     return "Not decided: there is no case."
 
 
-def _warnings(records: Sequence[CaseRecord], revisions: tuple[str, str]) -> tuple[str, ...]:
-    """What a reader must know before believing the answer."""
-    if revisions[0] == revisions[1]:
-        return ("Baseline and contender are the same revision: this gate measures the noise.",)
-    told = [{each.software for each in _all(records, side)} - {""} for side in Side]
-    if told[0] and told[0] == told[1]:
-        return (
-            "Both sides ran the same installed code and software, so the revisions were not "
-            "compared: deploy each to the worker and set THROUGHLINE_WORKER_TARGET there.",
-        )
-    if not all(told) and any(record.whole for record in records):
-        return ("The results do not say which software ran: whether both sides differ is unknown.",)
-    return ()
-
-
 def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[str]:
     """Rules that limited nothing, once every case has been tried."""
     sides = [[each for side in Side for each in record.side(side)] for record in records]
@@ -143,7 +140,3 @@ def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[str]:
     good = [any(each.trouble is None for each in both) for both in sides]
     if any(good):
         yield from policy.idle([record.case_key for record in compress(records, good)])
-
-
-def _all(records: Sequence[CaseRecord], side: Side) -> list[Measured]:
-    return [each for record in records for each in record.side(side)]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+from collections.abc import Mapping
 from enum import StrEnum
 
 from pydantic import Field, FiniteFloat
 
-from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status
+from benchmarks import flags
+from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
 
 CYCLES = "cycles"
 """SM clock cycles of a FULL step: mean step time times mean SM clock, where telemetry has one."""
@@ -34,6 +36,8 @@ class Trouble(StrEnum):
     PARITY = "parity"
     MISSING = "missing"
     """Nothing is known of the revision: an attempt was lost, cancelled, or the worker at fault."""
+    DISTURBED = "disturbed"
+    """It has numbers, and its device was disturbed meanwhile: they count for nothing."""
 
 
 _NOT_ITS_FAULT = (Status.INFRA_ERROR, Status.CANCELLED)
@@ -64,16 +68,16 @@ class Measured(Contract):
     @classmethod
     def of(cls, result: Result) -> Measured:
         """Take what matters out of a result."""
+        trouble, reason = _trouble(result)
         facts = result.environment.facts
-        software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
         return cls(
-            trouble=_trouble(result),
-            reason=result.reason,
+            trouble=trouble,
+            reason=reason,
             case_key=result.case.key if result.status is Status.OK else "",
-            metrics=_metrics(result),
+            metrics={} if trouble is Trouble.DISTURBED else _metrics(result),
             device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
             comparability=result.environment.comparability(),
-            software=_digest(software) if software else "",
+            software=software_of(facts),
         )
 
     @classmethod
@@ -104,6 +108,8 @@ class CaseRecord(Contract):
 
     case_key: str
     pairs: tuple[Pair, ...] = ()
+    one_revision: bool = False
+    """Both sides are the same revision on purpose: a check of the set-up."""
 
     def side(self, side: Side) -> list[Measured]:
         """What is known of one side."""
@@ -115,19 +121,28 @@ class CaseRecord(Contract):
         """The pairs that can be compared."""
         return [pair for pair in self.pairs if pair.whole]
 
+    @property
+    def disturbed(self) -> int:
+        """How many pairs count for nothing because a device was disturbed."""
+        told = ([each and each.trouble for each in pair.sides] for pair in self.pairs)
+        return sum(Trouble.DISTURBED in troubles for troubles in told)
 
-def _trouble(result: Result) -> Trouble | None:
-    wrong = result.status.value == PARITY or any(
-        flag == PARITY or flag.endswith(f".{PARITY}")
-        for flag in (*result.flags, *(flag for each in result.replicates for flag in each.flags))
-    )
-    if wrong:
-        return Trouble.PARITY
-    if result.status is Status.OK:
-        return None
+
+def _trouble(result: Result) -> tuple[Trouble | None, str]:
+    """Why a result gives nothing to compare, if so, and the sentence that says it."""
+    told = flags.every(result)
+    wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in told)
+    if wrong or result.status.value == PARITY:
+        return Trouble.PARITY, result.reason
     if result.status is Status.UNSUPPORTED:
-        return Trouble.UNSUPPORTED
-    return Trouble.MISSING if result.status in _NOT_ITS_FAULT else Trouble.FAILED
+        return Trouble.UNSUPPORTED, result.reason
+    disturbed = ", ".join(flags.disturbances(result))
+    if result.status is Status.OK:
+        return (Trouble.DISTURBED, line(disturbed)) if disturbed else (None, result.reason)
+    if disturbed:  # it may have lacked what somebody else held
+        return Trouble.MISSING, line(f"On a disturbed device ({disturbed}): {result.reason}")
+    missing = result.status in _NOT_ITS_FAULT
+    return Trouble.MISSING if missing else Trouble.FAILED, result.reason
 
 
 def _metrics(result: Result) -> dict[str, Metric]:
@@ -147,5 +162,9 @@ def _metric(sample: Sample) -> Metric:
     return Metric(value=value, unit=sample.unit, direction=sample.direction)
 
 
-def _digest(facts: dict[str, str]) -> str:
-    return hashlib.sha256(json.dumps(facts, sort_keys=True).encode()).hexdigest()[:16]
+def software_of(facts: Mapping[str, str]) -> str:
+    """A digest of the software facts: equal ones ran the same code; empty if none is told."""
+    software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
+    if not software:
+        return ""
+    return hashlib.sha256(json.dumps(software, sort_keys=True).encode()).hexdigest()[:16]

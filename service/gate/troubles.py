@@ -5,6 +5,8 @@ from __future__ import annotations
 from service.gate.measured import CaseRecord, Measured, Side, Trouble
 from service.gate.words import Verdict
 
+_DID_IT = (None, Trouble.DISTURBED)
+"""A process on a disturbed device did the case as well; only its numbers do not count."""
 FAILURES = 2
 """One failure may be an accident of the machine, and its pair is measured again; two are not."""
 
@@ -12,6 +14,8 @@ FAILURES = 2
 def trouble_of(record: CaseRecord) -> tuple[Verdict, str] | None:
     """Why the case cannot be compared, if it cannot."""
     before, after = record.side(Side.BASELINE), record.side(Side.CONTENDER)
+    if not record.one_revision and (told := _same_code(before, after)):
+        return told
     if wrong := _first(after, Trouble.PARITY):
         return Verdict.PARITY, _because("The contender fails parity", wrong)
     if wrong := _first(before, Trouble.PARITY):
@@ -23,6 +27,24 @@ def trouble_of(record: CaseRecord) -> tuple[Verdict, str] | None:
         or _missing(after, "contender")
         or _foreign(before, after)
     )
+
+
+def _same_code(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
+    """Two names for one code are nothing to compare, and neither is code that nobody knows."""
+    if shared := {each.software for each in before} & {each.software for each in after} - {""}:
+        ran = [each for each in (*before, *after) if each.software]
+        some = "" if len({each.software for each in ran}) == len(shared) else " in some processes"
+        return Verdict.SAME_CODE, (
+            f"Both revisions ran the same code and software{some}, so nothing was compared. If "
+            "they differ in what is measured, deploy a checkout of each to the worker and set "
+            "THROUGHLINE_WORKER_TARGET there."
+        )
+    if any(not each.software for each in (*before, *after) if each.trouble is None):
+        return Verdict.SAME_CODE, (
+            "The results do not say which software ran, so nobody knows whether two revisions "
+            "were compared."
+        )
+    return None
 
 
 def _unsupported(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str] | None:
@@ -54,13 +76,13 @@ def _failed(before: list[Measured], after: list[Measured]) -> tuple[Verdict, str
 
 
 def _failures(side: list[Measured]) -> list[Measured]:
-    return [each for each in side if each.trouble not in (None, Trouble.MISSING)]
+    return [each for each in side if each.trouble not in (*_DID_IT, Trouble.MISSING)]
 
 
 def _missing(side: list[Measured], name: str) -> tuple[Verdict, str] | None:
     """Give a side up that the machine mostly kept from being measured; else measure on."""
     gone = [each for each in side if each.trouble is Trouble.MISSING]
-    good = sum(each.trouble is None for each in side)
+    good = sum(each.trouble in _DID_IT for each in side)
     if len(gone) < FAILURES or len(gone) <= good:
         return None
     how_often = f" in {len(gone)} of {len(side)} processes" if good else ""
@@ -81,7 +103,7 @@ def _first(side: list[Measured], trouble: Trouble) -> Measured | None:
 
 
 def _any_good(side: list[Measured]) -> bool:
-    return any(each.trouble is None for each in side)
+    return any(each.trouble in _DID_IT for each in side)
 
 
 def _because(what: str, which: Measured) -> str:

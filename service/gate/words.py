@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from benchmarks.contracts import Direction
 from service import formats
-from service.gate.measured import CYCLES, CaseRecord, Side
+from service.gate.measured import CYCLES, CaseRecord, Side, Trouble
 from service.gate.metrics import MetricFinding
 from service.gate.policy import Limit, Rule, Trade
 from service.gate.trades import fails, holds, loosening
@@ -25,7 +25,7 @@ class Verdict(StrEnum):
     BETTER = "better"
     SAME = "same"
     ALLOWED = "allowed"
-    """Surely worse, and a trade allows it."""
+    """Surely worse, and its limit or a trade allows it."""
     NOT_WORSE = "not_worse"
     """Surely within what is allowed; whether equal or better is open."""
     UNSUPPORTED = "unsupported"
@@ -36,6 +36,10 @@ class Verdict(StrEnum):
     """It failed on the baseline, or on both sides, or only once."""
     FOREIGN = "foreign"
     """The two sides were not measured on the same device and data."""
+    SAME_CODE = "same_code"
+    """Both revisions ran the same code, or nobody knows which code ran."""
+    DISTURBED = "disturbed"
+    """Too few pairs were measured on an undisturbed device."""
 
 
 REGRESSIONS = frozenset({Verdict.WORSE, Verdict.BROKEN, Verdict.PARITY})
@@ -68,7 +72,7 @@ def of_case(
     if own.metric in TIME and verdict in (Verdict.WORSE, Verdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))
     if verdict is Verdict.ALLOWED:
-        sentence += _bargain(rule, found)
+        sentence += _allowance(limit, rule, own, found)
     # The no-break spaces of formatted numbers are for pages; this goes into JSON and logs too.
     return _with_accidents(f"{sentence}.".replace(formats.NBSP, " "), record)
 
@@ -150,6 +154,16 @@ def _gain(trade: Trade, other: MetricFinding | None) -> str:
     return f"{trade.if_metric} {way} by {formats.share(trade.if_better)}"
 
 
+def _allowance(
+    limit: Limit, rule: Rule, own: MetricFinding, found: Mapping[str, MetricFinding]
+) -> str:
+    """Why a change that is surely for the worse may pass: its limit, or else what was gained."""
+    if own.strict_high >= -limit.max_regression:
+        allowed = formats.share(limit.allowed)
+        return f", surely worse, and surely by less than the {allowed} that is allowed"
+    return _bargain(rule, found)
+
+
 def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:
     others = [found[trade.if_metric] for trade in rule.trades if trade.if_metric in found]
     gains = [f"{other.metric} {changed(other)}" for other in others if other.low > 0]
@@ -157,10 +171,30 @@ def _bargain(rule: Rule, found: Mapping[str, MetricFinding]) -> str:
 
 
 def _with_accidents(sentence: str, record: CaseRecord) -> str:
-    """Name the processes that failed once and were measured again."""
+    """Name the processes that count for nothing and were measured again."""
+    sentence += _disturbed(record)
     for side in Side:
         for each in record.side(side):
-            if each.trouble is not None:
+            if each.trouble not in (None, Trouble.DISTURBED):
                 why = f": {each.reason.rstrip('.')}" if each.reason else ""
                 sentence += f" One process of the {side.value} gave nothing{why}."
     return sentence
+
+
+def _disturbed(record: CaseRecord) -> str:
+    """Say which pairs were left out because their device was disturbed; empty if none was."""
+    if not record.disturbed:
+        return ""
+    pairs = formats.counted(record.disturbed, "pair")
+    return f" {pairs} left out, measured on a disturbed device ({disturbances(record)})."
+
+
+def disturbances(record: CaseRecord) -> str:
+    """The flags of each side's disturbed processes, such as ``baseline: throttled``."""
+    told = []
+    for side in Side:
+        own = [each for each in record.side(side) if each.trouble is Trouble.DISTURBED]
+        names = dict.fromkeys(name for each in own for name in each.reason.split(", "))
+        if names:
+            told.append(f"{side.value}: {', '.join(names)}")
+    return "; ".join(told)

@@ -25,6 +25,8 @@ class WorkerRow(Base):
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     labels: Mapped[dict[str, str]]
     version: Mapped[str] = mapped_column(String(500))
+    revisions: Mapped[list[str] | None]
+    """Whose own code it can run; empty: it runs what is installed for each; None: unknown."""
     first_seen_at: Mapped[datetime]
     last_seen_at: Mapped[datetime]
 

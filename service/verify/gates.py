@@ -1,15 +1,16 @@
-"""What must be true of every comparison that passed: data, whole and from one device, behind it.
+"""What must be true of every comparison that passed: two codes, whole data, one sound device.
 
 The gate is not asked again here. A pass is held against the stored results themselves.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks import flags
 from benchmarks.contracts import Case, Status
 from service import results
 from service.gate import Measured, Outcome
@@ -35,6 +36,8 @@ def _breaches(session: Session, row: ComparisonRow) -> Iterator[Breach]:
     tries = session.scalars(wanted).all()
     rested_on = _rested_on(row)
     subject = f"comparison {row.id}"
+    if row.baseline == row.contender:
+        yield Breach(GATE, subject, "it passed, and both of its sides are one revision")
     if not rested_on:
         yield Breach(GATE, subject, "it passed, and rests on no attempt at all")
     for place, case in enumerate(row.cases):
@@ -64,6 +67,9 @@ def _faults(session: Session, tries: Sequence[TryRow], rested_on: frozenset[str]
             yield f"the result of job {one.job_id} is missing"
         elif result.result.status is not Status.OK:
             yield f"job {one.job_id} ended {result.result.status.value}"
+        elif flags.disturbances(result.result):
+            told = ", ".join(flags.disturbances(result.result))
+            yield f"job {one.job_id} was measured on a disturbed device ({told})"
         elif Measured.of(result.result).model_dump(mode="json") != one.measured:
             yield f"what was compared of job {one.job_id} is not what its result says"
     if not any(len(pair) == 2 for pair in sides.values()):
@@ -73,6 +79,21 @@ def _faults(session: Session, tries: Sequence[TryRow], rested_on: frozenset[str]
     devices = {(one.measured or {}).get("device") for one in compared}
     if len(devices) > 1 or len({one.worker for one in compared}) > 1:
         yield "the two revisions were measured on different devices"
+    yield from _code(compared, stored)
+
+
+def _code(compared: Sequence[TryRow], stored: Mapping[str, StoredResult]) -> Iterator[str]:
+    """Why the two sides are not known to have run different code; nothing if they are."""
+    ran: dict[str, set[str]] = {}
+    for one in compared:
+        if one.job_id in stored:
+            software = Measured.of(stored[one.job_id].result).software
+            ran.setdefault(one.side, set()).add(software)
+    sides = list(ran.values())
+    if any("" in side for side in sides):
+        yield "nobody knows which code ran"
+    elif len(sides) == 2 and sides[0] & sides[1]:
+        yield "both revisions ran the same code"
 
 
 def _unsupported(found: StoredResult | None) -> bool:

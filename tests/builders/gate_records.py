@@ -6,16 +6,21 @@ import math
 from collections.abc import Sequence
 
 from benchmarks.contracts import Direction
-from service.gate import CaseRecord, Measured, Pair
+from service.gate import CaseRecord, Measured, Pair, Trouble
 from service.gate.measured import Metric
 
 
-def process(throughput: float, **more: float) -> Measured:
-    """A process of that throughput on one device; ``more`` are metrics where less is better."""
+def process(throughput: float, software: str = "old", **more: float) -> Measured:
+    """A process of that throughput and code on one device; of ``more`` metrics less is better."""
     metrics = {"throughput": Metric(value=throughput, unit="img/s", direction=Direction.HIGHER)}
     for name, value in more.items():
         metrics[name] = Metric(value=value, unit="1", direction=Direction.LOWER)
-    return Measured(metrics=metrics, device="GPU-1", comparability={"hw.gpu.name": "H200"})
+    return Measured(
+        metrics=metrics,
+        device="GPU-1",
+        comparability={"hw.gpu.name": "H200"},
+        software=software,
+    )
 
 
 def record(differences: Sequence[float], key: str = "resnet50:full", **more: float) -> CaseRecord:
@@ -23,10 +28,20 @@ def record(differences: Sequence[float], key: str = "resnet50:full", **more: flo
     metrics of which the baseline has 1."""
     ones = dict.fromkeys(more, 1.0)
     pairs = [
-        Pair(baseline=process(100.0, **ones), contender=process(100.0 * math.exp(each), **more))
+        Pair(
+            baseline=process(100.0, **ones),
+            contender=process(100.0 * math.exp(each), "new", **more),
+        )
         for each in differences
     ]
     return CaseRecord(case_key=key, pairs=tuple(pairs))
+
+
+def disturbed(*flags: str, software: str = "old") -> Measured:
+    """A process whose device was disturbed in these ways."""
+    return Measured(
+        trouble=Trouble.DISTURBED, reason=", ".join(flags), device="GPU-1", software=software
+    )
 
 
 def swapped(one: CaseRecord) -> CaseRecord:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -56,10 +56,10 @@ class Hand:
     client: TestClient
     name: str = "w1"
 
-    def introduce(self, **labels: str) -> None:
-        answer = self.client.put(
-            f"/api/v1/workers/{self.name}", json={"name": self.name, "labels": labels}
-        )
+    def introduce(self, revisions: Sequence[str] | None = None, **labels: str) -> None:
+        """Introduce it; ``revisions`` are those that it says it has, None: it does not say."""
+        told = {"name": self.name, "labels": labels, "revisions": revisions}
+        answer = self.client.put(f"/api/v1/workers/{self.name}", json=told)
         assert answer.status_code == 200, answer.text
 
     def claim(self, claim_id: str | None = None, wait_s: float = 0.0) -> Lease | None:

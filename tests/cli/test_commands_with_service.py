@@ -216,6 +216,18 @@ def test_what_is_measured_is_reported_and_compared(throughline: Run) -> None:
 
 
 @pytest.mark.usefixtures("worker")
+def test_a_gate_of_made_up_revisions_is_wrong_usage_on_a_worker_with_installed_code(
+    service: str, throughline: Run
+) -> None:
+    eventually(lambda: '"here"' in httpx2.get(f"{service}/api/v1/workers").text)
+    words = ("--baseline", "totally-made-up", "--contender", "also-made-up", "--case", "unet")
+    done = throughline("gate", *words)
+    assert done.returncode == Exit.GATE_USAGE, done.stdout + done.stderr
+    assert "No worker has totally-made-up or also-made-up" in done.stderr
+    assert "THROUGHLINE_WORKER_TARGET" in done.stderr
+
+
+@pytest.mark.usefixtures("worker")
 def test_a_quick_look_is_said_to_be_in_no_history(throughline: Run) -> None:
     for revision in ("look-1", "look-2"):
         quick = told(throughline(*MINE, "-r", revision, "--tier", "quick", "--wait", "--json"))

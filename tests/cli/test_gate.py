@@ -4,6 +4,7 @@ import json
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,7 +14,7 @@ import httpx2
 import pytest
 
 from cli.exits import Exit
-from tests.cli.test_commands_with_service import free_port, running, serving
+from tests.cli.test_commands_with_service import eventually, free_port, running, serving
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 INCONCLUSIVE = 2
@@ -70,6 +71,8 @@ def gate(folder: Path, environment: dict[str, str], throughline: Run) -> Iterato
     with ExitStack() as stack:
         stack.enter_context(serving(folder, environment))
         stack.enter_context(running(folder, environment, "worker", "--device", "cpu"))
+        workers = f"{environment['THROUGHLINE_URL']}/api/v1/workers"
+        eventually(lambda: "slower" in httpx2.get(workers).text)
         yield lambda contender, *more, **env: throughline(
             *("gate", "--baseline", "old", "--contender", contender, "--budget", "2m"), *more, **env
         )
@@ -96,7 +99,7 @@ def test_a_slower_revision_is_exit_code_1_in_every_form(gate: Run, folder: Path)
     decision = json.loads(told.stdout)["decision"]
     assert {case["case_key"].split(":")[0]: case["verdict"] for case in decision["cases"]} == {
         "resnet50": "worse",
-        "unet": "same",
+        "unet": "allowed",
     }
     again = gate("slower", *key, "--format", "junit", "--output", "gate.xml")
     assert again.returncode == Exit.FAILED
@@ -124,13 +127,34 @@ def test_a_report_against_a_faster_revision_is_exit_code_1(throughline: Run) -> 
         assert "slower" in done.stdout
 
 
-def test_a_revision_that_is_not_deployed_is_inconclusive_and_says_where_to_put_it(
+def test_a_revision_that_nobody_has_is_wrong_usage_at_once_and_says_what_is_known(
     gate: Run,
 ) -> None:
-    order = ("absent", "--case", "unet", "--idempotency-key", "absent")
+    begun_s = time.monotonic()
+    done = gate("made-up", "--case", "unet")
+    assert done.returncode == Exit.GATE_USAGE, done.stdout + done.stderr
+    assert "No worker has made-up; known are old, same and slower." in done.stderr
+    assert "THROUGHLINE_WORKER_TARGET" in done.stderr
+    assert time.monotonic() - begun_s < 60, "the budget is two minutes, and was not waited for"
+
+
+def test_a_revision_that_is_deployed_while_the_worker_runs_can_be_measured(
+    gate: Run, folder: Path
+) -> None:
+    deploy(folder / "checkouts", "later", 1.0)
+    until = time.monotonic() + 60
+    while (done := gate("later", "--case", "unet")).returncode == Exit.GATE_USAGE:
+        assert time.monotonic() < until, done.stderr
+    assert done.returncode == Exit.OK, done.stdout + done.stderr
+
+
+def test_a_revision_against_itself_is_never_a_pass(gate: Run) -> None:
+    order = ("old", "--case", "unet", "--idempotency-key", "itself")
     done = gate(*order)
     assert done.returncode == INCONCLUSIVE, done.stdout + done.stderr
-    assert "Revision absent is not on this worker: deploy it to" in done.stdout
+    assert (
+        "INCONCLUSIVE: 1 case of one revision against itself, which checks the set" in done.stdout
+    )
     assert gate(*order, "--inconclusive", "fail").returncode == Exit.FAILED
     assert gate(*order, "--inconclusive", "pass").returncode == Exit.OK
 

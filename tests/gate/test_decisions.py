@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.gate_records import process, record, swapped
+from builders.gate_records import disturbed, process, record, swapped
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +54,7 @@ def test_swapping_the_sides_swaps_better_and_worse(differences: list[float]) -> 
 def test_the_unit_of_a_metric_changes_nothing(differences: list[float], factor: float) -> None:
     def scaled(side: Measured | None) -> Measured:
         assert side is not None
-        return process(side.metrics["throughput"].value * factor)
+        return process(side.metrics["throughput"].value * factor, side.software)
 
     one = record(differences)
     pairs = [Pair(baseline=scaled(p.baseline), contender=scaled(p.contender)) for p in one.pairs]
@@ -116,6 +116,39 @@ def test_a_limit_says_how_much_slower_may_pass(by: float, limit: Limit, outcome:
     assert decided(record(slower(by)), policy=policy).outcome is outcome
 
 
+@pytest.mark.parametrize(
+    ("by", "verdict", "said"),
+    [
+        (0.051, Verdict.ALLOWED, ", surely worse, and surely by less than the 10.0 % that is allo"),
+        (-0.051, Verdict.BETTER, "throughput +5.1 %"),
+        (0.0, Verdict.SAME, ", surely within 10.0 %"),
+        (0.12, Verdict.WORSE, "throughput \u221212.0 %"),
+    ],
+)
+def test_a_sure_change_within_what_is_allowed_is_not_called_the_same(
+    by: float, verdict: Verdict, said: str
+) -> None:
+    policy = Policy(rules=(Rule(limits=(Limit(max_regression=0.1),)),))
+    [case] = decided(record(slower(by)), policy=policy).cases
+    assert case.verdict is verdict
+    assert said in case.sentence
+
+
+def test_what_one_metric_surely_lost_is_told_though_another_stays_open() -> None:
+    limits = (Limit(max_regression=0.1), Limit(metric="peak_memory", max_regression=0.1))
+    pairs = [
+        Pair(
+            baseline=process(100.0, peak_memory=1.0),
+            contender=process(100.0 * math.exp(each), "new", peak_memory=memory),
+        )
+        for each, memory in zip(slower(0.05), [0.9, 0.6, 0.9, 0.6, 0.9, 0.6, 0.9, 0.6], strict=True)
+    ]
+    policy = Policy(rules=(Rule(limits=limits),))
+    [case] = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases
+    assert case.verdict is Verdict.ALLOWED
+    assert case.sentence.startswith("throughput \u22125.0 %")
+
+
 def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts() -> None:
     loose = Rule(cases="unet:* *bf16*", limits=(Limit(max_regression=0.05),))
     policy = Policy(rules=(loose, Rule(cases="unet:*")))
@@ -125,7 +158,8 @@ def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts()
         record(slower(0.03), "resnet50:full"),
         policy=policy,
     )
-    assert [case.verdict for case in found.cases] == [Verdict.SAME, Verdict.WORSE, Verdict.WORSE]
+    verdicts = [case.verdict for case in found.cases]
+    assert verdicts == [Verdict.ALLOWED, Verdict.WORSE, Verdict.WORSE]
 
 
 def test_a_rule_that_limited_nothing_is_told() -> None:
@@ -137,9 +171,7 @@ def test_a_rule_that_limited_nothing_is_told() -> None:
     found = decided(
         record(QUIET), record(QUIET, "unet:full"), unmeasured, policy=Policy(rules=rules)
     )
-    software_unknown, *idle = found.warnings
-    assert "software" in software_unknown
-    assert idle == [
+    assert list(found.warnings) == [
         "The rule for 'resnet:*' fits no case that was measured, so it limited nothing.",
         "The rule for 'unet:full' fits only cases that an earlier rule decides, "
         "so it limited nothing.",
@@ -158,6 +190,81 @@ def test_a_pattern_is_no_regular_expression() -> None:
     assert Policy(rules=(Rule(cases=".*"),)).rule_of("unet:full") == Rule()
     evil = Rule(cases="*a" * 90, limits=(Limit(margin=0.5),))
     assert Policy(rules=(evil,)).rule_of("a" * 400 + "b") == Rule()
+
+
+def case_of(*pairs: Pair, one_revision: bool = False) -> CaseRecord:
+    return CaseRecord(case_key="unet:full", pairs=pairs, one_revision=one_revision)
+
+
+def test_two_names_for_one_code_are_no_comparison_and_end_after_one_pair() -> None:
+    [case] = decided(record(QUIET[:1]), last=False).cases
+    assert not case.settled
+    same = case_of(Pair(baseline=process(100.0, "one"), contender=process(101.0, "one")))
+    found = decided(same, last=False)
+    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, Verdict.SAME_CODE)
+    assert found.cases[0].settled
+    assert "ran the same code and software, so nothing was compared" in found.sentence
+
+
+@given(LOGS, st.integers(0, 11))
+def test_a_pair_of_one_code_among_others_is_enough(differences: list[float], place: int) -> None:
+    pairs = list(record(differences).pairs)
+    pairs.insert(place, Pair(baseline=process(100.0, "one"), contender=process(101.0, "one")))
+    assert decided(case_of(*pairs)).outcome is Outcome.INCONCLUSIVE
+
+
+def test_code_that_nobody_knows_is_no_comparison() -> None:
+    unknown = [
+        each.model_copy(update={"contender": process(100.0, "")}) for each in record(QUIET).pairs
+    ]
+    found = decided(case_of(*unknown))
+    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, Verdict.SAME_CODE)
+    assert "nobody knows whether two revisions were compared" in found.sentence
+
+
+@pytest.mark.parametrize("by", [0.0, 0.05])
+def test_a_revision_against_itself_checks_the_set_up_and_decides_nothing(by: float) -> None:
+    pairs = [
+        Pair(baseline=process(100.0), contender=process(100.0 * math.exp(each)))
+        for each in slower(by)
+    ]
+    found = decide([case_of(*pairs, one_revision=True)], Policy(), ("same", "same"))
+    assert found.outcome is Outcome.INCONCLUSIVE
+    assert found.sentence.startswith("A check of the set-up, not a comparison: same was measured")
+    assert found.cases[0].verdict is (Verdict.WORSE if by else Verdict.SAME), "the noise is told"
+
+
+def test_pairs_on_a_disturbed_device_decide_nothing_and_are_named() -> None:
+    pairs = [
+        Pair(baseline=disturbed("throttled", "other_processes"), contender=process(80.0, "new"))
+        for _ in range(8)
+    ]
+    [going] = judge_all([case_of(*pairs)], Policy())
+    assert not going.settled, "they are measured again while the budget lasts"
+    found = decided(case_of(*pairs))
+    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, Verdict.DISTURBED)
+    assert "8 of 8 pairs (baseline: throttled, other_processes), and 0 pairs" in found.sentence
+
+
+def test_pairs_that_were_disturbed_are_left_out_and_told_beside_the_others() -> None:
+    lost = Pair(baseline=process(100.0), contender=disturbed("throttled", software="new"))
+    for by, outcome in ((0.0, Outcome.PASS), (0.05, Outcome.REGRESSION)):
+        found = decided(case_of(lost, *record(slower(by)).pairs, lost))
+        assert found.outcome is outcome
+        assert "2 pairs left out, measured on a disturbed device (contender: throttled)." in (
+            found.cases[0].sentence
+        )
+
+
+def test_a_device_that_stays_disturbed_is_not_measured_for_ever() -> None:
+    lost = Pair(baseline=disturbed("throttled"), contender=process(100.0, "new"))
+    [case] = judge_all([case_of(*[lost] * 12)], Policy())
+    assert (case.verdict, case.settled) == (Verdict.DISTURBED, True)
+
+
+def test_a_process_on_a_disturbed_device_still_shows_what_a_revision_can_do() -> None:
+    pair = Pair(baseline=disturbed("device_busy"), contender=CRASH)
+    assert decided(case_of(pair, pair)).cases[0].verdict is Verdict.BROKEN
 
 
 LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
@@ -263,7 +370,10 @@ def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
     policy = Policy(rules=(Rule(limits=(Limit(), Limit(metric="peak_memory", margin=0.1))),))
     turned = [1.0, 1.0, 1.0, 1.0, 1.0, 1.05, 1.05, 1.05, 1.05, 1.05, 1.05, 1.05]
     pairs = [
-        Pair(baseline=process(100.0, peak_memory=1.0), contender=process(100.0, peak_memory=each))
+        Pair(
+            baseline=process(100.0, peak_memory=1.0),
+            contender=process(100.0, "new", peak_memory=each),
+        )
         for each in turned
     ]
     found = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases[0]
@@ -302,7 +412,7 @@ ACCIDENT = Measured.missing("The worker was lost.")
         ((CRASH, CRASH), (process(100), ACCIDENT), Verdict.FAILED, "The baseline failed: OOM."),
         (
             (ACCIDENT, ACCIDENT),
-            (process(100), process(100)),
+            (process(100, "new"), process(100, "new")),
             Verdict.MISSING,
             "No result of the baseline: The worker",
         ),
@@ -403,7 +513,7 @@ def test_more_cases_need_stronger_evidence() -> None:
 
 
 def test_a_value_that_is_not_above_zero_makes_no_ratio() -> None:
-    pairs = tuple(Pair(baseline=process(0.0), contender=process(1.0)) for _ in range(5))
+    pairs = tuple(Pair(baseline=process(0.0), contender=process(1.0, "new")) for _ in range(5))
     found = decided(CaseRecord(case_key="unet:full", pairs=pairs))
     assert found.cases[0].verdict is Verdict.MISSING
 

@@ -96,7 +96,7 @@ def settled(name: str, baseline: Times, contender: Times, levels: Levels) -> Cas
         for before, after in zip(baseline, contender, strict=True)
     ][: POLICY.max_pairs]
     for count in range(POLICY.min_pairs, len(pairs) + 1):
-        record = CaseRecord(case_key=name, pairs=tuple(pairs[:count]))
+        record = CaseRecord(case_key=name, pairs=tuple(pairs[:count]), one_revision=True)
         found = judge_case(record, rule, levels, last=count == len(pairs))
         if found.settled:
             break

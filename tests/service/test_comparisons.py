@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 from builders.gate_hand import CASE, GateHand, asked, measured, steady
+from builders.measured import a_pass, a_replicate
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from benchmarks.contracts import Lease, Result, Status
+from benchmarks.contracts import Lease, Replicate, Result, Status
 from service.database import now_of
 from service.models import ComparisonRow, WorkerRow
 
@@ -18,6 +19,82 @@ from service.models import ComparisonRow, WorkerRow
 @pytest.fixture
 def gate(client: TestClient, hand: Hand) -> GateHand:
     return GateHand(client, hand)
+
+
+def refusal(gate: GateHand, **more: Any) -> str:
+    """Why a comparison is refused; nothing of it is kept."""
+    answer = gate.client.post("/api/v1/comparisons", json=asked(**more))
+    assert (answer.status_code, answer.json().get("type")) == (422, "unknown-name"), answer.text
+    assert gate.client.get("/api/v1/comparisons").json()["items"] == []
+    detail: str = answer.json()["detail"]
+    return detail
+
+
+def test_revisions_that_no_worker_has_are_refused_at_once(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "older"])
+    assert refusal(gate, contender="made-up") == (
+        "No worker has made-up; known are old and older. Deploy it where "
+        "THROUGHLINE_WORKER_TARGET says, or correct the name."
+    )
+    assert "No worker has made-up or so-too; known are" in refusal(
+        gate, baseline="made-up", contender="so-too"
+    )
+    assert "No worker has new;" in refusal(gate, contender="new", worker="w1")
+    assert gate.start(contender="older")["worker"] == "w1"
+
+
+def test_installed_code_is_no_two_revisions_and_may_be_held_against_itself(gate: GateHand) -> None:
+    gate.worker.introduce([])
+    said = refusal(gate, baseline="totally-made-up", contender="also-made-up")
+    assert said.startswith("No worker has totally-made-up or also-made-up: w1 runs what is install")
+    assert "THROUGHLINE_WORKER_TARGET" in said
+    told = gate.start(baseline="main", contender="main")
+    gate.measure(steady())
+    assert gate.read(told["id"])["outcome"] == "inconclusive"
+
+
+def test_both_revisions_have_to_be_on_one_worker(gate: GateHand) -> None:
+    gate.worker.introduce(["old"])
+    other = Hand(gate.client, "w2")
+    other.introduce(["new"], device="cpu")
+    assert "No worker has both old and new, and both sides are measured on one" in refusal(gate)
+    third = Hand(gate.client, "w3")
+    third.introduce(["old", "new"])
+    assert gate.start()["worker"] == "w3"
+
+
+def test_who_does_not_say_what_it_has_is_asked(gate: GateHand) -> None:
+    other = Hand(gate.client, "a-worker")
+    other.introduce([])
+    assert gate.start()["worker"] == "w1", "the installed code of the other is no two revisions"
+
+
+def test_a_worker_that_comes_without_the_revisions_does_not_get_the_comparison(
+    gate: GateHand,
+) -> None:
+    told = gate.start(requires={"pool": "new"})
+    assert "Waits for a worker with pool=new" in told["note"]
+    other = Hand(gate.client, "w2")
+    other.introduce(["old"], pool="new")
+    gate.look()
+    told = gate.read(told["id"])
+    assert told["worker"] is None
+    assert told["note"].startswith("No worker has new; known are old.")
+    spend_budget(gate.client)
+    gate.look()
+    decision = gate.read(told["id"])["decision"]
+    assert decision["outcome"] == "inconclusive"
+    assert decision["warnings"][1].startswith("No worker has new; known are old.")
+
+
+def test_what_was_started_is_answered_again_though_its_revision_is_gone(gate: GateHand) -> None:
+    gate.worker.introduce(["old", "new"])
+    answers = []
+    for known in (["old", "new"], ["old"]):
+        gate.worker.introduce(known)
+        headers = {"Idempotency-Key": "ci-1"}
+        answers.append(gate.client.post("/api/v1/comparisons", json=asked(), headers=headers))
+    assert [answer.status_code for answer in answers] == [201, 200]
 
 
 def spend_budget(client: TestClient) -> None:
@@ -300,12 +377,71 @@ def test_sides_of_two_devices_or_data_are_never_compared(gate: GateHand, fact: s
     assert (told["outcome"], verdicts(told)) == ("inconclusive", ["foreign"])
 
 
-def test_two_revisions_that_ran_the_same_code_are_said_to_have(gate: GateHand) -> None:
+def test_two_revisions_that_ran_the_same_code_never_pass_and_end_after_one_pair(
+    gate: GateHand,
+) -> None:
     told = gate.start()
-    gate.measure(steady(facts={"sw.benchmarks": "one"}))
-    [warning] = gate.read(told["id"])["decision"]["warnings"]
-    assert "same installed code" in warning
-    assert "THROUGHLINE_WORKER_TARGET" in warning
+    assert gate.measure(steady(facts={"sw.benchmarks": "one"})) == 2
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["same_code"])
+    assert "THROUGHLINE_WORKER_TARGET" in told["decision"]["sentence"]
+
+
+def test_a_revision_against_itself_is_a_check_and_no_pass(gate: GateHand) -> None:
+    told = gate.start(contender="old")
+    gate.measure(steady())
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["same"])
+    assert told["decision"]["sentence"].startswith("A check of the set-up, not a comparison: old")
+
+
+def replicate(*flags: str) -> Replicate:
+    one = a_replicate(a_pass(0.1), a_pass(0.1))
+    return one.model_copy(update={"flags": flags})
+
+
+@pytest.mark.parametrize("side", ["old", "new"])
+def test_a_side_that_was_always_disturbed_decides_nothing(gate: GateHand, side: str) -> None:
+    slow, flags = steady(0.8), ("throttled", "other_processes")
+
+    def script(lease: Lease) -> Result:
+        result = slow(lease)
+        flagged = replicate(*flags if lease.spec.revision == side else ())
+        return result.model_copy(update={"replicates": (flagged,)})
+
+    told = gate.start()
+    assert gate.measure(script) == 24, "measured again as often as the policy allows pairs"
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["disturbed"])
+    name = {"old": "baseline", "new": "contender"}[side]
+    assert f"({name}: throttled, other_processes)" in told["decision"]["sentence"]
+    assert not any(used["compared"] for used in told["decision"]["used"])
+
+
+@pytest.mark.parametrize(("contender", "outcome"), [(1.0, "pass"), (0.9, "regression")])
+def test_a_disturbed_pair_is_measured_again_within_the_budget(
+    gate: GateHand, contender: float, outcome: str
+) -> None:
+    good = steady(contender)
+
+    def script(lease: Lease) -> Result:
+        result = good(lease)
+        return result.model_copy(update={"flags": ("device_busy",)} if len(gate.seen) < 4 else {})
+
+    told = gate.start()
+    gate.measure(script)
+    told = gate.read(told["id"])
+    assert told["outcome"] == outcome
+    [case] = told["decision"]["cases"]
+    assert "2 pairs left out, measured on a disturbed device" in case["sentence"]
+
+
+def test_memory_that_others_held_is_no_fault_of_the_contender(gate: GateHand) -> None:
+    told = gate.start()
+    gate.measure(failing("new", 99, **OOM, flags=("foreign_memory",)))
+    told = gate.read(told["id"])
+    assert (told["outcome"], verdicts(told)) == ("inconclusive", ["missing"])
+    assert "On a disturbed device (foreign_memory)" in told["decision"]["sentence"]
 
 
 @pytest.mark.parametrize(("cases", "told"), [("resnet:*", True), ("resnet50:*", False)])

@@ -28,6 +28,10 @@ def reading(
     )  # fmt: skip
 
 
+OTHER = reading(Answer.SAME, NEW, NEW, same_code=True).model_copy(update={"other_code": True})
+"""One code for both revisions, and not the one that measured the suspicious point."""
+
+
 @pytest.mark.parametrize(
     ("told", "state"),
     [
@@ -42,6 +46,8 @@ def reading(
         (reading(Answer.UNKNOWN, OLD, NEW), State.UNRESOLVED),
         (reading(Answer.SAME, NEW, NEW, same_code=True), State.CONFIRMED),
         (reading(Answer.DIFFERENT, OLD, OLD, same_code=True), State.NOT_REPRODUCED),
+        (OTHER.model_copy(update={"contender": NEW}), State.UNRESOLVED),
+        (OTHER.model_copy(update={"contender": OLD}), State.UNRESOLVED),
     ],
 )
 def test_one_comparison_says_what_it_can(told: Reading, state: State) -> None:

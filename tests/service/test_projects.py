@@ -73,6 +73,21 @@ def test_what_who_is_bound_submits_is_of_his_project(ask: Ask, path: str) -> Non
     assert ask("blue", "GET", path).json()["items"] == []
 
 
+def test_a_worker_tells_nobody_of_the_revisions_of_another_project(
+    ask: Ask, doorman: Doorman
+) -> None:
+    assert ask("red", "POST", "/submissions", json=SPEC).status_code == 201
+    told = {"name": "w1", "labels": {}, "revisions": ["r1", "secret-of-blue"]}
+    worker = doorman.token("worker", name="w1")
+    assert doorman.ask("PUT", f"{API}/workers/w1", worker, json=told).status_code == 200
+    for project, seen in (("red", ["r1"]), ("blue", []), (None, ["r1", "secret-of-blue"])):
+        [found] = ask(project, "GET", "/workers").json()["items"]
+        assert found["revisions"] == seen
+        refused = ask(project, "POST", "/comparisons", json=COMPARISON)
+        assert refused.status_code == 422
+        assert ("secret-of-blue" in refused.text) == (project is None)
+
+
 @pytest.mark.parametrize("path", ORDERS)
 def test_who_is_bound_to_one_project_submits_to_no_other(ask: Ask, path: str) -> None:
     assert ask("red", "POST", path, json=ORDERS[path] | {"project": "red"}).status_code == 201

@@ -13,7 +13,7 @@ from service import confirmation, judging
 from service.confirmation import Suspicion, begin
 from service.database import Database, now_of
 from service.judging import follow_series
-from service.models import ConfirmationRow, WorkerRow
+from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
 STEADY = 20
 
@@ -106,3 +106,28 @@ def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
         levels = np.array([100.0] * 20 + [95.0] * 12) * noise
         long.add(session, {number: float(value) for number, value in enumerate(levels)})
     assert judging.look(database, rest=lambda _: None).opened
+
+
+@pytest.mark.parametrize(
+    ("revisions", "measured"),
+    [
+        (None, ("good", "bad")),
+        (["good", "bad"], ("good", "bad")),
+        ([], ("bad", "bad")),
+        (["bad"], ("bad", "bad")),
+        (["good"], None),
+    ],
+)
+def test_a_suspicion_is_measured_again_with_the_code_that_a_worker_has(
+    session: Session, revisions: list[str] | None, measured: tuple[str, str] | None
+) -> None:
+    """One code under two names would confirm and clear what it knows nothing of."""
+    add(session, STEADY, [95.0, 95.1])
+    names = {"good": long.revision_of(STEADY - 1), "bad": long.revision_of(STEADY)}
+    has = None if revisions is None else [names[each] for each in revisions]
+    session.execute(update(WorkerRow).values(revisions=has))
+    begun = begin(session, suspicious(session, STEADY), now_of(session), 20)
+    asked = session.execute(select(ComparisonRow.baseline, ComparisonRow.contender)).all()
+    assert len(begun) == len(asked) == (0 if measured is None else 1)
+    if measured is not None:
+        assert tuple(asked[0]) == tuple(names[each] for each in measured)

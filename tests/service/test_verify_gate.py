@@ -10,9 +10,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Lease, Result, Status
+from benchmarks.contracts import Environment, Lease, Result, Status
 from service.database import Database, now_of
 from service.models import ComparisonRow, TryRow
+from service.verify.gates import GATE
 from service.verify.promises import check
 from service.verify.values import Outcome
 
@@ -75,6 +76,57 @@ def test_a_comparison_that_never_got_a_worker_is_not_half_there(
         session.execute(update(ComparisonRow).values(rounds=1))
         assert "no job" in check(session).findings[8].sentence
         session.rollback()
+
+
+def script_of(facts: dict[str, str], flags: tuple[str, ...]) -> Any:
+    """A steady worker whose results have this software, and these flags on every process."""
+    good = steady()
+
+    def script(lease: Lease) -> Result:
+        result: Result = good(lease)
+        told = {name: fact for name, fact in result.environment.facts.items() if name[:3] != "sw."}
+        own = {name: fact.format(lease.spec.revision) for name, fact in facts.items()}
+        environment = Environment(facts=told | own)
+        return result.model_copy(update={"environment": environment, "flags": flags})
+
+    return script
+
+
+@pytest.mark.parametrize(
+    ("facts", "flags", "said"),
+    [
+        ({"sw.benchmarks": "one"}, (), "both revisions ran the same code for resnet50"),
+        ({}, (), "nobody knows which code ran for resnet50"),
+        (
+            {"sw.benchmarks": "{}"},
+            ("throttled",),
+            "was measured on a disturbed device (throttled) for resnet50",
+        ),
+    ],
+)
+def test_a_pass_of_what_was_not_compared_is_found(
+    database: Database, gate: GateHand, facts: dict[str, str], flags: tuple[str, ...], said: str
+) -> None:
+    started = gate.start()
+    gate.measure(script_of(facts, flags))
+    told = gate.read(started["id"])["decision"]
+    assert told["outcome"] == "inconclusive"
+    used = [{**one, "compared": True} for one in told["used"]]
+    decision = {**told, "outcome": "pass", "used": used}
+    with database.writing() as session:
+        session.execute(update(ComparisonRow).values(decision=decision))
+        [finding] = [each for each in check(session).findings if each.outcome is Outcome.BROKEN]
+        session.rollback()
+    assert finding.number == GATE
+    assert said in finding.sentence
+
+
+def test_a_pass_of_a_revision_against_itself_is_found(
+    database: Database, passed: dict[str, Any]
+) -> None:
+    assert passed["outcome"] == "pass"
+    said = after(database, ComparisonRow, contender="old")
+    assert said.endswith("it passed, and both of its sides are one revision")
 
 
 def test_a_pass_that_rests_on_nothing_is_found(database: Database, passed: dict[str, Any]) -> None:

@@ -9,10 +9,12 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
+from tests.worker.miniature import eventually
+from worker import target as targets
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.station import Station
-from worker.target import TargetAbsent, target_of
+from worker.target import TargetAbsent, deployed, target_of
 
 SCRIPT = Path(__file__).with_name("scripted_child.py")
 TELLS = """
@@ -109,3 +111,60 @@ def test_without_the_setting_nothing_changes(settings):
 def test_a_setting_that_names_no_folder_for_each_revision_is_refused(told):
     with pytest.raises(ValidationError, match="whole path"):
         Settings(worker_target=told)
+
+
+def test_a_worker_says_which_revisions_are_deployed_to_it(chosen, checkouts, settings):
+    assert deployed(settings) == (), "installed code is no revision of its own"
+    assert deployed(chosen) == ()
+    for name in ("v1.0", "abc", "feature/fast", "has spaces", ".hidden"):
+        (checkouts / name).mkdir(parents=True)
+        (checkouts / name / "bench.py").touch()
+    (checkouts / "abc" / "src").mkdir()
+    (checkouts / "a-file").touch()
+    (checkouts / "current").symlink_to(checkouts / "abc")
+    (checkouts / "dangling").symlink_to(checkouts / "none")
+    told = deployed(chosen)
+    assert told == ("abc", "current", "feature", "feature/fast", "v1.0")
+    for revision in told:
+        assert target_of(chosen, revision).folder == checkouts / revision
+
+
+def test_what_stands_around_the_name_in_the_setting_is_no_part_of_it(settings, tmp_path):
+    for name in ("run-abc-x/src", "run-def-x", "abc", "run--x/src", "run-x/src"):
+        (tmp_path / name).mkdir(parents=True)
+    told = settings.model_copy(update={"worker_target": f"{tmp_path}/run-{{revision}}-x/src"})
+    assert deployed(told) == ("abc",)
+
+
+def test_more_revisions_than_can_be_told_are_none_told(chosen, checkouts, monkeypatch):
+    monkeypatch.setattr(targets, "MOST_REVISIONS", 2)
+    for name in ("a", "b", "c"):
+        (checkouts / name).mkdir()
+    assert deployed(chosen) is None
+
+
+def test_a_folder_that_is_not_there_yet_holds_no_revision(chosen, checkouts):
+    checkouts.rmdir()
+    assert deployed(chosen) == ()
+
+
+def test_what_is_deployed_later_is_told_while_the_worker_waits_and_while_it_measures(
+    worker, service, chosen, checkouts, deploy
+):
+    deploy("abc")
+    with worker(worker_target=chosen.worker_target, child_command=chosen.child_command):
+        eventually(lambda: service.workers)
+        assert "abc" in service.workers["w1"].revisions
+        deploy("later")
+        eventually(lambda: "later" in service.workers["w1"].revisions)
+        service.submit("slow")
+        eventually(lambda: service.started)
+        deploy("latest")
+        eventually(lambda: "latest" in service.workers["w1"].revisions)
+        assert not service.results, "the job is still being measured"
+
+
+def test_a_worker_without_a_target_says_that_it_has_no_revision_of_its_own(worker, service):
+    with worker():
+        eventually(lambda: service.workers)
+    assert service.workers["w1"].revisions == ()

@@ -1,0 +1,129 @@
+"""Every flag of a measurement: what it says, and whether the device was disturbed meanwhile.
+
+A measurement on a disturbed device is kept and shown, and decides nothing: no gate, no comparison,
+no finding. Whoever asks whether it was disturbed asks here. Pure, without torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.contracts import Result, Status
+
+
+class Kind(StrEnum):
+    """What a flag is about."""
+
+    NODE = "node"
+    """The device itself was slower than it can be. The number says something of the node only."""
+    OTHERS = "others"
+    """Somebody else used the device. The number says nothing of the code or of the node."""
+    MEMORY = "memory"
+    """Somebody else held memory of the device. That moves no time; it may make a case fail."""
+    NOTE = "note"
+    """A reader should know it; the number counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Flag:
+    """What a flag means."""
+
+    kind: Kind
+    meaning: str
+    """One sentence for people."""
+
+
+THROTTLED = "throttled"
+CLOCK_UNSTABLE = "clock_unstable"
+OTHER_PROCESSES = "other_processes"
+DEVICE_BUSY = "device_busy"
+FOREIGN_MEMORY = "foreign_memory"
+
+FLAGS = {
+    # A software power cap is the usual state of a busy data-centre GPU and sets no flag: on an
+    # H200 at its 700 W, none of 499 recorded rows is throttled.
+    THROTTLED: Flag(
+        Kind.NODE,
+        "The device slowed its clocks to protect itself (heat or power brake), or ran below three "
+        "quarters of its highest clock for no reason that it tells.",
+    ),
+    OTHER_PROCESSES: Flag(
+        Kind.OTHERS, "Another process computed on the device during the measurement."
+    ),
+    DEVICE_BUSY: Flag(Kind.OTHERS, "The device was not idle when the process was started."),
+    # Memory alone does not disturb: a screen holds some all day. Who computes there as well is
+    # seen as a busy device or as another process.
+    FOREIGN_MEMORY: Flag(
+        Kind.MEMORY, "Somebody else held memory of the device when the process was started."
+    ),
+    # Compiled code under a power cap does this: a third of the H200 rows carry it and repeat well.
+    CLOCK_UNSTABLE: Flag(Kind.NOTE, "The SM clock varied by more than 2 % during the window."),
+    # It is about the node over months, and what it measures is what a finding about it rests on.
+    "node_drift": Flag(
+        Kind.NOTE, "The node is not what it was: its canary left the node's own median."
+    ),
+    "warmup_incomplete": Flag(
+        Kind.NOTE,
+        "Warm-up reached its limit before step times were steady; the timed window may still hold "
+        "start-up effects.",
+    ),
+    "clock_mismatch": Flag(
+        Kind.NOTE, "Device events and the host's clock disagree on how long the pass took."
+    ),
+    "tail": Flag(
+        Kind.NOTE,
+        "Some steps are far slower than the median, so mean and median differ by over 2 %.",
+    ),
+    "loss_not_finite": Flag(
+        Kind.NOTE,
+        "The loss became infinite or not a number; the speed of such a run says little.",
+    ),
+    "updates_discarded": Flag(
+        Kind.NOTE,
+        "Gradients were not finite in so many steps that the gradient scaler discarded the "
+        "updates; the speed of such a run says little.",
+    ),
+    "parity_fail": Flag(Kind.NOTE, "It computes something else than fp32 eager training does."),
+    "cudagraphs_skipped": Flag(
+        Kind.NOTE,
+        "The compiler was to make CUDA graphs and did not for all of the step; its warning is in "
+        "the worker's log.",
+    ),
+    "small_ring": Flag(Kind.NOTE, "Fewer than four batches fitted on the device beside the model."),
+    "host_sync_per_step": Flag(
+        Kind.NOTE, "The gradient scaler makes the host wait for the device in every step."
+    ),
+    "phases_perturbed": Flag(
+        Kind.NOTE, "Marking the phases changed the step time by more than 2 %."
+    ),
+    "trace_unreliable": Flag(
+        Kind.NOTE,
+        "The profiler slowed the host so much that idle times in its trace tell nothing; the "
+        "kernels' own times hold.",
+    ),
+}
+"""By name, without the pass (``full.``, ``synth.``) that some begin with."""
+
+SLOWS = frozenset({Kind.NODE, Kind.OTHERS})
+"""Kinds whose measurements decide nothing."""
+MAY_FAIL = SLOWS | {Kind.MEMORY}
+"""Kinds whose failures say nothing of the code: memory that others hold is missing."""
+
+
+def every(result: Result) -> tuple[str, ...]:
+    """All flags of a result and of its processes, each once, in their order."""
+    parts = (flag for one in result.replicates for flag in one.flags)
+    return tuple(dict.fromkeys((*result.flags, *parts)))
+
+
+def disturbances(result: Result) -> tuple[str, ...]:
+    """The flags for which a result decides nothing; empty if its device was undisturbed."""
+    kinds = SLOWS if result.status is Status.OK else MAY_FAIL
+    return tuple(flag for flag in every(result) if kind(flag) in kinds)
+
+
+def kind(flag: str) -> Kind:
+    """What a flag is about; one that this version does not know is a note."""
+    known = FLAGS.get(flag.rpartition(".")[2])
+    return known.kind if known else Kind.NOTE
