@@ -29,6 +29,8 @@ from cli.revision import Version
 from cli.service_client import ServiceClient, read
 from cli.state import StateFolder
 from service import formats
+from service.access.sign_in_link import LASTS
+from service.settings import Settings
 
 _LOOK_S = 1.0
 _SOURCE = "up"
@@ -60,13 +62,14 @@ def run(plan: Plan) -> Exit:
     at_once = True  # whatever goes wrong; only an orderly end lets the worker finish its case
     try:
         migration.migrate(ensemble.state.path)
-        ensemble.token_file = local_token.prepare(plan.state, plan.host)
+        ensemble.token_file = local_token.prepare(_settings(plan))
         claim.tell(ensemble.url)
         with ServiceClient(ensemble.url, local_token.read(ensemble.token_file)) as client:
             _start(ensemble, client, plan, say)
             code = _measure(ensemble, client, plan, say)
             if not plan.once:
                 say(f"Dashboard: {ensemble.url}/")
+                _invite(ensemble, plan, say)
                 _serve(ensemble, say)
         at_once = False
         return code
@@ -89,6 +92,20 @@ def _start(
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
     if ensemble.url != DEFAULT_URL:
         say(f"In other terminals, first: export THROUGHLINE_URL={ensemble.url}")
+    if not plan.once:
+        _invite(ensemble, plan, say)
+
+
+def _settings(plan: Plan) -> Settings:
+    return Settings(state_dir=plan.state.path, host=plan.host)
+
+
+def _invite(ensemble: Ensemble, plan: Plan, say: Callable[[str], None]) -> None:
+    """Print a link that signs in, where whoever changes something is asked for a token."""
+    if ensemble.token_file is None:
+        return
+    link = local_token.link(_settings(plan), ensemble.url)
+    say(f"To act there, sign in (once, within {formats.duration(LASTS.total_seconds())}): {link}")
 
 
 def _measure(

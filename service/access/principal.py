@@ -67,3 +67,5 @@ class Principal:
 
 ANYBODY = Principal("anybody")
 """Whoever reaches a service that asks for no tokens."""
+READER = Principal("anybody", Kind.READ)
+"""Whoever reaches a service that asks for a token for changes alone, and shows none."""
