@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,6 +31,8 @@ from cli.state import StateFolder
 from service import formats
 from service.access.sign_in_link import LASTS
 from service.settings import Settings
+from worker import containment
+from worker.settings import Settings as WorkerSettings
 
 _LOOK_S = 1.0
 _SOURCE = "up"
@@ -89,11 +91,22 @@ def _start(
     here = machine.look()
     say(here.notice)
     ensemble.start_workers(here.devices)
+    if ensemble.token_file is not None:
+        say(_seen(here.devices))
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
     if ensemble.url != DEFAULT_URL:
         say(f"In other terminals, first: export THROUGHLINE_URL={ensemble.url}")
     if not plan.once:
         _invite(ensemble, plan, say)
+
+
+def _seen(devices: Sequence[str]) -> str:
+    """What the measured code sees of the token; the worker's log says it too."""
+    wanted = WorkerSettings().containment
+    try:
+        return containment.SEEN[containment.choose(wanted, devices[0])[0]]
+    except containment.Unavailable as error:
+        return str(error)  # the worker ends with it
 
 
 def _settings(plan: Plan) -> Settings:

@@ -154,7 +154,7 @@ class Settings(BaseSettings):
         except FileNotFoundError:
             if named:
                 raise
-            return local_service.token_for(self._state, self.url.rstrip("/"))
+            return local_service.token_for(self.state, self.url.rstrip("/"))
 
     @property
     def allowed_models(self) -> tuple[str, ...]:
@@ -169,10 +169,11 @@ class Settings(BaseSettings):
     @property
     def folder(self) -> Path:
         """This worker's own folder within the state folder."""
-        return self._state / "workers" / self.name
+        return self.state / "workers" / self.name
 
     @property
-    def _state(self) -> Path:
+    def state(self) -> Path:
+        """The whole path of the state folder."""
         return self.state_dir.expanduser().absolute()
 
 
