@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from benchmarks import local_service
 from cli.children import Child, stop, wait_for
 from cli.exits import Exit, Stop
 from cli.service_client import ServiceClient
@@ -30,8 +31,7 @@ class Ensemble:
 
     def __init__(self, state: StateFolder, host: str, port: int) -> None:
         self.state = state
-        shown = "127.0.0.1" if host in {"0.0.0.0", "::"} else host  # noqa: S104 - only compared
-        self.url = f"http://{f'[{shown}]' if ':' in shown else shown}:{port}"
+        self.url = local_service.url(host, port)
         self._env = _environment(state, host, port, self.url)
         self.token_file: Path | None = None
         """Where the workers read their token, if the service asks for one."""

@@ -1,49 +1,49 @@
-"""The token with which `throughline up` and its workers speak to its own service."""
+"""This machine's own token on the command line: for `up`, its workers, and a link for a browser."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
+from sqlalchemy.exc import DBAPIError
+
+from benchmarks import local_service
 from cli.exits import Exit, Stop
-from cli.state import StateFolder
-from service.access import audit, key, rules, store, token
-from service.access.permissions import Kind
-from service.access.principal import Principal
-from service.access.store import TokenRequest
-from service.access.token import Mistyped
-from service.database import Database, now_of
-from service.errors import ServiceError, Unauthorized
-from service.settings import Settings
+from service.access import local_token, rules
+from service.condition import check, explain
+from service.database import Database
+from service.errors import ServiceError
+from service.settings import Access, Settings
 
-_NAME = "local"
+T = TypeVar("T")
 
 
-def prepare(state: StateFolder, host: str) -> Path | None:
-    """Make sure that the state folder holds a good token of an administrator.
-
-    None if the service will ask for no tokens, as on the loopback while nobody has made one.
+def prepare(settings: Settings) -> Path | None:
+    """Make sure that the state folder holds a good token; None if the service asks for none.
 
     Raises:
         Stop: strangers could reach the service and no token is set up, or it cannot be made.
     """
-    settings = Settings(state_dir=state.path, host=host)
-    database = Database(settings.url)
-    try:
+
+    def do(database: Database) -> Path | None:
         rules.check(database, settings)
-        if not rules.in_force(database, settings):
+        if settings.access is Access.OPEN:
             return None
-        if not _is_good(state.token, database, settings):
-            _make(state.token, database, settings)
-        return state.token.absolute()
-    except rules.NobodyMayEnter as error:
-        raise Stop(error.detail) from error
-    except ServiceError as error:
-        raise Stop(error.detail, Exit.AWAY) from error
-    except OSError as error:
-        sentence = f"{state.token} cannot be written: {error.strerror}."
-        raise Stop(sentence, Exit.AWAY) from error
-    finally:
-        database.close()
+        return local_token.prepare(database, settings).absolute()
+
+    return _done(settings, do)
+
+
+def link(settings: Settings, url: str) -> str:
+    """Make a link to the service at ``url`` that signs in there, once.
+
+    Raises:
+        Stop: it cannot be made.
+    """
+    if settings.access is Access.OPEN:
+        raise Stop("The service asks for no token (THROUGHLINE_ACCESS=open): nobody signs in.")
+    return url + _done(settings, lambda database: local_token.link(database, settings))
 
 
 def read(path: Path | None) -> str:
@@ -51,20 +51,22 @@ def read(path: Path | None) -> str:
     return "" if path is None else path.read_text(encoding="utf-8").strip()
 
 
-def _is_good(path: Path, database: Database, settings: Settings) -> bool:
+def _done(settings: Settings, do: Callable[[Database], T]) -> T:
+    """What ``do`` gives of the database of these settings."""
     try:
-        shown = token.read(read(path))
-        with database.reading() as session:
-            found = store.verify(session, key.of(settings), shown, now_of(session))
-    except (FileNotFoundError, Mistyped, Unauthorized):
-        return False
-    return found.kind is Kind.ADMIN
-
-
-def _make(path: Path, database: Database, settings: Settings) -> None:
-    wanted = TokenRequest(kind=Kind.ADMIN, name=_NAME)
-    with database.writing() as session:
-        now = now_of(session)
-        made = store.create(session, key.of(settings), wanted, now, None)
-        audit.record(session, Principal("up"), "token create", f"token {made.id}", now)
-        key.write_private(path, made.token)
+        database = Database(settings.url)
+        try:
+            check(database)
+            return do(database)
+        finally:
+            database.close()
+    except rules.NobodyMayEnter as error:
+        raise Stop(error.detail) from error
+    except ServiceError as error:
+        raise Stop(error.detail, Exit.AWAY) from error
+    except DBAPIError as error:
+        known = explain(error)
+        raise Stop(known.detail if known else str(error.orig), Exit.AWAY) from error
+    except OSError as error:
+        path = local_service.token_file(settings.state_dir)
+        raise Stop(f"{path} cannot be used: {error.strerror}.", Exit.AWAY) from error

@@ -7,11 +7,11 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import cli
-from cli.state import StateFolder
+from benchmarks import local_service
 
 
 def token_for(url: str) -> str:
-    """The token for the service at ``url``: the one that was given, or that of `up` beside us.
+    """The token for the service at ``url``: the one that was given, or that of a service beside us.
 
     Raises:
         OSError: the file that THROUGHLINE_TOKEN_FILE names cannot be read.
@@ -20,9 +20,8 @@ def token_for(url: str) -> str:
         return given.strip()
     if named := os.environ.get("THROUGHLINE_TOKEN_FILE"):
         return Path(named).read_text(encoding="utf-8", errors="replace").strip()
-    return StateFolder(Path(os.environ.get("THROUGHLINE_STATE_DIR") or ".throughline")).token_for(
-        url
-    )
+    state_dir = Path(os.environ.get("THROUGHLINE_STATE_DIR") or ".throughline")
+    return local_service.token_for(state_dir, url)
 
 
 def wrong_settings(error: ValueError) -> str:

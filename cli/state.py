@@ -23,21 +23,6 @@ class StateFolder:
         """Where the children write."""
         return self.path / "logs"
 
-    @property
-    def token(self) -> Path:
-        """Where the token of this machine's own administrator is, if tokens are asked for."""
-        return self.path / "local.token"
-
-    def token_for(self, url: str) -> str:
-        """That token, if the `up` that uses this folder now serves at ``url``; else nothing."""
-        try:
-            told = json.loads((self.path / "up.json").read_text(encoding="utf-8"))
-            if told["url"] != url:
-                return ""
-            return self.token.read_text(encoding="utf-8").strip()
-        except (OSError, ValueError, KeyError, TypeError):
-            return ""
-
     def claim(self) -> Claim:
         """Take the folder for this process until it ends.
 

@@ -14,11 +14,13 @@ from rich.table import Table
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from cli import form, span
+from benchmarks import local_service
+from cli import form, local_token, span
 from cli.exits import Exit, Stop
+from cli.options import DEFAULT_URL
 from cli.output import say
 from service import formats
-from service.access import audit, enrolment, key, store
+from service.access import audit, enrolment, key, sign_in_link, store
 from service.access.enrolment import EnrolmentRequest
 from service.access.key import Key
 from service.access.permissions import BOUND, Kind
@@ -47,6 +49,11 @@ class Desk:
         lasts = None
         if expires is not None:
             lasts = span.within("--expires", expires, store.SHORTEST_S, store.LONGEST_S)
+        if (kind, name) == (Kind.ADMIN, store.LOCAL):
+            raise Stop(
+                f"--name: {store.LOCAL} is kept for the token of this machine itself; choose "
+                "another."
+            )
         if project is not None and Kind(kind) not in BOUND:
             raise Stop(f"--project: {store.FOR_ALL.format(kind=kind)}.")
         with _named("--name", name):
@@ -142,6 +149,21 @@ def desk(url: str | None, state_dir: Path) -> Iterator[Desk]:
     except ServiceError as error:
         code = Exit.AWAY if error.status_code >= 500 else Exit.USAGE
         raise Stop(error.detail, code) from error
+
+
+def show_link(url: str | None, state_dir: Path) -> None:
+    """Print a link that signs in once.
+
+    Raises:
+        Stop: several services use the state folder, or the database cannot be used.
+    """
+    here = () if url else tuple(local_service.urls(state_dir))
+    if len(here) > 1:
+        raise Stop(f"Services of {state_dir} answer at {', '.join(here)}: choose one with --url.")
+    where = url or "".join(here) or DEFAULT_URL
+    say(local_token.link(Settings(state_dir=state_dir), where.rstrip("/")))
+    lasts = formats.duration(sign_in_link.LASTS.total_seconds())
+    say(f"Good once, within {lasts}. Whoever opens it first is signed in.", sys.stderr)
 
 
 def _print(made: NewToken, *, as_json: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,6 +29,10 @@ from cli.revision import Version
 from cli.service_client import ServiceClient, read
 from cli.state import StateFolder
 from service import formats
+from service.access.sign_in_link import LASTS
+from service.settings import Settings
+from worker import containment
+from worker.settings import Settings as WorkerSettings
 
 _LOOK_S = 1.0
 _SOURCE = "up"
@@ -60,13 +64,14 @@ def run(plan: Plan) -> Exit:
     at_once = True  # whatever goes wrong; only an orderly end lets the worker finish its case
     try:
         migration.migrate(ensemble.state.path)
-        ensemble.token_file = local_token.prepare(plan.state, plan.host)
+        ensemble.token_file = local_token.prepare(_settings(plan))
         claim.tell(ensemble.url)
         with ServiceClient(ensemble.url, local_token.read(ensemble.token_file)) as client:
             _start(ensemble, client, plan, say)
             code = _measure(ensemble, client, plan, say)
             if not plan.once:
                 say(f"Dashboard: {ensemble.url}/")
+                _invite(ensemble, plan, say)
                 _serve(ensemble, say)
         at_once = False
         return code
@@ -86,9 +91,34 @@ def _start(
     here = machine.look()
     say(here.notice)
     ensemble.start_workers(here.devices)
+    if ensemble.token_file is not None:
+        say(_seen(here.devices))
     say(f"Service: {ensemble.url}/  logs: {plan.state.logs}/")
     if ensemble.url != DEFAULT_URL:
         say(f"In other terminals, first: export THROUGHLINE_URL={ensemble.url}")
+    if not plan.once:
+        _invite(ensemble, plan, say)
+
+
+def _seen(devices: Sequence[str]) -> str:
+    """What the measured code sees of the token; the worker's log says it too."""
+    wanted = WorkerSettings().containment
+    try:
+        return containment.SEEN[containment.choose(wanted, devices[0])[0]]
+    except containment.Unavailable as error:
+        return str(error)  # the worker ends with it
+
+
+def _settings(plan: Plan) -> Settings:
+    return Settings(state_dir=plan.state.path, host=plan.host)
+
+
+def _invite(ensemble: Ensemble, plan: Plan, say: Callable[[str], None]) -> None:
+    """Print a link that signs in, where whoever changes something is asked for a token."""
+    if ensemble.token_file is None:
+        return
+    link = local_token.link(_settings(plan), ensemble.url)
+    say(f"To act there, sign in (once, within {formats.duration(LASTS.total_seconds())}): {link}")
 
 
 def _measure(

@@ -10,17 +10,23 @@ import argparse
 import logging
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
+from benchmarks import local_service
 from benchmarks.printable import log_to_stderr, printable
-from service.access import rules
+from service.access import local_token, rules
+from service.access.rules import Asked
 from service.app import create_app
 from service.condition import check, explain
+from service.database import Database
 from service.errors import ServiceError
 from service.server import listen, serve
 from service.settings import Settings
+
+log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,7 +38,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         app = create_app(settings)
         check(app.state.database)
         rules.check(app.state.database, settings)
-        logging.getLogger(__name__).info("%s", rules.told(app.state.database, settings))
+        log.info("%s", rules.told(app.state.database, settings))
+        _keep_a_token(app.state.database, settings)
         listener = listen(settings.host, settings.port)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
@@ -52,9 +59,40 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "stop what uses it, or choose another port with --port.",
         )
     host, port = listener.getsockname()[:2]
-    logging.getLogger(__name__).info("serving on http://%s:%s", host, port)
-    serve(app, settings, listener)
+    with _announced(settings, host, port):
+        log.info("serving on http://%s:%s", host, port)
+        serve(app, settings, listener)
     return 0
+
+
+def _keep_a_token(database: Database, settings: Settings) -> None:
+    """See to it that whoever owns this service can change something, and say how."""
+    if rules.in_force(database, settings) is not Asked.CHANGES:
+        return
+    try:
+        path = local_token.prepare(database, settings)
+    except (OSError, ServiceError) as error:
+        log.warning(
+            "this machine's own token cannot be kept (%s): `throughline token create` makes others",
+            error,
+        )
+        return
+    log.info(
+        "the token of this machine's own administrator is in %s, where `throughline` finds it; "
+        "`throughline token sign-in` prints a link for a browser",
+        path.absolute(),
+    )
+
+
+def _announced(settings: Settings, host: str, port: int) -> AbstractContextManager[object]:
+    """Let whoever may read the token of this machine know where it is taken, while this lasts."""
+    if not local_service.token_file(settings.state_dir).exists():
+        return nullcontext()
+    try:
+        return local_service.announce(settings.state_dir, local_service.url(host, port))
+    except OSError as error:
+        log.warning("where this service answers cannot be written down (%s)", error)
+        return nullcontext()
 
 
 def _settings(arguments: Sequence[str] | None) -> Settings:

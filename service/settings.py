@@ -18,9 +18,12 @@ class Access(StrEnum):
     """Whether the service asks for tokens."""
 
     AUTO = "auto"
-    """As soon as an administrator has one; without any the service serves its own machine only."""
+    """On the loopback for changes, and for reading too once an administrator was given one;
+    elsewhere always."""
     TOKENS = "tokens"
+    """Always."""
     OPEN = "open"
+    """Never."""
 
 
 class Settings(BaseSettings):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tempfile
+from dataclasses import dataclass
 from enum import StrEnum
 
 from worker import guard
@@ -26,6 +28,30 @@ class Containment(StrEnum):
 
     PID_NAMESPACE = "pid_namespace"
     PROCESS_GROUP = "process_group"
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What a child in a PID namespace does not see of this machine's files."""
+
+    places: tuple[str, ...]
+    """Files, and folders with all that is in them."""
+    kept: tuple[str, ...] = ()
+    """Folders that it sees all the same."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """As the guard takes them."""
+        return (*(f"hide={one}" for one in self.places), *(f"keep={one}" for one in self.kept))
+
+
+SEEN = {
+    Containment.PID_NAMESPACE: "What is measured sees neither token nor files of its worker.",
+    Containment.PROCESS_GROUP: "What is measured runs as this user and can read the token here: "
+    "measure no code that you do not trust, or give the worker a user of its own "
+    "(docs/security.md).",
+}
+"""What that means for the token, for a person who starts a worker."""
 
 
 class Unavailable(Exception):
@@ -58,15 +84,16 @@ def choose(wanted: Wanted, device: str) -> tuple[Containment, str]:
 
 def obstacle_to_namespaces() -> str:
     """Why a child cannot have a PID namespace with a /proc of its own; "" if it can. Tries it."""
-    command = guarded(Containment.PID_NAMESPACE, guard.FEWEST_TASKS)
     try:
-        tried = subprocess.run(
-            [*command, sys.executable, "-I", "-S", "-c", PROBE],
-            capture_output=True,
-            text=True,
-            timeout=PROBE_LIMIT_S,
-            check=False,
-        )
+        with tempfile.TemporaryDirectory(prefix="tl-") as folder:
+            command = guarded(Containment.PID_NAMESPACE, guard.FEWEST_TASKS, Hidden((folder,)))
+            tried = subprocess.run(
+                [*command, sys.executable, "-I", "-S", "-c", PROBE],
+                capture_output=True,
+                text=True,
+                timeout=PROBE_LIMIT_S,
+                check=False,
+            )
     except (OSError, subprocess.TimeoutExpired) as error:
         return str(error)
     if tried.returncode == 0:
@@ -74,10 +101,14 @@ def obstacle_to_namespaces() -> str:
     return tried.stderr.strip() or f"the trial ended with {tried.returncode}"
 
 
-def guarded(containment: Containment, tasks: int) -> tuple[str, ...]:
+def guarded(containment: Containment, tasks: int, hidden: Hidden | None = None) -> tuple[str, ...]:
     """What to put before a command so that nothing of it outlives the process that asks.
 
-    ``tasks`` is how many processes and threads it may have, where the kernel can be told.
+    Args:
+        containment: how it is held together.
+        tasks: how many processes and threads it may have, where the kernel can be told.
+        hidden: what it must not see, where it has a namespace.
     """
     interpreter = (sys.executable, "-I", "-S", guard.__file__)
-    return *interpreter, str(os.getpid()), containment.value, str(tasks)
+    places = hidden.arguments if hidden is not None else ()
+    return *interpreter, str(os.getpid()), containment.value, str(tasks), *places, "--"

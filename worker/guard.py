@@ -1,14 +1,15 @@
 """Stands between a worker and its child, and lets nothing of the child outlive either of them.
 
-``guard.py PARENT_PID CONTAINMENT TASKS COMMAND ...``. Run as a file, so that it needs no package on
-the path; it sleeps in the kernel while the child measures.
+``guard.py PARENT_PID CONTAINMENT TASKS [hide=PATH | keep=PATH] ... -- COMMAND ...``. Run as a file,
+so that it needs no package on the path; it sleeps in the kernel while the child measures.
 
 ``process_group``: the guard is a subreaper, so whatever the child starts stays below it, in other
 sessions too. When the child ends, or the worker dies, it kills all of that.
 
 ``pid_namespace``: the guard starts a first process of a new PID namespace, and that one the child.
 The kernel kills the whole namespace with its first process, which dies with the guard, which dies
-with the worker; nothing in there can prevent it.
+with the worker; nothing in there can prevent it. What is to be hidden, such as the token of the
+worker, is not there for the child; what is to be kept is, also below what is hidden.
 """
 
 from __future__ import annotations
@@ -31,6 +32,12 @@ CANNOT_START = 127
 PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
 CLONE_NEWNS, CLONE_NEWUSER, CLONE_NEWPID = 0x00020000, 0x10000000, 0x20000000
 MS_NOSUID, MS_NODEV, MS_NOEXEC, MS_REC, MS_SLAVE = 0x2, 0x4, 0x8, 0x4000, 0x80000
+MS_BIND = 0x1000
+PR_CAPBSET_READ, PR_CAPBSET_DROP = 23, 24
+CAPABILITIES = frozenset({0, 1, 3, 4, 5, 6, 7, 10, 14, 23, 24})
+"""Those that root keeps in a namespace: of files, users and signals, to bind small ports, to lock
+memory, to set priorities and limits. With others (CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_NET_RAW ...)
+it would take a mount away or listen to the worker's requests. Other users have none anyway."""
 FORWARDED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 AWAITED = frozenset({signal.SIGCHLD, signal.SIGIO, *FORWARDED})
 IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -48,11 +55,12 @@ libc = ctypes.CDLL(None, use_errno=True)
 
 def main() -> NoReturn:
     """Run the command under guard, then end as it ended."""
-    parent, containment, tasks, *command = sys.argv[1:]
+    parent, containment, tasks, *rest = sys.argv[1:]
+    places, command = rest[: rest.index("--")], rest[rest.index("--") + 1 :]
     signal.pthread_sigmask(signal.SIG_BLOCK, AWAITED)
     try:
         if containment == "pid_namespace":
-            status = in_namespace(int(parent), int(tasks), command)
+            status = in_namespace(int(parent), int(tasks), places, command)
         else:
             status = in_group(int(parent), command)
     except OSError as error:
@@ -73,7 +81,7 @@ def in_group(parent: int, command: list[str]) -> int:
     return status
 
 
-def in_namespace(parent: int, tasks: int, command: list[str]) -> int:
+def in_namespace(parent: int, tasks: int, places: list[str], command: list[str]) -> int:
     """Run the command in a PID namespace of its own; returns its wait status."""
     unshare_pids()
     check(libc.prctl(PR_SET_PDEATHSIG, int(signal.SIGKILL), 0, 0, 0))
@@ -85,7 +93,7 @@ def in_namespace(parent: int, tasks: int, command: list[str]) -> int:
     first = os.fork()
     if first == 0:
         mine.close()
-        be_first(theirs, tasks, command)
+        be_first(theirs, tasks, places, command)
     theirs.close()
     return await_namespace(first, mine)
 
@@ -104,7 +112,7 @@ def unshare_pids() -> None:
     Path("/proc/self/gid_map").write_text(f"{group} {group} 1", encoding="ascii")
 
 
-def be_first(guard: socket.socket, tasks: int, command: list[str]) -> NoReturn:
+def be_first(guard: socket.socket, tasks: int, places: list[str], command: list[str]) -> NoReturn:
     """Be the namespace's first process: run the command, tell the guard how it ended, and end.
 
     Ending is what kills all others of the namespace.
@@ -116,7 +124,9 @@ def be_first(guard: socket.socket, tasks: int, command: list[str]) -> NoReturn:
                 os._exit(1)
         os.setsid()
         mount_proc()
+        hide(named(places, "hide="), named(places, "keep="))
         limit_tasks(tasks)
+        limit_capabilities()
         me = os.getpid()
         child = os.fork()
         if child == 0:
@@ -133,6 +143,53 @@ def mount_proc() -> None:
     check(libc.unshare(CLONE_NEWNS))
     check(libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
     check(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
+
+
+def named(places: list[str], role: str) -> list[str]:
+    """The places of a role, as they are reached without links."""
+    return [os.path.realpath(place[len(role) :]) for place in places if place.startswith(role)]
+
+
+def hide(hidden: list[str], kept: list[str]) -> None:
+    """Let what is at ``hidden`` be empty here, but for what of ``kept`` lies within.
+
+    A folder gets a mount over it and not each file: a file that is written anew loses its mount.
+    """
+    here = ""
+    with suppress(FileNotFoundError):
+        here = os.getcwd()  # noqa: PTH109
+    for place in filter(os.path.exists, hidden):
+        if not os.path.isdir(place):  # noqa: PTH112
+            check(libc.mount(b"/dev/null", os.fsencode(place), None, MS_BIND, None))
+            continue
+        inside = [one for one in kept if one.startswith(f"{place}/") and os.path.isdir(one)]  # noqa: PTH112
+        cover(place, {one: os.open(one, os.O_PATH | os.O_DIRECTORY) for one in inside})
+    os.chdir("/")  # whoever stands in a folder still sees what is under a mount
+    with suppress(OSError):
+        os.chdir(here)
+
+
+def cover(place: str, kept: dict[str, int]) -> None:
+    """Mount an empty folder, in memory, over ``place``, with those in it that are open as ``kept``.
+
+    It can be written a little: a container's home may be the place that is hidden.
+    """
+    flags, room = MS_NOSUID | MS_NODEV, b"mode=0700,size=16m,nr_inodes=4096"
+    check(libc.mount(b"tmpfs", os.fsencode(place), b"tmpfs", flags, room))
+    for path, handle in kept.items():
+        os.makedirs(path, exist_ok=True)  # noqa: PTH103
+        source = f"/proc/self/fd/{handle}".encode()
+        check(libc.mount(source, os.fsencode(path), None, MS_BIND | MS_REC, None))
+        os.close(handle)
+
+
+def limit_capabilities() -> None:
+    """Let root have no more in here than it needs to measure, as far as this process may say so."""
+    for number in range(64):
+        held = libc.prctl(PR_CAPBSET_READ, number, 0, 0, 0) == 1
+        if held and number not in CAPABILITIES:
+            with suppress(PermissionError):
+                check(libc.prctl(PR_CAPBSET_DROP, number, 0, 0, 0))
 
 
 def limit_tasks(tasks: int) -> None:

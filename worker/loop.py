@@ -66,6 +66,7 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
         ):
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
+            log.info("%s", containment.SEEN[contained])
             device.insist(settings, lambda: not stop.draining)
             if advice := bytecode.lost():
                 log.warning("%s", advice)

@@ -12,6 +12,7 @@ from typing import Annotated
 from pydantic import Field, SecretStr, ValidationError, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
+from benchmarks import local_service
 from benchmarks.contracts import Worded
 from benchmarks.processors import usable_cpus
 from worker.containment import Wanted
@@ -37,7 +38,8 @@ class Settings(BaseSettings):
     """What proves to the service that this is a worker of its."""
     token_file: Path | None = None
     """A file with the token in it, read for each request, so that it may be renewed; without both
-    the one in `folder` that ``throughline worker enroll`` wrote."""
+    the one in `folder` that ``throughline worker enroll`` wrote, or that of a service which runs on
+    this machine out of the same state folder."""
     state_dir: Path = Path(".throughline")
     """Where a worker keeps what must survive its death: spooled results, claim, child."""
     worker_name: str = ""
@@ -153,7 +155,7 @@ class Settings(BaseSettings):
         except FileNotFoundError:
             if named:
                 raise
-            return ""
+            return local_service.token_for(self.state, self.url.rstrip("/"))
 
     @property
     def allowed_models(self) -> tuple[str, ...]:
@@ -168,7 +170,12 @@ class Settings(BaseSettings):
     @property
     def folder(self) -> Path:
         """This worker's own folder within the state folder."""
-        return self.state_dir.expanduser().absolute() / "workers" / self.name
+        return self.state / "workers" / self.name
+
+    @property
+    def state(self) -> Path:
+        """The whole path of the state folder."""
+        return self.state_dir.expanduser().absolute()
 
 
 def faults(error: ValidationError | SettingsError) -> list[tuple[str, str]]:

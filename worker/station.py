@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from benchmarks.contracts import Progress
 from worker.child import Child, Ending, Exit, Limits
 from worker.conditions import Conditions
 from worker.consumption import Allowance, Excess
-from worker.containment import Containment, guarded
+from worker.containment import Containment, Hidden, guarded
 from worker.heartbeat import Cause
 from worker.nvml import Gauge
 from worker.processes import Process, Tree
@@ -24,6 +25,15 @@ log = logging.getLogger(__name__)
 
 TASKS_PER_PROCESS = 8
 """Threads count as tasks too; the limit is there to end a fork bomb, not to save."""
+_PLACES_NEEDED = (
+    "PYTHONPATH",
+    "THROUGHLINE_CACHE_DIR",
+    "TMPDIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+)
+"""Variables that name folders which a child reads or writes; others, as PWD, may name what is to be
+hidden."""
 
 
 class Interrupted(Exception):
@@ -102,7 +112,8 @@ class Station:
             raise Interrupted(cause)
         mark = uuid.uuid4().hex
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
-        command = [*guarded(self._containment, tasks), *task.command]
+        hidden = hidden_from(task, self._settings)
+        command = [*guarded(self._containment, tasks, hidden), *task.command]
         with (
             self.conditions.sampling() as sampling,
             Child(command, task.environment, task.folder, mark, task.limits, task.place) as child,
@@ -134,6 +145,22 @@ class Station:
             pids = listed(process.pid for process in left.survivors)
             log.error("Processes %s do not die: the device or its driver is stuck.", pids)
         return left
+
+
+def hidden_from(task: Task, settings: Settings) -> Hidden:
+    """Tokens, keys and undelivered results, which a child must not see, but not what it needs."""
+    state_dir = settings.state.resolve()
+    named = (settings.token_file,) if settings.token_file else ()
+    needed = [task.folder, task.place, settings.data_root]
+    python = Path(task.command[0])
+    if python.is_absolute():
+        needed.append(python.parent.parent)
+    for name in _PLACES_NEEDED:
+        told = task.environment.get(name, "").split(os.pathsep)
+        needed += map(Path, filter(os.path.isabs, told))
+    resolved = {place.expanduser().resolve() for place in needed if place is not None}
+    kept = sorted(str(one) for one in resolved if state_dir in one.parents)
+    return Hidden((str(state_dir), *map(str, named)), tuple(kept))
 
 
 def listed(pids: Iterable[int]) -> str:

@@ -61,6 +61,27 @@ def enrolment(
         desk.enrolment(worker, valid, as_json=as_json)
 
 
+@app.command("sign-in")
+def sign_in(
+    *,
+    url: Annotated[
+        str | None,
+        typer.Option(
+            envvar="THROUGHLINE_URL",
+            help="Address of the service; by default where one of this state folder answers.",
+        ),
+    ] = None,
+    state_dir: StateDir = DEFAULT_STATE_DIR,
+) -> None:
+    """Print a link that signs a browser in on the dashboard, once and within 15 minutes.
+
+    Whoever opens it is the administrator of this machine's own service for twelve hours.
+    """
+    from cli import tokens
+
+    tokens.show_link(url, state_dir)
+
+
 @app.command("list")
 def list_tokens(
     *, database: Database = None, state_dir: StateDir = DEFAULT_STATE_DIR, as_json: Json = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property, partial
 from math import ceil
@@ -20,17 +20,18 @@ from service.access import browser, key, rules, sessions, store, token
 from service.access.key import Key
 from service.access.limits import Buckets
 from service.access.permissions import ROUTES, SAFE, Permission
-from service.access.principal import ANYBODY, Principal
+from service.access.principal import ANYBODY, READER, Principal
+from service.access.rules import Asked
 from service.access.store import TokenView
 from service.access.token import Mistyped, Token
 from service.database import Database, now_of
 from service.errors import ServiceError, TooMany, Unauthorized
-from service.settings import Access, Settings
+from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
-"""How often an open service looks whether an administrator has a token by now."""
+"""How often a service whose reading is open looks whether there is an administrator by now."""
 _TOUCH_S = store.TOUCHED_EVERY.total_seconds()
 _WRITE_S = 1.0
 """How often uses of tokens are written down, those of all tokens together: a thousand workers
@@ -38,9 +39,15 @@ would otherwise cost a transaction each, every minute."""
 _BEARER = "bearer "
 MISSING = (
     "This service asks for a token: send the header `Authorization: Bearer tl_...`; the command "
-    "line and the worker read it from THROUGHLINE_TOKEN."
+    "line and the worker read it from THROUGHLINE_TOKEN, and beside the service, with its "
+    "THROUGHLINE_STATE_DIR, find its own. `throughline token sign-in` prints a link for a browser."
 )
 _MISTYPED = "This is no whole token: its checksum does not fit. Copy it again, from tl_ to the end."
+_CODES = {
+    token.ENROLMENT: "This is an enrolment code and no token: run `throughline worker enroll CODE` "
+    "once.",
+    token.SIGN_IN: "This is the code of a sign-in link and no token: open the link in a browser.",
+}
 _FAILURES = "Too many requests without a good token came from this address; wait, then try again."
 _REQUESTS = "This token sends more requests than one may; wait as long as Retry-After says."
 
@@ -56,7 +63,7 @@ class Door:
         self._database = database
         self._settings = settings
         self._asked_of = _declared(routes)
-        self._in_force = rules.always(settings)
+        self._asked = rules.at_first(settings)
         self._looked_s = -_LOOK_S
         self._touched: dict[str, float] = {}
         """When tokens that were good were last noted as used."""
@@ -75,23 +82,32 @@ class Door:
         """The route that a request goes to, and what it asks for."""
         return self._asked_of[request.method, request.scope["endpoint"]]
 
-    async def admit(self, request: Request) -> Principal:
-        """Find out who sent a request.
+    async def admit(self, request: Request, wanted: Permission) -> Principal:
+        """Find out who sent a request for something that asks for a permission.
 
         Raises:
             Unauthorized: a token is needed, and this is none or no good one.
             TooMany: the token, or the address, sends too many requests.
         """
-        if not await self.asks():
-            if self._settings.access is Access.AUTO:
-                browser.check_host(request, self._settings.reached_at)
+        asked = await self.asks()
+        if asked is Asked.NOBODY:
             if request.method not in SAFE and browser.sent(request):
                 browser.check_origin(request)  # any page may send a form that has no body
             return ANYBODY
-        cookie = browser.cookie_of(request)
-        if cookie and "authorization" not in request.headers:
-            return await self._signed_in(request, cookie)
-        return await self.proven(request, lambda: shown(request))
+        if "authorization" in request.headers:
+            return await self.proven(request, lambda: shown(request))
+        reads = wanted is Permission.READ and request.method in SAFE
+        open_to_all = asked is Asked.CHANGES and reads
+        if cookie := browser.cookie_of(request):
+            try:
+                return await self._signed_in(request, cookie, counted=not open_to_all)
+            except Unauthorized:
+                if not open_to_all:
+                    raise
+        elif not open_to_all:
+            return await self.proven(request, lambda: shown(request))
+        browser.check_host(request, self._settings.reached_at)
+        return READER
 
     async def proven(self, request: Request, show: Callable[[], Token]) -> Principal:
         """Find out whose token ``show`` gives; failures count against the request's address.
@@ -131,24 +147,27 @@ class Door:
             self._failures.take(address, time.monotonic())
             raise
 
-    async def asks(self) -> bool:
-        """Whether tokens are asked for; once they are, they are for good."""
-        if self._in_force or self._settings.access is Access.OPEN:
-            return self._in_force
+    async def asks(self) -> Asked:
+        """Who is asked for a token; once it is everybody, it is for good."""
+        if self._asked is not Asked.CHANGES:
+            return self._asked
         now_s = time.monotonic()
         if now_s - self._looked_s >= _LOOK_S:
-            found = await self._database.run(store.any_admin, write=False)
-            self._in_force = self._in_force or found  # a slower look must not unsay it
+            if await self._database.run(store.any_admin, write=False):
+                self._asked = Asked.EVERYBODY
             self._looked_s = now_s
-        return self._in_force
+        return self._asked
 
     def look_again(self) -> None:
-        """Look with the next request whether tokens are asked for."""
+        """Look with the next request whether there is an administrator."""
         self._looked_s = -_LOOK_S
 
-    async def _signed_in(self, request: Request, cookie: str) -> Principal:
-        """Whose session it is; a change must come from a page of ours, and prove it."""
-        with self.trying(request):
+    async def _signed_in(self, request: Request, cookie: str, *, counted: bool) -> Principal:
+        """Whose session it is; a change must come from a page of ours, and prove it.
+
+        A session that is over is a failure to be ``counted`` where nothing goes without one.
+        """
+        with self.trying(request) if counted else nullcontext():
             found, now = await self._database.run(partial(self._find, cookie), write=False)
         request.state.proof = sessions.proof_of(self.key, cookie)
         if request.method not in SAFE:
@@ -217,10 +236,8 @@ def read(text: str) -> Token:
         found = token.read(text.strip())
     except Mistyped:
         raise Unauthorized(_MISTYPED) from None
-    if found.kind == token.ENROLMENT:
-        raise Unauthorized(
-            "This is an enrolment code and no token: run `throughline worker enroll CODE` once."
-        )
+    if found.kind in _CODES:
+        raise Unauthorized(_CODES[found.kind])
     return found
 
 

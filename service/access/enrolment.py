@@ -10,18 +10,15 @@ from datetime import datetime, timedelta
 from typing import Annotated
 
 from pydantic import BaseModel, Field, FiniteFloat
-from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, Name
-from service.access import store, token
+from service.access import once, store, token
 from service.access.key import Key
 from service.access.permissions import Kind
 from service.access.store import NewToken, TokenRequest
-from service.access.token import Mistyped
-from service.database import alone, rows
+from service.database import alone
 from service.errors import Forbidden, Unauthorized
-from service.models import EnrolmentRow
 
 _BAD = (
     "This enrolment code is not good: mistyped, used, or too old. Ask an administrator for another "
@@ -60,18 +57,9 @@ def create(
     session: Session, key: Key, request: EnrolmentRequest, now: datetime, by: str | None
 ) -> NewEnrolment:
     """Make a code."""
-    made = token.new(token.ENROLMENT)
-    row = EnrolmentRow(
-        id=made.id,
-        digest=token.digest(key.value, made),
-        worker=request.worker,
-        created_at=now,
-        created_by=by,
-        expires_at=now + timedelta(seconds=request.expires_in_s),
-    )
-    session.add(row)
-    session.flush()
-    return NewEnrolment(id=row.id, code=made.text, worker=row.worker, expires_at=row.expires_at)
+    lasts = timedelta(seconds=request.expires_in_s)
+    row, code = once.make(session, key, token.ENROLMENT, lasts, now, by, worker=request.worker)
+    return NewEnrolment(id=row.id, code=code, worker=row.worker, expires_at=row.expires_at)
 
 
 def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewToken:
@@ -83,7 +71,9 @@ def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewT
         Forbidden: it is for a worker of another name, or for any, and the name is taken; it stays
             good.
     """
-    row = _found(session, key, shown.code)
+    row = once.find(session, key, token.ENROLMENT, shown.code)
+    if row is None:
+        raise Unauthorized(_BAD)
     if row.created_by is not None and not store.is_live(session, row.created_by, now):
         raise Unauthorized(_BAD)
     alone(session, f"worker {shown.worker}")  # else both would find it free
@@ -99,19 +89,6 @@ def redeem(session: Session, key: Key, shown: Redemption, now: datetime) -> NewT
         )
     wanted = TokenRequest(kind=Kind.WORKER, name=shown.worker)
     made = store.create(session, key, wanted, now, row.created_by)
-    unused = (EnrolmentRow.used_at.is_(None), EnrolmentRow.expires_at > now)
-    change = update(EnrolmentRow).where(EnrolmentRow.id == row.id, *unused)
-    if rows(session, change.values(used_at=now, token_id=made.id)) != 1:
+    if not once.use(session, row, made.id, now):
         raise Unauthorized(_BAD)
     return made
-
-
-def _found(session: Session, key: Key, code: str) -> EnrolmentRow:
-    try:
-        shown = token.read(code.strip())
-    except Mistyped:
-        raise Unauthorized(_BAD) from None
-    row = session.get(EnrolmentRow, shown.id) if shown.kind == token.ENROLMENT else None
-    if row is None or not token.matches(key.value, shown, row.digest):
-        raise Unauthorized(_BAD)
-    return row

@@ -23,7 +23,7 @@ async def guard(request: Request) -> Permission:
     """
     door: Door = request.app.state.door
     route, asked = door.asked_of(request)
-    principal = ANYBODY if asked is Permission.OPEN else await door.admit(request)
+    principal = ANYBODY if asked is Permission.OPEN else await door.admit(request, asked)
     if asked not in principal.may:
         raise Forbidden(_refusal(principal, asked))
     request.state.principal = principal

@@ -16,7 +16,13 @@ class Permission(StrEnum):
     """Nothing: whoever reaches the service."""
     READ = "read"
     SUBMIT = "submit"
-    """Have something measured, and say what is to be thought of what was found."""
+    """Have something measured."""
+    TRIAGE = "triage"
+    """Say what is to be thought of what was found: act on findings, take results out of histories.
+
+    Whoever may is no program that has its own change measured. A CI token that could call its own
+    regression expected, or take out the results that show it, would judge itself.
+    """
     WORK = "work"
     """Take jobs and deliver results."""
     ADMIN = "admin"
@@ -41,7 +47,7 @@ MAY: Mapping[Kind, frozenset[Permission]] = {
 }
 BOUND = frozenset({Kind.READ, Kind.SUBMIT})
 """Kinds of which a token may be bound to a project."""
-AUDITED = frozenset({Permission.SUBMIT, Permission.ADMIN})
+AUDITED = frozenset({Permission.SUBMIT, Permission.TRIAGE, Permission.ADMIN})
 """What is written down; what workers do stands in the log of the jobs."""
 
 SAFE = frozenset({"GET", "HEAD"})
@@ -86,14 +92,16 @@ _CALLS: Mapping[Permission, str] = {
     Permission.SUBMIT: """
         POST /comparisons
         POST /comparisons/{comparison_id}/cancel
-        POST /findings/{finding_id}/actions
-        PATCH /findings/{finding_id}
         POST /jobs
         POST /jobs/{job_id}/cancel
-        DELETE /results/{result_id}/exclusion
-        PUT /results/{result_id}/exclusion
         POST /schedules/{name}/fire
         POST /submissions
+    """,
+    Permission.TRIAGE: """
+        POST /findings/{finding_id}/actions
+        PATCH /findings/{finding_id}
+        DELETE /results/{result_id}/exclusion
+        PUT /results/{result_id}/exclusion
     """,
     Permission.WORK: f"""
         POST /leases

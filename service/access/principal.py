@@ -69,6 +69,8 @@ class Principal:
 
 ANYBODY = Principal("anybody")
 """Whoever reaches a service that asks for no tokens."""
+READER = Principal("anybody", Kind.READ)
+"""Whoever reaches a service that asks for a token for changes alone, and shows none."""
 
 
 def client_of(request: HTTPConnection) -> str:

@@ -1,13 +1,23 @@
-"""Whether tokens are asked for: always, never, or as soon as there is one for an administrator."""
+"""Who is asked for a token: nobody, whoever changes something, or everybody."""
 
 from __future__ import annotations
 
 import ipaddress
+from enum import StrEnum
 
 from service.access import store
 from service.database import Database
 from service.errors import ServiceError
 from service.settings import Access, Settings
+
+
+class Asked(StrEnum):
+    """Who is asked for a token."""
+
+    NOBODY = "nobody"
+    CHANGES = "changes"
+    """Whoever changes something; reading is open to this machine."""
+    EVERYBODY = "everybody"
 
 
 class NobodyMayEnter(ServiceError):
@@ -26,26 +36,33 @@ def is_loopback(host: str) -> bool:
         return host.lower() == "localhost"
 
 
-def always(settings: Settings) -> bool:
-    """Whether tokens are asked for without a look at those that there are."""
-    if settings.access is Access.AUTO:
-        return not is_loopback(settings.reached_at)
-    return settings.access is Access.TOKENS
+def at_first(settings: Settings) -> Asked:
+    """Who is asked before anybody has looked which tokens there are."""
+    if settings.access is Access.OPEN:
+        return Asked.NOBODY
+    if settings.access is Access.AUTO and is_loopback(settings.reached_at):
+        return Asked.CHANGES
+    return Asked.EVERYBODY
 
 
-def in_force(database: Database, settings: Settings) -> bool:
-    """Whether tokens are asked for now."""
-    if settings.access is Access.OPEN or always(settings):
-        return settings.access is not Access.OPEN
+def in_force(database: Database, settings: Settings) -> Asked:
+    """Who is asked now."""
+    asked = at_first(settings)
+    if asked is not Asked.CHANGES:
+        return asked
     with database.reading() as session:
-        return store.any_admin(session)
+        return Asked.EVERYBODY if store.any_admin(session) else asked
 
 
 def told(database: Database, settings: Settings) -> str:
     """Who may come in, for the log of a service that starts."""
-    if in_force(database, settings):
-        return "whoever comes in needs a token"
-    return f"whoever reaches {settings.reached_at} may do everything: no token is asked for"
+    reached = settings.reached_at
+    return {
+        Asked.NOBODY: f"whoever reaches {reached} may do everything: no token is asked for",
+        Asked.CHANGES: f"whoever reaches {reached} may read; whatever changes something needs a "
+        "token",
+        Asked.EVERYBODY: "whoever comes in needs a token",
+    }[in_force(database, settings)]
 
 
 def check(database: Database, settings: Settings) -> None:
@@ -54,7 +71,7 @@ def check(database: Database, settings: Settings) -> None:
     Raises:
         NobodyMayEnter: it listens on more than the loopback, and no administrator has a token.
     """
-    if settings.access is not Access.AUTO or not always(settings):
+    if settings.access is not Access.AUTO or at_first(settings) is not Asked.EVERYBODY:
         return
     with database.reading() as session:
         if store.any_admin(session):

@@ -28,7 +28,8 @@ SHORTEST_S, LONGEST_S = 60, 10 * 366 * 86_400
 Lasting = Annotated[FiniteFloat, Field(strict=True, ge=SHORTEST_S, le=LONGEST_S)]
 NONE = "There is no such token; GET /api/v1/tokens, or `throughline token list`, lists them."
 
-
+LOCAL = "local"
+"""The name of the token of a machine's own administrator, which `local_token` keeps in a file."""
 FOR_ALL = (
     "a token of the kind {kind} is for all projects: workers measure for all, administrators rule "
     "all"
@@ -50,6 +51,8 @@ class TokenRequest(Contract):
     def _bound(self) -> Self:
         if self.project is not None and self.kind not in BOUND:
             raise ValueError(FOR_ALL.format(kind=self.kind))
+        if (self.kind, self.name) == (Kind.ADMIN, LOCAL):
+            raise ValueError(f"the name {LOCAL} is kept for the token of this machine itself")
         return self
 
 
@@ -82,6 +85,20 @@ def create(
     session: Session, key: Key, request: TokenRequest, now: datetime, by: str | None
 ) -> NewToken:
     """Make a token."""
+    return _create(session, key, request, now, by)
+
+
+def create_local(session: Session, key: Key, now: datetime) -> NewToken:
+    """Make the token of the machine's own administrator; it does not close reading to others."""
+    wanted = TokenRequest.model_construct(
+        kind=Kind.ADMIN, name=LOCAL, expires_in_s=None, project=None
+    )
+    return _create(session, key, wanted, now, None)
+
+
+def _create(
+    session: Session, key: Key, request: TokenRequest, now: datetime, by: str | None
+) -> NewToken:
     made = token.new(request.kind)
     lasts = request.expires_in_s
     row = TokenRow(
@@ -135,9 +152,12 @@ def every(session: Session, now: datetime) -> list[TokenView]:
 
 
 def any_admin(session: Session) -> bool:
-    """Whether a token of an administrator was ever made; revoking it does not unmake that."""
-    wanted = select(TokenRow.id).where(TokenRow.kind == Kind.ADMIN).limit(1)
-    return session.execute(wanted).first() is not None
+    """Whether somebody was ever made an administrator; revoking the token does not unmake that.
+
+    The machine's own token does not count: `throughline up` makes it for whoever starts it.
+    """
+    somebodys = (TokenRow.kind == Kind.ADMIN, TokenRow.name != LOCAL)
+    return session.execute(select(TokenRow.id).where(*somebodys).limit(1)).first() is not None
 
 
 def is_live(session: Session, token_id: str, now: datetime) -> bool:

@@ -15,7 +15,11 @@ from dataclasses import dataclass, field
 
 ENROLMENT = "enrol"
 """What stands in place of the kind in an enrolment code, which is no token."""
-_FORM = re.compile(r"tl_(read|submit|worker|admin|enrol)_([0-9a-f]{16})_[0-9a-f]{64}_[0-9a-f]{8}")
+SIGN_IN = "signin"
+"""The same in the code of a link that signs in, once."""
+_FORM = re.compile(
+    r"tl_(read|submit|worker|admin|enrol|signin)_([0-9a-f]{16})_[0-9a-f]{64}_[0-9a-f]{8}"
+)
 
 
 class Mistyped(Exception):

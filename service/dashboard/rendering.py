@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from service import efficiency, formats
 from service.access.permissions import Permission
+from service.access.principal import READER
 from service.dashboard import assets, figures, words
 from service.headers import PAGE_POLICY
 
@@ -59,9 +60,11 @@ def render(request: Request, template: str, status: int = 200, **values: object)
     reader = getattr(request.state, "principal", None)
     html = _templates.get_template(template).render(
         path=request.url.path,
+        here=request.url.path + (f"?{request.url.query}" if request.url.query else ""),
         proof=getattr(request.state, "proof", ""),
         reader=reader or "",
-        may_act=reader is not None and Permission.SUBMIT in reader.may,
+        may_triage=reader is not None and Permission.TRIAGE in reader.may,
+        may_sign_in=reader is READER,
         attention=getattr(request.state, "attention", 0),
         now=values.pop("now", None) or datetime.now(UTC),
         **values,

@@ -11,11 +11,12 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from service.access import audit, browser, door, sessions
+from service.access import audit, browser, door, sessions, sign_in_link
 from service.access.door import Door
 from service.access.key import Key
 from service.access.permissions import Permission
 from service.access.principal import Principal
+from service.access.rules import Asked
 from service.dashboard.rendering import render
 from service.dashboard.routers import page_router
 from service.database import get_database, now_of
@@ -27,26 +28,34 @@ _FIELDS = 5
 
 
 @router.get("/sign-in")
-async def show(request: Request, to: Annotated[str, Query(max_length=2_000)] = "/") -> Response:
-    """Ask for a token; where none is asked for, go on."""
-    if not await _door(request).asks():
+async def show(
+    request: Request,
+    to: Annotated[str, Query(max_length=2_000)] = "/",
+    code: Annotated[str, Query(max_length=200)] = "",
+) -> Response:
+    """Ask for a token; where none is asked for, go on.
+
+    With the code of a link, ask only whether to sign in: programs open links too, to show what is
+    behind them, and must not use the code up.
+    """
+    if await _door(request).asks() is Asked.NOBODY:
         return RedirectResponse(_within(to), 303)
-    return page(request, to=_within(to))
+    return page(request, to=_within(to), code=code)
 
 
 @router.post("/sign-in")
 async def sign_in(request: Request) -> Response:
-    """Begin a session for the holder of the token in the form."""
+    """Begin a session for the holder of the token in the form, or of the code of a link."""
     browser.check_origin(request)
     form = await _form(request)
     to = _within(form.get("to", "/"))
     try:
-        who = await _door(request).proven(request, lambda: door.read(form.get("token", "")))
-        if Permission.READ not in who.may:
-            raise Unauthorized("A worker's token opens no pages; use one of another kind.")
+        if code := form.get("code"):
+            cookie = await _by_link(request, code)
+        else:
+            cookie = await _by_token(request, form.get("token", ""))
     except Unauthorized as error:
         return page(request, to=to, fault=error.detail, status=401)
-    cookie = await get_database(request).run(partial(_begin, request, who), write=True)
     response = RedirectResponse(to, 303)
     browser.keep(request, response, cookie)
     return response
@@ -67,17 +76,37 @@ async def sign_out(request: Request) -> Response:
     return response
 
 
-def page(request: Request, *, to: str, fault: str = "", status: int = 200) -> HTMLResponse:
-    """The form that asks for a token; ``to`` is where it leads."""
-    answer = render(request, "sign_in.html", status, to=to, fault=fault)
+def page(
+    request: Request, *, to: str, code: str = "", fault: str = "", status: int = 200
+) -> HTMLResponse:
+    """Ask for a token, or whether to use the ``code`` of a link; then it goes on to ``to``."""
+    answer = render(request, "sign_in.html", status, to=to, code=code, fault=fault)
     answer.headers["Cache-Control"] = "no-store"
     return answer
 
 
-def _begin(request: Request, who: Principal, session: Session) -> str:
+async def _by_token(request: Request, shown: str) -> str:
+    who = await _door(request).proven(request, lambda: door.read(shown))
+    if Permission.READ not in who.may:
+        raise Unauthorized("A worker's token opens no pages; use one of another kind.")
+    return await get_database(request).run(partial(_begin, request, who, "token"), write=True)
+
+
+async def _by_link(request: Request, code: str) -> str:
+    key = _door(request).key
+
+    def redeem(session: Session) -> str:
+        found = sign_in_link.redeem(session, key, code, now_of(session))
+        return _begin(request, Principal.of(found), "link", session)
+
+    with _door(request).trying(request):
+        return await get_database(request).run(redeem, write=True)
+
+
+def _begin(request: Request, who: Principal, by: str, session: Session) -> str:
     assert who.token_id is not None
     now = now_of(session)
-    audit.record(session, who, "POST /sign-in", "dashboard", now)
+    audit.record(session, who, "POST /sign-in", f"dashboard, by {by}", now)
     return sessions.begin(session, _door(request).key, who.token_id, now)
 
 

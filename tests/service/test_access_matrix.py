@@ -33,9 +33,10 @@ PROJECTS = {"own": "ours", "foreign": "theirs"}
 REVISIONS = {"own": "r1", "foreign": "r1-of-theirs"}
 STRANGERS = ("none", "revoked", "expired")
 EVERYBODY = (*STRANGERS, *KINDS, *BOUND)
-SEE, ORDER, WORK, RULE = (
+SEE, ORDER, TRIAGE, WORK, RULE = (
     ("read", "submit", "admin"),
     ("submit", "admin"),
+    ("admin",),
     ("worker", "admin"),
     ("admin",),
 )
@@ -97,8 +98,8 @@ TABLE: dict[str, Row] = {
     "GET /results/{result_id}": one(SEE),
     "GET /results/{result_id}/exclusions": one(SEE),
     "GET /results/{result_id}/trace": one(SEE),
-    "PUT /results/{result_id}/exclusion": one(ORDER),
-    "DELETE /results/{result_id}/exclusion": one(ORDER),
+    "PUT /results/{result_id}/exclusion": one(TRIAGE),
+    "DELETE /results/{result_id}/exclusion": one(TRIAGE),
     "GET /series": Row(SEE),
     "GET /series/{series_id}": one(SEE),
     "GET /series/{series_id}/points": one(SEE),
@@ -107,8 +108,8 @@ TABLE: dict[str, Row] = {
     "GET /findings": Row(SEE),
     "GET /findings/report": Row(SEE),
     "GET /findings/{finding_id}": one(SEE),
-    "POST /findings/{finding_id}/actions": one(ORDER),
-    "PATCH /findings/{finding_id}": one(ORDER),
+    "POST /findings/{finding_id}/actions": one(TRIAGE),
+    "PATCH /findings/{finding_id}": one(TRIAGE),
     "GET /environments/{digest}": Row(SEE, 200, 200, 404, shared=True),
     "GET /changes": Row(SEE),
     "POST /comparisons": Row(ORDER, 201),

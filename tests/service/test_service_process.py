@@ -1,57 +1,16 @@
 """The service as a process: it starts, says what is wrong in one sentence, and stops in order."""
 
-import os
-import resource
 import signal
 import socket
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
 import pytest
+from builders.service_program import outcome, run, serving
 
 from benchmarks.contracts import Case
-
-
-def run(*arguments: str, files: int | None = None, **settings: str) -> "subprocess.Popen[str]":
-    """Start the service, with a limit on its open files if one is given."""
-    environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
-    settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
-    process = subprocess.Popen(
-        [sys.executable, "-m", "service", *arguments],
-        env=environment | settings,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    if files is not None:  # it asks what it may have long after its first moment
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
-    return process
-
-
-def outcome(process: "subprocess.Popen[str]") -> tuple[int, str]:
-    _, said = process.communicate(timeout=60)
-    return process.returncode, said
-
-
-@contextmanager
-def serving(
-    url: str, files: int | None = None, **settings: str
-) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
-    """A service on a free port that is ready to answer."""
-    process = run("--port", "0", files=files, DATABASE_URL=url, **settings)
-    assert process.stderr is not None
-    try:
-        for line in process.stderr:
-            if "serving on " in line:
-                yield line.rpartition("serving on ")[2].strip(), process
-                break
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def test_it_serves_and_stops_in_order_when_asked(database_url: str) -> None:
@@ -121,13 +80,14 @@ def test_a_port_in_use_is_said_in_one_sentence(sqlite_url: str) -> None:
 def test_an_address_that_others_reach_is_refused_until_an_administrator_has_a_token(
     sqlite_url: str, tmp_path: Path
 ) -> None:
-    everywhere = {"DATABASE_URL": sqlite_url, "HOST": "0.0.0.0", "STATE_DIR": str(tmp_path)}
-    code, said = outcome(run("--port", "0", **everywhere))
+    everywhere = {"HOST": "0.0.0.0", "STATE_DIR": str(tmp_path), "ACCESS": "auto"}
+    code, said = outcome(run("--port", "0", DATABASE_URL=sqlite_url, **everywhere))
     assert code == 2
     assert "throughline token create --kind admin" in said
-    with serving(sqlite_url, HOST="0.0.0.0", PUBLISHED_AT="127.0.0.1") as (address, _):
+    with serving(sqlite_url, **everywhere, PUBLISHED_AT="127.0.0.1") as (address, _):
         jobs = f"http://127.0.0.1:{address.rpartition(':')[2]}/api/v1/jobs"
         assert httpx2.get(jobs).status_code == 200
+        assert httpx2.post(jobs, json={}).status_code == 401
 
 
 @pytest.mark.parametrize(

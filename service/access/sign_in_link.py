@@ -1,0 +1,45 @@
+"""Links that sign in on the dashboard once, for whoever has the service's machine.
+
+A link carries a code in place of the token, which would stay in a browser's history for good.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+
+from sqlalchemy.orm import Session
+
+from service.access import once, store, token
+from service.access.key import Key
+from service.access.store import TokenView
+from service.errors import Unauthorized
+from service.models import TokenRow
+
+LASTS = timedelta(minutes=15)
+"""Long enough for a first suite to be measured on a CPU, which takes some five minutes."""
+PATH = "/sign-in?code="
+_BAD = (
+    "This link is not good any more: each signs in once, within 15 minutes. `throughline token "
+    "sign-in` prints another one where the service runs."
+)
+
+
+def create(session: Session, key: Key, token_id: str, now: datetime) -> str:
+    """Make a link that signs in as the holder of a token; gives its path on the service."""
+    _, code = once.make(session, key, token.SIGN_IN, LASTS, now, token_id)
+    return PATH + code
+
+
+def redeem(session: Session, key: Key, code: str, now: datetime) -> TokenView:
+    """Use the code of a link up; gives the token that it signs in with.
+
+    Raises:
+        Unauthorized: it is mistyped, unknown, used or too old, or the token is good no more.
+    """
+    row = once.find(session, key, token.SIGN_IN, code)
+    if row is None or row.created_by is None:
+        raise Unauthorized(_BAD)
+    found = store.view(session.get_one(TokenRow, row.created_by), now)
+    if found.state != "live" or not once.use(session, row, found.id, now):
+        raise Unauthorized(_BAD)
+    return found

@@ -1,0 +1,56 @@
+"""The service as a program of its own, ``python -m service``."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+Program = subprocess.Popen[str]
+
+
+def run(*arguments: str, files: int | None = None, **settings: str) -> Program:
+    """Start it, its settings named without ``THROUGHLINE_``; by default it asks for no tokens.
+
+    ``files`` is the most that it may have open.
+    """
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
+    settings.setdefault("ACCESS", "open")
+    settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
+    process = subprocess.Popen(
+        [sys.executable, "-m", "service", *arguments],
+        env=environment | settings,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    if files is not None:  # it asks what it may have long after its first moment
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
+    return process
+
+
+def outcome(process: Program) -> tuple[int, str]:
+    """The exit code of a program that ends by itself, and what it said."""
+    _, said = process.communicate(timeout=60)
+    return process.returncode, said
+
+
+@contextmanager
+def serving(
+    url: str, said: list[str] | None = None, files: int | None = None, **settings: str
+) -> Iterator[tuple[str, Program]]:
+    """A service on a free port that is ready to answer; what it ``said`` until then is added."""
+    process = run("--port", "0", files=files, DATABASE_URL=url, **settings)
+    assert process.stderr is not None
+    try:
+        for line in process.stderr:
+            if said is not None:
+                said.append(line)
+            if "serving on " in line:
+                yield line.rpartition("serving on ")[2].strip(), process
+                break
+    finally:
+        process.kill()
+        process.communicate()
