@@ -36,6 +36,7 @@ def main() -> int:
     parser.add_argument("--database", choices=["sqlite", "postgresql"])
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--claims", type=int, default=1_000)
+    parser.add_argument("--sets", type=int, nargs="+", default=[claims.KINDS], help="label sets")
     parser.add_argument("--results-per-s", type=float, default=200.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--shape", choices=list(Shape), default=Shape.STEPS)
@@ -46,7 +47,9 @@ def main() -> int:
     kinds = [asked.database] if asked.database else ["sqlite", "postgresql"]
     if asked.what in ("claims", "all"):
         for kind in kinds:
-            keep(claims.measure(kind, asked.jobs, asked.claims), "claims", dry=asked.dry)
+            for sets in asked.sets:
+                row = claims.measure(kind, asked.jobs, asked.claims, sets)
+                keep(row, "claims", dry=asked.dry)
     for kind, plan in PLANS if asked.what == "all" else _asked(asked, kinds):
         if kind in kinds:
             keep(traffic.measure(kind, plan), "traffic", dry=asked.dry)
