@@ -21,6 +21,7 @@ from service.models import (
     BrowserSession,
     ComparisonRow,
     ConfirmationRow,
+    Eligibility,
     EnrolmentRow,
     EnvironmentRow,
     Exclusion,
@@ -46,6 +47,7 @@ from service.models import (
     TryRow,
     Unjudged,
     WorkerRow,
+    WriteProbe,
 )
 
 T = TypeVar("T")
@@ -83,12 +85,14 @@ SHARED: frozenset[type[Base]] = frozenset(
     {
         AuditEvent,
         BrowserSession,
+        Eligibility,
         EnrolmentRow,
         EnvironmentRow,
         Requirement,
         TokenRow,
         Unjudged,
         WorkerRow,
+        WriteProbe,
     }
 )
 """What is of nobody in particular."""

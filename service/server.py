@@ -97,6 +97,9 @@ def configuration(app: FastAPI, settings: Settings) -> Config:
         log_level="warning",
         access_log=False,
         server_header=False,
+        # Named ones alone: uvicorn would believe whatever runs on this machine.
+        proxy_headers=bool(settings.named_proxies),
+        forwarded_allow_ips=settings.named_proxies,
         timeout_graceful_shutdown=_GRACE_S,
     )
 

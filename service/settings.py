@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from enum import StrEnum
 from pathlib import Path
@@ -12,6 +13,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+def _parts(told: str) -> list[str]:
+    return [part.strip() for part in told.split(",") if part.strip()]
 
 
 class Access(StrEnum):
@@ -40,6 +45,9 @@ class Settings(BaseSettings):
     published_at: str = ""
     """The address under which others reach this service, where that is not ``host``: inside a
     container the service listens everywhere, and the engine decides who reaches it."""
+    proxies: str = ""
+    """Addresses and networks of proxies, with commas, that are believed about who sent a request
+    (``X-Forwarded-For``) and over what (``X-Forwarded-Proto``); from others both are ignored."""
     access_key: SecretStr = SecretStr("")
     """64 hexadecimal digits that hash the tokens; without them a file in ``state_dir``."""
     requests_per_s: Annotated[float, Field(ge=0, le=1e6, allow_inf_nan=False)] = 500.0
@@ -83,6 +91,23 @@ class Settings(BaseSettings):
         if told.get_secret_value() and not _KEY.fullmatch(told.get_secret_value()):
             raise ValueError("must be 64 hexadecimal digits, such as `openssl rand -hex 32` prints")
         return told
+
+    @field_validator("proxies")
+    @classmethod
+    def _are_addresses(cls, told: str) -> str:
+        for each in _parts(told):
+            try:
+                ipaddress.ip_network(each)
+            except ValueError:
+                raise ValueError(
+                    "must be addresses or networks, with commas, such as 127.0.0.1,10.0.0.0/8"
+                ) from None
+        return told
+
+    @property
+    def named_proxies(self) -> list[str]:
+        """The proxies one by one."""
+        return _parts(self.proxies)
 
     @property
     def reached_at(self) -> str:

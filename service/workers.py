@@ -15,6 +15,7 @@ from service.database import insert_if_absent
 from service.errors import Conflict
 from service.models import WorkerRow
 from service.projects import revisions_seen
+from service.queue import eligibility
 
 _WORKERS = cast(Table, WorkerRow.__table__)
 _DEVICES = {"cuda", "cpu"}
@@ -50,9 +51,11 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     """
     labels = worker.labels | {"worker": worker.name}
     has = None if worker.revisions is None else list(worker.revisions)
+    eligibility.hold_pairs(session)
     told = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
+    told["gpu_uuid"] = labels.get("gpu_uuid")
     # Two introductions may meet: one that was sent twice, or one to each replica.
-    insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
+    new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
     if row.last_seen_at > now - PRESENT and _is_another(row.labels, labels):
         host = row.labels.get("host")
@@ -61,8 +64,12 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
             f"of at {row.last_seen_at:%H:%M:%S} UTC: give this one another name, or stop that one "
             f"and wait {PRESENT.seconds} s."
         )
+    changed = new or row.labels != labels
     row.labels, row.version, row.revisions, row.last_seen_at = labels, worker.version, has, now
+    row.gpu_uuid = labels.get("gpu_uuid")
     session.flush()
+    if changed:
+        eligibility.set_worker(session, worker.name, labels)
     return _view(session, row)
 
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import cached_property, partial
 from math import ceil
 
+import anyio
 from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -18,7 +19,7 @@ from starlette.routing import BaseRoute
 
 from service.access import browser, key, rules, sessions, store, token
 from service.access.key import Key
-from service.access.limits import Buckets
+from service.access.limits import Buckets, client_at
 from service.access.permissions import ROUTES, SAFE, Permission
 from service.access.principal import ANYBODY, READER, Principal
 from service.access.rules import Asked
@@ -49,6 +50,7 @@ _CODES = {
     token.SIGN_IN: "This is the code of a sign-in link and no token: open the link in a browser.",
 }
 _FAILURES = "Too many requests without a good token came from this address; wait, then try again."
+_ENDED = "This token has ended and is sent again and again; wait, or use another one."
 _REQUESTS = "This token sends more requests than one may; wait as long as Retry-After says."
 
 
@@ -72,6 +74,10 @@ class Door:
         self._wrote_s = -_WRITE_S
         self._requests = Buckets(settings.requests_per_s, 2 * settings.requests_per_s)
         self._failures = Buckets(settings.failures_per_min / 60, settings.failures_per_min)
+        self._digests: Mapping[str, str] = {}
+        """What is stored of tokens, for requests from addresses that have failed too often."""
+        self._listed_s = -_LOOK_S
+        self._listing = anyio.Lock()
 
     @cached_property
     def key(self) -> Key:
@@ -110,7 +116,10 @@ class Door:
         return READER
 
     async def proven(self, request: Request, show: Callable[[], Token]) -> Principal:
-        """Find out whose token ``show`` gives; failures count against the request's address.
+        """Find out whose token ``show`` gives.
+
+        The failure of a token that has ended counts against the token. All others count against
+        the request's address, and however many there are, a good token from there passes.
 
         Raises:
             Unauthorized: it is not good.
@@ -118,7 +127,7 @@ class Door:
         """
         with self.trying(request) as wait_s:
             given = show()
-            if wait_s and given.id not in self._touched:  # a good one among many bad ones passes
+            if wait_s and not await self._is_ours(given):
                 raise self.too_many(wait_s)
             found, now = await self._database.run(partial(self._verify, given), write=False)
         now_s = time.monotonic()
@@ -132,19 +141,22 @@ class Door:
 
     @contextmanager
     def trying(self, request: Request) -> Iterator[float]:
-        """Count a failure to show something good against the address; gives how long it must wait.
+        """Count a failure to show something good; gives how long the request's address must wait.
 
         Raises:
-            TooMany: it failed, and this address has failed too often.
+            TooMany: it failed, and so have too many before it.
         """
-        address = request.client.host if request.client else ""
-        wait_s = self._failures.wait_s(address, time.monotonic())
+        address = client_at(request.client.host if request.client else "")
         try:
-            yield wait_s
-        except Unauthorized:
-            if wait_s:
-                raise self.too_many(wait_s) from None
-            self._failures.take(address, time.monotonic())
+            yield self._failures.wait_s(address, time.monotonic())
+        except Unauthorized as fault:
+            name, told = address, _FAILURES
+            if isinstance(fault, store.Ended):
+                name, told = fault.token_id, _ENDED
+            now_s = time.monotonic()
+            if wait_s := self._failures.wait_s(name, now_s):
+                raise TooMany(told, ceil(wait_s)) from None
+            self._failures.take(name, now_s)
             raise
 
     async def asks(self) -> Asked:
@@ -159,8 +171,8 @@ class Door:
         return self._asked
 
     def look_again(self) -> None:
-        """Look with the next request whether there is an administrator."""
-        self._looked_s = -_LOOK_S
+        """Look with the next request whether tokens are asked for, and which there are."""
+        self._looked_s = self._listed_s = -_LOOK_S
 
     async def _signed_in(self, request: Request, cookie: str, *, counted: bool) -> Principal:
         """Whose session it is; a change must come from a page of ours, and prove it.
@@ -185,11 +197,26 @@ class Door:
 
     def _verify(self, given: Token, session: Session) -> tuple[TokenView, datetime]:
         now = now_of(session)
-        try:
-            return store.verify(session, self.key, given, now), now
-        except Unauthorized:
-            self._touched.pop(given.id, None)
-            raise
+        return store.verify(session, self.key, given, now), now
+
+    async def _is_ours(self, given: Token) -> bool:
+        """Whether a token was made here, ended or not.
+
+        Found out from memory, so that whoever makes tokens up has the database asked once a second
+        and no more often.
+        """
+        async with self._listing:
+            if self._matches(given):
+                return True
+            if time.monotonic() - self._listed_s < _LOOK_S:
+                return False
+            self._digests = await self._database.run(store.digests, write=False)
+            self._listed_s = time.monotonic()
+            return self._matches(given)
+
+    def _matches(self, given: Token) -> bool:
+        stored = self._digests.get(given.id)
+        return stored is not None and token.matches(self.key.value, given, stored)
 
     def _count(self, token_id: str, now_s: float) -> None:
         wait_s = self._requests.wait_s(token_id, now_s)

@@ -172,11 +172,25 @@ def has_worker(session: Session, name: str, now: datetime) -> bool:
     return any(_state(row, now) == "live" for row in session.scalars(named))
 
 
+class Ended(Unauthorized):
+    """A token of this service, with its right secret, that is revoked or expired."""
+
+    def __init__(self, detail: str, token_id: str) -> None:
+        super().__init__(detail)
+        self.token_id = token_id
+
+
+def digests(session: Session) -> dict[str, str]:
+    """What is stored of all tokens' secrets, by the tokens' ids."""
+    return {row.id: row.digest for row in session.execute(select(TokenRow.id, TokenRow.digest))}
+
+
 def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView:
     """The token that somebody shows, if it is good now.
 
     Raises:
-        Unauthorized: it is not known, or its secret is wrong, or it is revoked or expired.
+        Ended: it is revoked or expired.
+        Unauthorized: it is not known, or its secret is wrong.
     """
     row = session.execute(_SHOWN, {"shown": shown.id}).first()
     if row is not None and row.key_id != key.id:
@@ -191,7 +205,8 @@ def verify(session: Session, key: Key, shown: Token, now: datetime) -> TokenView
         )
     found = view(row, now)
     if found.state != "live":
-        raise Unauthorized(f"This token is {found.state}; ask an administrator for another one.")
+        told = f"This token is {found.state}; ask an administrator for another one."
+        raise Ended(told, found.id)
     return found
 
 

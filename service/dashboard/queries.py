@@ -198,21 +198,22 @@ def jobs_before(session: Session, job: Job) -> int:
 
     These are the jobs whose labels one worker could have beside those of ``job``.
     """
-    sets = _labels(session)
-    own = sets.get(job.requires, {})
-    together = [
-        digest
-        for digest, labels in sets.items()
-        if all(own.get(name, value) == value for name, value in labels.items())
-    ]
+    own = session.get_one(Requirement, job.requires).labels
     ahead = tuple_(Job.rank, Job.place) < tuple_(job.rank, job.place)
-    queued = (Job.state == JobState.QUEUED, Job.requires.in_(together), ahead)
-    return session.scalar(select(func.count()).where(*queued)) or 0
-
-
-def _labels(session: Session) -> dict[str, Mapping[str, str]]:
-    rows = session.execute(select(Requirement.digest, Requirement.labels))
-    return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
+    waiting = (
+        select(Job.requires, func.count().label("jobs"))
+        .where(Job.state == JobState.QUEUED, ahead)
+        .group_by(Job.requires)
+        .subquery()
+    )
+    sets = select(Requirement.labels, waiting.c.jobs).join(
+        waiting, waiting.c.requires == Requirement.digest
+    )
+    return sum(
+        jobs
+        for labels, jobs in session.execute(sets)
+        if all(own.get(name, value) == value for name, value in labels.items())
+    )
 
 
 def workers(session: Session, gone_before: datetime) -> list[WorkerLine]:

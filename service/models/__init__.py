@@ -6,8 +6,17 @@ from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
 from service.models.events import JobEvent
 from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
-from service.models.jobs import Attempt, IdempotencyKey, Job, Requirement, Submission, WorkerRow
+from service.models.jobs import (
+    Attempt,
+    Eligibility,
+    IdempotencyKey,
+    Job,
+    Requirement,
+    Submission,
+    WorkerRow,
+)
 from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
+from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, Slot
 
@@ -21,6 +30,7 @@ __all__ = [
     "ComparisonState",
     "ConfirmationRow",
     "ConfirmationState",
+    "Eligibility",
     "EnrolmentRow",
     "EnvironmentRow",
     "Exclusion",
@@ -48,4 +58,5 @@ __all__ = [
     "Unjudged",
     "UtcDateTime",
     "WorkerRow",
+    "WriteProbe",
 ]

@@ -24,6 +24,8 @@ class WorkerRow(Base):
     __tablename__ = "workers"
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     labels: Mapped[dict[str, str]]
+    gpu_uuid: Mapped[str | None] = mapped_column(String(500), index=True)
+    """Its label of that name, by which every claim looks for other workers of the same GPU."""
     version: Mapped[str] = mapped_column(String(500))
     revisions: Mapped[list[str] | None]
     """Whose own code it can run; empty: it runs what is installed for each; None: unknown."""
@@ -60,15 +62,27 @@ class IdempotencyKey(Base):
 
 
 class Requirement(Base):
-    """A set of labels that jobs ask for, stored once.
-
-    There are few sets and many jobs: a worker compares its labels with the sets, and then one
-    index leads to the next job, however many jobs of other sets are queued.
-    """
+    """A set of labels that jobs ask for, stored once."""
 
     __tablename__ = "requirements"
     digest: Mapped[str] = mapped_column(String(64), primary_key=True)
     labels: Mapped[dict[str, str]]
+
+
+class Eligibility(Base):
+    """A worker and a requirement set that its labels meet; see `service.queue.eligibility`.
+
+    An index of ours and no fact, so without foreign keys: their locks would make claims wait for
+    submissions.
+    """
+
+    __tablename__ = "eligibilities"
+    requires: Mapped[str] = mapped_column(String(64), primary_key=True)
+    worker: Mapped[str] = mapped_column(String(64), primary_key=True)
+    rank: Mapped[int | None]
+    """No job of the set that the worker may begin stands before; null: none waits."""
+    place: Mapped[str] = mapped_column(String(48), server_default="")
+    __table_args__ = (Index(None, "worker", "rank", "place", "requires"),)
 
 
 class Job(Owned, Base):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import cast
 
@@ -10,7 +9,8 @@ from sqlalchemy import ColumnElement, Table, and_, bindparam, exists, or_, selec
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
-from service.models import Attempt, Job, Requirement, WorkerRow
+from service.models import Attempt, Job, WorkerRow
+from service.queue import eligibility
 from service.queue.swap import LIVE
 
 _QUEUED = Job.state == JobState.QUEUED
@@ -18,10 +18,10 @@ _ORDER = (Job.rank, Job.place)
 _LET_GO = (AttemptState.LOST, AttemptState.REJECTED)
 _WORKERS, _ATTEMPTS = cast(Table, WorkerRow.__table__), cast(Table, Attempt.__table__)
 # Of tables, and made once: to build a statement takes several times as long as to run it.
-_LABELS = select(_WORKERS.c.labels).where(_WORKERS.c.name == bindparam("worker"))
+_GPU = select(_WORKERS.c.gpu_uuid).where(_WORKERS.c.name == bindparam("worker"))
 _BESIDE = (
     select(_WORKERS.c.name)
-    .where(_WORKERS.c.labels["gpu_uuid"].as_string() == bindparam("uuid"))
+    .where(_WORKERS.c.gpu_uuid == bindparam("uuid"))
     .order_by(_WORKERS.c.name)
     .with_for_update()
 )
@@ -39,11 +39,11 @@ def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Jo
     A job that this worker lost or gave back waits one lease for another worker, if one that could
     do it has been seen lately.
     """
-    labels = _labels_of(session, worker)
-    for digest, required in _sets_with_work(session, worker, labels):
-        wanted = (_open_to(worker), Job.requires == digest)
-        job = _first(session, *wanted, _welcome(worker, now - lease))
-        if job is None and not _others(session, worker, required, now - lease):
+    long_ago = now - lease
+    for requires in eligibility.waiting(session, worker, correct=True):
+        wanted = (_open_to(worker), Job.requires == requires)
+        job = _first(session, *wanted, _welcome(worker, long_ago))
+        if job is None and not eligibility.other_meets(session, requires, worker, long_ago):
             job = _first(session, *wanted)
         if job is not None:
             return job
@@ -52,7 +52,7 @@ def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Jo
 
 def has_work(session: Session, worker: str) -> bool:
     """Whether any queued job wants labels that ``worker`` has; takes no lock."""
-    return bool(_sets_with_work(session, worker, _labels_of(session, worker)))
+    return next(eligibility.waiting(session, worker, correct=False), None) is not None
 
 
 def device_is_taken(session: Session, worker: str) -> bool:
@@ -61,37 +61,16 @@ def device_is_taken(session: Session, worker: str) -> bool:
     Two workers on one GPU, or one that came back under another name, would measure each other.
     Their rows stay locked, so that two of them cannot both be told no at once.
     """
-    uuid = _labels_of(session, worker).get("gpu_uuid")
+    uuid = session.execute(_GPU, {"worker": worker}).scalar()
     if uuid is None:
         return False
     names = session.execute(_BESIDE, {"uuid": uuid}).scalars().all()
     return session.execute(_HELD_BY, {"names": names}).first() is not None
 
 
-def _labels_of(session: Session, worker: str) -> Mapping[str, str]:
-    return session.execute(_LABELS, {"worker": worker}).scalar() or {}
-
-
 def _open_to(worker: str) -> ColumnElement[bool]:
     """Queued, and not kept for another worker."""
     return and_(_QUEUED, or_(Job.kept_for.is_(None), Job.kept_for == worker))
-
-
-def _sets_with_work(
-    session: Session, worker: str, labels: Mapping[str, str]
-) -> list[tuple[str, Mapping[str, str]]]:
-    """The requirement sets that ``labels`` meet and that have jobs, the most urgent job's first."""
-    queued = exists().where(_open_to(worker), Job.requires == Requirement.digest)
-    sets = session.execute(select(Requirement.digest, Requirement.labels).where(queued)).all()
-    heads = []
-    for digest, required in sets:
-        if required.items() <= labels.items():
-            first = select(*_ORDER).where(_open_to(worker), Job.requires == digest)
-            head = session.execute(first.order_by(*_ORDER).limit(1)).first()
-            if head is not None:
-                heads.append((tuple(head), digest, required))
-    heads.sort(key=lambda each: each[0])
-    return [(digest, required) for _, digest, required in heads]
 
 
 def _first(session: Session, *wanted: ColumnElement[bool]) -> Job | None:
@@ -106,8 +85,3 @@ def _welcome(worker: str, long_ago: datetime) -> ColumnElement[bool]:
         Attempt.job_id == Job.id, Attempt.worker == worker, Attempt.state.in_(_LET_GO)
     )
     return or_(Job.attempt == 0, Job.queued_at <= long_ago, ~let_go)
-
-
-def _others(session: Session, worker: str, required: Mapping[str, str], since: datetime) -> bool:
-    seen = select(WorkerRow.labels).where(WorkerRow.name != worker, WorkerRow.last_seen_at > since)
-    return any(required.items() <= labels.items() for labels in session.scalars(seen))

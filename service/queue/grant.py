@@ -18,7 +18,7 @@ from service.database import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.ids import new_id
 from service.models import Attempt, Job, Requirement, Submission, WorkerRow
-from service.queue import candidates
+from service.queue import candidates, eligibility
 from service.queue.swap import LIVE, change, change_attempt, must
 from service.queue.values import Holder, Terms
 
@@ -40,6 +40,7 @@ def submit(
     """
     project = session.get_one(Submission, submission_id).project
     ids = [new_id(now, position) for position in range(first, first + len(specs))]
+    required, new = _requirements(session, specs)
     jobs = [
         Job(
             id=ids[position - first],
@@ -51,7 +52,7 @@ def submit(
             case_key=spec.case.key,
             spec=spec.model_dump(mode="json"),
             revision=spec.revision,
-            requires=_requirement(session, spec.requires),
+            requires=required[position - first],
             rank=-spec.priority,
             state=JobState.QUEUED,
             attempt=0,
@@ -66,6 +67,10 @@ def submit(
     ]
     session.add_all(jobs)
     session.flush()
+    heads = eligibility.heads((job.requires, job.rank, job.place) for job in jobs)
+    for digest, labels in new.items():
+        eligibility.add_set(session, digest, labels, heads.pop(digest))
+    eligibility.wake(session, heads)
     return [job.id for job in jobs]
 
 
@@ -146,7 +151,18 @@ def _lease_of(job: Job, attempt: Attempt, terms: Terms) -> Lease:
     )
 
 
-def _requirement(session: Session, labels: dict[str, str]) -> str:
-    digest = results.digest_of(orjson.dumps(labels, option=orjson.OPT_SORT_KEYS))
-    insert_if_absent(session, _REQUIREMENTS, {"digest": digest, "labels": labels})
-    return digest
+def _requirements(
+    session: Session, specs: Sequence[JobSpec]
+) -> tuple[list[str], dict[str, dict[str, str]]]:
+    """The digest of each spec's requirement set; and the sets that nobody had asked for before."""
+    digests = [
+        results.digest_of(orjson.dumps(spec.requires, option=orjson.OPT_SORT_KEYS))
+        for spec in specs
+    ]
+    asked = {digest: spec.requires for digest, spec in zip(digests, specs, strict=True)}
+    new = {
+        digest: labels
+        for digest, labels in asked.items()
+        if insert_if_absent(session, _REQUIREMENTS, {"digest": digest, "labels": labels})
+    }
+    return digests, new

@@ -48,6 +48,7 @@ _HELD = _BOTH.add_columns(
     _JOBS.c.position,
     _JOBS.c.turns,
     _JOBS.c.project,
+    _JOBS.c.requires,
 ).with_for_update()
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
@@ -243,6 +244,7 @@ def _held(session: Session, holder: Holder) -> Held:
         position=row.position,
         turns=row.turns,
         project=row.project,
+        requires=row.requires,
     )
 
 

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import AttemptState, JobState
 from service.database import rows
 from service.models import Attempt, Base, Job
+from service.queue import eligibility
 from service.queue.values import Holder
 
 LIVE = (AttemptState.GRANTED, AttemptState.STARTED)
@@ -65,6 +66,10 @@ def _told(name: str, number: int) -> str:
     return f"seen_{name}_{number}"
 
 
+_JOBS = cast(Table, Job.__table__)
+_STANDS = select(_JOBS.c.requires, _JOBS.c.rank, _JOBS.c.place, _JOBS.c.kept_for).where(
+    _JOBS.c.id == bindparam("job_id")
+)
 _LOCK = select(Job.id).where(Job.id == bindparam("job_id")).with_for_update()
 
 
@@ -89,4 +94,8 @@ def cancel_held(session: Session, holder: Holder, now: datetime) -> bool:
 
 def requeue(session: Session, holder: Holder, now: datetime) -> bool:
     """Put a held job back into the queue, at its old place."""
-    return change_job(session, holder, *HELD, state=JobState.QUEUED, queued_at=now)
+    if not change_job(session, holder, *HELD, state=JobState.QUEUED, queued_at=now):
+        return False
+    row = session.execute(_STANDS, {"job_id": holder.job_id}).one()
+    eligibility.wake(session, {row.requires: (row.rank, row.place)}, row.kept_for)
+    return True

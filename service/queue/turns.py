@@ -16,15 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import pairwise
 
-from sqlalchemy import ColumnElement, func, select, update
+from sqlalchemy import ColumnElement, exists, func, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec, JobState, Result, Status, line
 from benchmarks.merge import case_of
 from service import results
-from service.database import rows
 from service.errors import Invalid
-from service.models import Job, Requirement, ResultRow, WorkerRow
+from service.models import Eligibility, Job, ResultRow, WorkerRow
+from service.queue import eligibility
 from service.queue.swap import HELD, change_job
 from service.queue.values import Held
 
@@ -127,7 +127,8 @@ def put_behind(session: Session, held: Held, had: int, now: datetime) -> bool:
         had: how many turns it has had; none if it begins anew.
         now: the time.
     """
-    return change_job(
+    place = _place(session, held, had)
+    queued = change_job(
         session,
         held.holder,
         *HELD,
@@ -135,8 +136,12 @@ def put_behind(session: Session, held: Held, had: int, now: datetime) -> bool:
         queued_at=now,
         turns=had,
         kept_for=held.worker,
-        place=_place(session, held, had),
+        place=place,
     )
+    if queued:
+        stands = {held.requires: (-held.spec.priority, place)}
+        eligibility.wake(session, stands, held.worker)
+    return queued
 
 
 def measured(session: Session, held: Held) -> list[Result]:
@@ -165,10 +170,10 @@ def forget_absent(session: Session, patience: timedelta, now: datetime) -> int:
         now: the time.
     """
     gone = select(WorkerRow.name).where(WorkerRow.last_seen_at < now - patience)
-    count = _free(session, Job.kept_for.in_(gone), Job.queued_at < now - patience)
-    for worker, digest in _barred(session):
-        count += _free(session, Job.kept_for == worker, Job.requires == digest)
-    return count
+    met = exists().where(Eligibility.worker == Job.kept_for, Eligibility.requires == Job.requires)
+    return _free(session, Job.kept_for.in_(gone), Job.queued_at < now - patience) + _free(
+        session, ~met
+    )
 
 
 def wait_on(session: Session, now: datetime) -> None:
@@ -178,23 +183,13 @@ def wait_on(session: Session, now: datetime) -> None:
 
 def _free(session: Session, *which: ColumnElement[bool]) -> int:
     """Let any worker begin jobs that are kept for one; return how many."""
-    anew = update(Job).where(*_KEPT, *which).values(turns=0, kept_for=None)
-    return rows(session, anew)
-
-
-def _barred(session: Session) -> list[tuple[str, str]]:
-    """Workers with jobs kept for them, and what these require, that lack a label by now."""
-    kept = select(Job.kept_for, Job.requires).where(*_KEPT).distinct().subquery()
-    both = (
-        select(WorkerRow.name, WorkerRow.labels, Requirement.digest, Requirement.labels)
-        .join_from(kept, WorkerRow, WorkerRow.name == kept.c.kept_for)
-        .join(Requirement, Requirement.digest == kept.c.requires)
+    freed = update(Job).where(*_KEPT, *which).values(turns=0, kept_for=None)
+    stand = freed.returning(Job.requires, Job.rank, Job.place)
+    found = session.execute(stand, execution_options={"synchronize_session": False}).all()
+    eligibility.wake(
+        session, eligibility.heads((row.requires, row.rank, row.place) for row in found)
     )
-    return [
-        (worker, digest)
-        for worker, labels, digest, required in session.execute(both)
-        if not required.items() <= labels.items()
-    ]
+    return len(found)
 
 
 def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Iterable[str]:

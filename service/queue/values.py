@@ -45,6 +45,8 @@ class Held:
     position: int
     turns: int
     project: str
+    requires: str
+    """The digest of its requirement set."""
 
     @property
     def origin(self) -> Origin:

@@ -129,12 +129,15 @@ def sweep_guard(patch: Patch) -> None:
 
 def one_live_attempt(patch: Patch) -> None:
     """A job that is held is handed out again."""
+    from sqlalchemy import select
     from sqlalchemy import true as always
 
     from benchmarks.contracts import JobState
-    from service.models import Job
-    from service.queue import candidates, grant
+    from service.models import Job, Requirement
+    from service.queue import candidates, eligibility, grant
 
+    every = select(Requirement.digest)
+    patch(eligibility, "waiting", lambda session, *_, **__: iter(session.scalars(every).all()))
     patch(candidates, "_QUEUED", Job.state != JobState.SUCCEEDED)
     patch(candidates, "_welcome", lambda *_: always())
     patch(grant, "must", lambda done: None)

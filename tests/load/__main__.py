@@ -38,6 +38,7 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, default=200_000)
     parser.add_argument("--claims", type=int, default=1_000)
     parser.add_argument("--requests", type=int, default=500)
+    parser.add_argument("--sets", type=int, nargs="+", default=[claims.KINDS], help="label sets")
     parser.add_argument("--results-per-s", type=float, default=200.0)
     parser.add_argument("--seconds", type=float, default=20.0)
     parser.add_argument("--shape", choices=list(Shape), default=Shape.STEPS)
@@ -48,7 +49,9 @@ def main() -> int:
     kinds = [asked.database] if asked.database else ["sqlite", "postgresql"]
     if asked.what in ("claims", "all"):
         for kind in kinds:
-            keep(claims.measure(kind, asked.jobs, asked.claims), "claims", dry=asked.dry)
+            for sets in asked.sets:
+                row = claims.measure(kind, asked.jobs, asked.claims, sets)
+                keep(row, "claims", dry=asked.dry)
     if asked.what in ("latency", "all"):
         for kind in kinds:
             keep(latency.measure(kind, asked.requests), "latency", dry=asked.dry)

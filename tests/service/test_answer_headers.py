@@ -89,11 +89,14 @@ def test_only_over_https_a_browser_is_told_to_stay_with_https(sqlite_url: str) -
     assert re.fullmatch(r"max-age=\d{8}", told)
 
 
-@pytest.mark.parametrize(("told", "kept"), [("https", True), ("http", False)])
-def test_a_proxy_on_the_same_host_is_believed_about_https(
-    sqlite_url: str, told: str, kept: bool
+@pytest.mark.parametrize(
+    ("told", "proxies", "kept"),
+    [("https", "127.0.0.1", True), ("http", "127.0.0.1", False), ("https", "", False)],
+)
+def test_a_proxy_is_believed_about_https_if_it_was_named(
+    sqlite_url: str, told: str, proxies: str, kept: bool
 ) -> None:
-    with serving(sqlite_url) as served, served.connect() as line:
+    with serving(sqlite_url, proxies=proxies) as served, served.connect() as line:
         asked = f"GET / HTTP/1.1\r\nHost: x\r\nX-Forwarded-Proto: {told}\r\nConnection: close"
         line.sendall(f"{asked}\r\n\r\n".encode())
         head = _all_of(line).partition(b"\r\n\r\n")[0].lower()

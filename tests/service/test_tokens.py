@@ -2,24 +2,28 @@
 
 import stat
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
 from builders.access import Clock, Doorman, guarded
+from builders.served import Served, serving
 from builders.service_hand import Hand, result_of
 from fastapi import APIRouter
 from fastapi.routing import APIRoute
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 from sqlalchemy import select, text
+from sqlalchemy.orm import Session
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from service.access import key, rules, token
 from service.access.door import Undeclared, _declared
-from service.access.limits import Buckets
+from service.access.limits import Buckets, client_at
 from service.api.routes import ROUTES
 from service.app import create_app
 from service.models import Base, TokenRow
@@ -351,6 +355,84 @@ def test_failures_from_one_address_are_limited_and_a_good_token_passes(
         clock.now_s += 20
         assert doorman.ask("GET", JOBS).status_code == 401
         assert doorman.ask("GET", JOBS).status_code == 429
+
+
+def test_a_good_token_that_nobody_has_seen_passes_beside_neighbours_that_fail(
+    sqlite_url: str, tmp_path: Path, clock: Clock
+) -> None:
+    with guarded(sqlite_url, tmp_path, failures_per_min=3) as doorman:
+        good = [doorman.token("read") for _ in range(10)]
+        for _ in range(10):
+            doorman.ask("GET", JOBS, token.new("read").text)
+        assert [doorman.ask("GET", JOBS, each).status_code for each in good] == [200] * 10
+        same_id = token.renewed("read", token.read(good[0]).id).text
+        assert doorman.ask("GET", JOBS, same_id).status_code == 429
+        later = doorman.token("read")
+        clock.now_s += 1  # as long as what is known of tokens holds
+        assert doorman.ask("GET", JOBS, later).status_code == 200
+
+
+def test_tokens_that_are_made_up_cost_the_database_one_question_a_second(
+    sqlite_url: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with guarded(sqlite_url, tmp_path, failures_per_min=3) as doorman:
+        for _ in range(3):
+            doorman.ask("GET", JOBS, token.new("read").text)
+        asked: list[object] = []
+        run = doorman.database.run
+
+        async def count(work: Callable[[Session], object], *, write: bool) -> object:
+            asked.append(work)
+            return await run(work, write=write)
+
+        monkeypatch.setattr(doorman.database, "run", count)
+        for _ in range(20):
+            assert doorman.ask("GET", JOBS, token.new("read").text).status_code == 429
+        assert len(asked) == 1
+
+
+def test_a_token_that_has_ended_counts_for_itself_and_not_for_its_neighbours(
+    sqlite_url: str, tmp_path: Path, clock: Clock
+) -> None:
+    with guarded(sqlite_url, tmp_path, failures_per_min=3) as doorman:
+        gone, expired = doorman.revoked("read"), doorman.expired("read")
+        answers = [doorman.ask("GET", JOBS, gone) for _ in range(5)]
+        assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
+        assert "This token has ended" in answers[-1].json()["detail"]
+        assert doorman.ask("GET", JOBS, expired).status_code == 401
+        assert doorman.ask("GET", JOBS).status_code == 401
+
+
+def failing(served: Served, forwarded: str) -> int:
+    """Ask without a token, and say for whom."""
+    url = f"http://127.0.0.1:{served.port}{JOBS}"
+    return httpx2.get(url, headers={"X-Forwarded-For": forwarded}).status_code
+
+
+def test_whoever_says_that_it_forwards_is_believed_if_it_was_named(
+    sqlite_url: str, tmp_path: Path
+) -> None:
+    asking = {"access": Access.TOKENS, "state_dir": tmp_path, "failures_per_min": 3}
+    with serving(sqlite_url, **asking) as served:
+        assert [failing(served, f"10.0.0.{n}") for n in range(5)] == [401, 401, 401, 429, 429]
+    with serving(sqlite_url, **asking, proxies="10.9.0.0/16, 127.0.0.1") as served:
+        assert [failing(served, f"10.0.0.{n}") for n in range(5)] == [401] * 5
+        # A proxy adds whom it saw behind what that one said.
+        told = [f"10.1.0.{n}, 192.0.2.1, 10.9.0.7" for n in range(5)]
+        assert [failing(served, each) for each in told] == [401, 401, 401, 429, 429]
+
+
+@pytest.mark.parametrize("told", ["*", "proxy.example", "10.0.0.1/8", "127.0.0.1,,x"])
+def test_proxies_are_named_by_address(told: str) -> None:
+    with pytest.raises(ValidationError, match="addresses or networks"):
+        Settings(proxies=told)
+
+
+def test_the_addresses_of_one_network_count_as_one_client() -> None:
+    assert client_at("2001:db8:1:2::7") == client_at("2001:db8:1:2:ffff::1")
+    assert client_at("2001:db8:1:2::7") != client_at("2001:db8:1:3::7")
+    assert client_at("::ffff:192.0.2.1") == client_at("192.0.2.1") == "192.0.2.1"
+    assert client_at("not.an.address") == "not.an.address"
 
 
 def test_a_token_that_asks_too_often_is_told_how_long_to_wait(
