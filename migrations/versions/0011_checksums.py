@@ -49,21 +49,24 @@ COVERED = {
     "audit_events": "id at token_id actor action object",
 }
 """What each checksum is of, as `service.models` has it at this version."""
-NEW_GUARD = {
-    "sqlite": "CREATE TRIGGER guard_results_update BEFORE UPDATE ON results "
-    "BEGIN SELECT RAISE(ABORT, 'a stored result stays as it is'); END",
-    "postgresql": "CREATE TRIGGER guard_results_update BEFORE UPDATE ON results "
-    "FOR EACH ROW EXECUTE FUNCTION guard_refuse('a stored result stays as it is')",
+SILENT = {
+    "results": "a stored result stays as it is",
+    "traces": "a stored trace stays as it is",
+    "audit_events": "the audit log only grows",
 }
-SILENT = ("guard_traces_update", "guard_audit_events_update", "guard_results_update")
-"""Guards that would refuse the checksums of rows that are there already."""
+"""What refuses a change of its rows, and so their first checksums; of results, every change now."""
 OLD_FIELDS = ("id", "job_id", "attempt", "digest", "counted", "status", "document")
 BATCH = 200
 
 
 def guards(kind: str) -> Iterator[str]:
-    """The guards that this version makes anew."""
-    yield NEW_GUARD[kind]
+    """The guards that are made anew."""
+    for table, refusal in SILENT.items():
+        create = f"CREATE TRIGGER guard_{table}_update BEFORE UPDATE ON {table}"
+        if kind == "sqlite":
+            yield f"{create} BEGIN SELECT RAISE(ABORT, '{refusal}'); END"
+        else:
+            yield f"{create} FOR EACH ROW EXECUTE FUNCTION guard_refuse('{refusal}')"
 
 
 def upgrade() -> None:
@@ -71,19 +74,18 @@ def upgrade() -> None:
     for table in COVERED:
         column = sa.Column("checksum", sa.String(64), nullable=False, server_default="")
         op.add_column(table, column)
-    taken = [_take(name) for name in SILENT]
+    for table in SILENT:
+        _drop_guard(table)
     for table, covered in COVERED.items():
         _write(table, covered.split())
-    for statement in taken[:2]:
-        op.get_bind().exec_driver_sql(statement)
     for statement in guards(op.get_bind().dialect.name):
         op.get_bind().exec_driver_sql(statement)
 
 
 def downgrade() -> None:
-    _take("guard_results_update")
+    _drop_guard("results")
     differs = " OR ".join(f"NEW.{field} <> OLD.{field}" for field in OLD_FIELDS)
-    refusal = "a stored result stays as it is"
+    refusal = SILENT["results"]
     if op.get_bind().dialect.name == "sqlite":
         extent = f"WHEN {differs} BEGIN SELECT RAISE(ABORT, '{refusal}'); END"
     else:
@@ -95,20 +97,10 @@ def downgrade() -> None:
         op.drop_column(table, "checksum")
 
 
-def _take(name: str) -> str:
-    """Drop a guard; give the statement that makes it again."""
+def _drop_guard(table: str) -> None:
     bind = op.get_bind()
-    table = name.removeprefix("guard_").removesuffix("_update")
-    if bind.dialect.name == "sqlite":
-        told = f"SELECT sql FROM sqlite_master WHERE type = 'trigger' AND name = '{name}'"
-        where = ""
-    else:
-        told = f"SELECT pg_get_triggerdef(oid) FROM pg_trigger WHERE tgname = '{name}'"
-        told += f" AND tgrelid = '{table}'::regclass"
-        where = f" ON {table}"
-    statement = str(bind.exec_driver_sql(told).scalar_one())
-    bind.exec_driver_sql(f"DROP TRIGGER {name}{where}")
-    return statement
+    where = "" if bind.dialect.name == "sqlite" else f" ON {table}"
+    bind.exec_driver_sql(f"DROP TRIGGER guard_{table}_update{where}")
 
 
 def _write(name: str, covered: list[str]) -> None:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
-import orjson
 from sqlalchemy import Table, bindparam, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -147,6 +146,6 @@ def _lease_of(job: Job, attempt: Attempt, terms: Terms) -> Lease:
 
 
 def _requirement(session: Session, labels: dict[str, str]) -> str:
-    digest = results.digest_of(orjson.dumps(labels, option=orjson.OPT_SORT_KEYS))
+    digest = results.facts_digest(labels)
     insert_if_absent(session, _REQUIREMENTS, {"digest": digest, "labels": labels})
     return digest

@@ -31,7 +31,7 @@ _BODY = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
 _PARAPHRASE = frozenset({"in", "any", "array", "text", "character", "varying"})
 """Words in which PostgreSQL says ``in ('a', 'b')`` again."""
 _OLD_STATE = "expired"
-"""A job's state that the first migration allows and nothing leads to; see `service.verify.steps`."""
+"""A job's state that the first migration allows and that nothing leads to."""
 _ON = re.compile(r" ON (\w+)")
 
 _TRIGGERS_SQLITE = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
