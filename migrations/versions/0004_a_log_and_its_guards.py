@@ -50,7 +50,7 @@ def upgrade() -> None:
     )
     op.create_index("ix_job_events_job_id_id", "job_events", ["job_id", "id"])
     _tell_what_was_before()
-    for statement in _guards():
+    for statement in guards(op.get_bind().dialect.name):
         op.get_bind().exec_driver_sql(statement)
 
 
@@ -68,11 +68,9 @@ def downgrade() -> None:
     op.drop_table("job_events")
 
 
-def _guards() -> Iterator[str]:
-    if op.get_bind().dialect.name == "sqlite":
-        yield from _guards_sqlite()
-    else:
-        yield from _guards_postgresql()
+def guards(kind: str) -> Iterator[str]:
+    """The statements that make the guards on ``sqlite`` or ``postgresql``."""
+    return _guards_sqlite() if kind == "sqlite" else _guards_postgresql()
 
 
 # What a change must be, as SQL over the rows OLD and NEW. Each is said once, for both databases.

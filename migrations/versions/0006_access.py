@@ -64,13 +64,14 @@ def upgrade() -> None:
         sa.Column("object", sa.Text(), nullable=False),
         sa.PrimaryKeyConstraint("id", name="pk_audit_events"),
     )
-    for statement in _guards():
+    for statement in guards(op.get_bind().dialect.name):
         op.get_bind().exec_driver_sql(statement)
 
 
 def downgrade() -> None:
-    for action in _actions():
-        where = "" if _is_sqlite() else " ON audit_events"
+    kind = op.get_bind().dialect.name
+    for action in _actions(kind):
+        where = "" if kind == "sqlite" else " ON audit_events"
         op.get_bind().exec_driver_sql(f"DROP TRIGGER guard_audit_events_{action.lower()}{where}")
     op.drop_table("audit_events")
     op.drop_table("browser_sessions")
@@ -78,25 +79,21 @@ def downgrade() -> None:
     op.drop_table("tokens")
 
 
-def _is_sqlite() -> bool:
-    return op.get_bind().dialect.name == "sqlite"
+def _actions(kind: str) -> tuple[str, ...]:
+    return ("UPDATE", "DELETE") if kind == "sqlite" else ("UPDATE", "DELETE", "TRUNCATE")
 
 
-def _actions() -> tuple[str, ...]:
-    return ("UPDATE", "DELETE") if _is_sqlite() else ("UPDATE", "DELETE", "TRUNCATE")
-
-
-def _guards() -> list[str]:
+def guards(kind: str) -> list[str]:
     """Triggers like those of 0004, whose function they share on PostgreSQL."""
-    if _is_sqlite():
+    if kind == "sqlite":
         return [
             f"CREATE TRIGGER guard_audit_events_{action.lower()} BEFORE {action} ON audit_events "
             f"BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
-            for action in _actions()
+            for action in _actions(kind)
         ]
     return [
         f"CREATE TRIGGER guard_audit_events_{action.lower()} BEFORE {action} ON audit_events "
         f"FOR EACH {'STATEMENT' if action == 'TRUNCATE' else 'ROW'} "
         f"EXECUTE FUNCTION guard_refuse('{REFUSAL}')"
-        for action in _actions()
+        for action in _actions(kind)
     ]

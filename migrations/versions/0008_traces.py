@@ -24,25 +24,22 @@ def upgrade() -> None:
         sa.PrimaryKeyConstraint("result_id", name="pk_traces"),
         sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_traces_result_id"),
     )
-    op.get_bind().exec_driver_sql(_guard())
+    for statement in guards(op.get_bind().dialect.name):
+        op.get_bind().exec_driver_sql(statement)
 
 
 def downgrade() -> None:
-    where = "" if _is_sqlite() else " ON traces"
+    where = "" if op.get_bind().dialect.name == "sqlite" else " ON traces"
     op.get_bind().exec_driver_sql(f"DROP TRIGGER guard_traces_update{where}")
     op.drop_table("traces")
 
 
-def _is_sqlite() -> bool:
-    return op.get_bind().dialect.name == "sqlite"
-
-
-def _guard() -> str:
+def guards(kind: str) -> list[str]:
     """A trigger like those of 0004, whose function it shares on PostgreSQL.
 
     A trace may be deleted, unlike its result: whoever needs the room loses no measurement.
     """
     create = "CREATE TRIGGER guard_traces_update BEFORE UPDATE ON traces"
-    if _is_sqlite():
-        return f"{create} BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"
-    return f"{create} FOR EACH ROW EXECUTE FUNCTION guard_refuse('{REFUSAL}')"
+    if kind == "sqlite":
+        return [f"{create} BEGIN SELECT RAISE(ABORT, '{REFUSAL}'); END"]
+    return [f"{create} FOR EACH ROW EXECUTE FUNCTION guard_refuse('{REFUSAL}')"]

@@ -15,13 +15,15 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from benchmarks.contracts import AttemptState, JobState
+from service.models.checked import Checked
 from service.models.columns import Base, Owned, one_per_job, states
 
 
-class WorkerRow(Base):
+class WorkerRow(Checked, Base):
     """A worker that has introduced itself."""
 
     __tablename__ = "workers"
+    CHECKED = ("name", "labels", "version", "first_seen_at")
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     labels: Mapped[dict[str, str]]
     gpu_uuid: Mapped[str | None] = mapped_column(String(500), index=True)
@@ -33,10 +35,11 @@ class WorkerRow(Base):
     last_seen_at: Mapped[datetime]
 
 
-class Submission(Owned, Base):
+class Submission(Checked, Owned, Base):
     """Jobs that were submitted together: one suite, or one case, at one revision."""
 
     __tablename__ = "submissions"
+    CHECKED = ("id", "project", "suite", "revision", "source", "created_at")
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     suite: Mapped[str | None] = mapped_column(String(64))
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
@@ -50,10 +53,11 @@ class Submission(Owned, Base):
     )
 
 
-class IdempotencyKey(Base):
+class IdempotencyKey(Checked, Base):
     """The answer that a key got, so that the same request gets it again."""
 
     __tablename__ = "idempotency_keys"
+    CHECKED = ("key", "digest", "submission_id", "created_at")
     key: Mapped[str] = mapped_column(String(200), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of method, path and body."""
@@ -85,10 +89,14 @@ class Eligibility(Base):
     __table_args__ = (Index(None, "worker", "rank", "place", "requires"),)
 
 
-class Job(Owned, Base):
+class Job(Checked, Owned, Base):
     """One case to be measured. Only `service.queue` changes its state."""
 
     __tablename__ = "jobs"
+    CHECKED = (
+        *("id", "submission_id", "project", "position", "case_key", "spec", "revision", "requires"),
+        *("rank", "rerun_of", "created_at"),
+    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Time-ordered, so that it also pages."""
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"), index=True)
@@ -135,10 +143,11 @@ class Job(Owned, Base):
     )
 
 
-class Attempt(Base):
+class Attempt(Checked, Base):
     """One worker's hold on a job: the attempt, not the job, is what a worker holds."""
 
     __tablename__ = "attempts"
+    CHECKED = ("job_id", "number", "worker", "claim_id", "secret", "granted_at")
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
     worker: Mapped[str] = mapped_column(ForeignKey("workers.name"), index=True)

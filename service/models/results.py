@@ -17,6 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
+from service.models.checked import Checked
 from service.models.columns import Base, Owned, one_per_job
 
 
@@ -41,10 +42,14 @@ class EnvironmentRow(Base):
     first_seen_at: Mapped[datetime]
 
 
-class ResultRow(Owned, Base):
+class ResultRow(Checked, Owned, Base):
     """A posted Result as it came, whether it counts or not."""
 
     __tablename__ = "results"
+    CHECKED = (
+        *("id", "job_id", "attempt", "digest", "counted", "turn", "project", "revision", "worker"),
+        *("environment", "measured_at", "received_at"),
+    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     job_id: Mapped[str] = mapped_column(String(32))
     attempt: Mapped[int]
@@ -76,10 +81,11 @@ class ResultRow(Owned, Base):
     )
 
 
-class TraceRow(Base):
+class TraceRow(Checked, Base):
     """The profiler's trace of a result, as its worker sent it."""
 
     __tablename__ = "traces"
+    CHECKED = ("result_id", "digest", "size_b", "received_at")
     result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of ``body``."""
@@ -89,10 +95,14 @@ class TraceRow(Base):
     """JSON packed with gzip; last, so that the others are read without it."""
 
 
-class SeriesRow(Owned, Base):
+class SeriesRow(Checked, Owned, Base):
     """A history that may be read as one line: case x metric x comparable hardware."""
 
     __tablename__ = "series"
+    CHECKED = (
+        *("id", "project", "case_key", "case", "metric", "unit", "direction", "comparability"),
+        "created_at",
+    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Digest of what defines it, so that two replicas name it alike."""
     case_key: Mapped[str] = mapped_column(Text)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import cast
 
-import orjson
 from sqlalchemy import Table, bindparam, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
@@ -155,10 +154,7 @@ def _requirements(
     session: Session, specs: Sequence[JobSpec]
 ) -> tuple[list[str], dict[str, dict[str, str]]]:
     """The digest of each spec's requirement set; and the sets that nobody had asked for before."""
-    digests = [
-        results.digest_of(orjson.dumps(spec.requires, option=orjson.OPT_SORT_KEYS))
-        for spec in specs
-    ]
+    digests = [results.facts_digest(spec.requires) for spec in specs]
     asked = {digest: spec.requires for digest, spec in zip(digests, specs, strict=True)}
     new = {
         digest: labels

@@ -26,7 +26,15 @@ from service.results.values import (
     StoredResult,
     TraceState,
 )
-from service.results.write import digest_of, points_of, record, series_of, written
+from service.results.write import (
+    digest_of,
+    facts_digest,
+    points_of,
+    record,
+    series_id,
+    series_of,
+    written,
+)
 
 __all__ = [
     "Beside",
@@ -41,6 +49,7 @@ __all__ = [
     "TraceState",
     "counted_results",
     "digest_of",
+    "facts_digest",
     "failures_of_revisions",
     "keep_trace",
     "latest_of_each_series",
@@ -57,6 +66,7 @@ __all__ = [
     "points_of",
     "points_of_revisions",
     "record",
+    "series_id",
     "series_of",
     "taken_out",
     "with_trace",

@@ -90,7 +90,7 @@ def record(
         "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
         "document": zlib.compress(kept.document),
     }
-    session.execute(_KEEP, row)
+    session.execute(_KEEP, ResultRow.checked(row))
     if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
         _add_points(session, row, result, now)
     return str(row["id"])
@@ -112,16 +112,29 @@ def series_of(result: Result, project: str = "") -> dict[str, Sample]:
     An id follows from what defines a series, alike on every replica. That of a series without a
     project is what it was before there were any.
     """
-    facts, found = result.environment.comparability(), {}
-    for sample in result.samples:
-        parts = [result.case.key, sample.metric, sample.unit, facts, *filter(None, [project])]
-        told = digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))
-        found[told[:32]] = sample
+    facts, key = result.environment.comparability(), result.case.key
+    found = {
+        series_id(key, sample.metric, sample.unit, facts, project): sample
+        for sample in result.samples
+    }
     return dict(sorted(found.items()))
 
 
+def series_id(
+    case_key: str, metric: str, unit: str, comparability: Mapping[str, str], project: str
+) -> str:
+    """The name of the series that these define."""
+    parts = [case_key, metric, unit, comparability, *filter(None, [project])]
+    return digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
+
+
+def facts_digest(facts: Mapping[str, str]) -> str:
+    """Names an environment by its facts, and a set of labels by them."""
+    return digest_of(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS))
+
+
 def _keep_environment(session: Session, environment: Environment, now: datetime) -> str:
-    digest = digest_of(orjson.dumps(environment.facts, option=orjson.OPT_SORT_KEYS))
+    digest = facts_digest(environment.facts)
     row = {"digest": digest, "facts": environment.facts, "first_seen_at": now}
     insert_if_absent(session, _ENVIRONMENTS, row)
     return digest
@@ -179,7 +192,7 @@ def _keep_series(
             "project": project,
             "created_at": now,
         }
-        insert_if_absent(session, _SERIES, row)
+        insert_if_absent(session, _SERIES, SeriesRow.checked(row))
 
 
 def _told(sample: Sample) -> dict[str, Any]:

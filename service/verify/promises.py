@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.database import Database, now_of
-from service.verify import gates, jobs, series, traces, whole
+from service.database import Database
+from service.verify import (
+    agreement,
+    comparisons,
+    gates,
+    guards,
+    jobs,
+    rows,
+    series,
+    traces,
+    whole,
+)
+from service.verify.agreement import ROWS
 from service.verify.reading import every_job
 from service.verify.values import Breach, Finding, Outcome, Report
 
@@ -23,7 +35,48 @@ PROMISES = {
     8: "Each schedule slot fires once.",
     9: "A refused request changes nothing: every state is explained by accepted steps.",
     10: "The gate never passes because data is missing.",
+    11: "Every row is as the service wrote it: its checksum fits, and what stands twice agrees.",
+    12: "The database's guards are those that this version makes.",
 }
+Look = Callable[[Session], Iterable[Iterable[Breach]]]
+
+
+def _each_job(session: Session) -> Iterator[Iterable[Breach]]:
+    for job in every_job(session):
+        yield [breach for rule in (*jobs.CHECKS, *agreement.CHECKS) for breach in rule(job)]
+
+
+def _together(rule: Callable[[Session], Iterable[Breach]]) -> Look:
+    return lambda session: (rule(session),)
+
+
+_COUNTED: Sequence[Look] = (_each_job, series.every_result, gates.every_pass)
+"""What gives the breaches of one job, one result, one pass at a time."""
+_RULES: Sequence[Look] = tuple(
+    map(
+        _together,
+        (
+            rows.wrong_checksums,
+            rows.lost_parents,
+            rows.wrong_digests,
+            rows.first_seen,
+            rows.places_of_revisions,
+            rows.keys_of_submissions,
+            rows.what_was_made_is_there,
+            rows.numbered_without_gap,
+            rows.tokens_of_enrolments,
+            rows.announced,
+            series.series_of_nobody,
+            traces.every_trace,
+            whole.one_job_per_device,
+            whole.slots_fire_once,
+            whole.nothing_is_half_there,
+            comparisons.every_comparison,
+            guards.wrong_guards,
+        ),
+    )
+)
+_UNREAD = "A look ended early, at a row that cannot be read"
 _NOTHING_PASSED = "No gate has passed anything in this database."
 
 
@@ -56,33 +109,34 @@ def check(session: Session) -> Report:
         for breach in breaches:
             tallies[breach.promise].add(breach)
 
-    job_count = result_count = 0
-    for job in every_job(session):
-        job_count += 1
-        for rule in jobs.CHECKS:
-            note(rule(job))
-    for found in series.every_result(session):
-        result_count += 1
-        note(found)
-    note(series.points_of_nothing(session))
-    note(traces.every_trace(session))
-    note(whole.one_job_per_device(session, now_of(session)))
-    note(whole.slots_fire_once(session))
-    note(whole.nothing_is_half_there(session))
-    warnings = [
-        f"The guards of table {table} are not all there; take the migration down and up again."
-        for table in whole.missing_guards(session)
-    ]
-    passes = 0
-    for found in gates.every_pass(session):
-        passes += 1
-        note(found)
+    counts = dict.fromkeys(_COUNTED, 0)
+    broken_off = False
+    for look in (*_COUNTED, *_RULES):
+        try:
+            for breaches in look(session):
+                note(breaches)
+                if look in counts:
+                    counts[look] += 1
+        except DBAPIError:
+            raise
+        except Exception as error:  # at a row that the service cannot have written
+            broken_off = True
+            note([Breach(ROWS, "the database", f"{_UNREAD} ({type(error).__name__}: {error}).")])
+    if broken_off:
+        note(rows.unreadable(session))
     findings = [_finding(number, tally) for number, tally in tallies.items()]
-    if not passes:
-        findings[-1] = Finding(
-            gates.GATE, PROMISES[gates.GATE], Outcome.NOT_APPLICABLE, _NOTHING_PASSED
-        )
-    return Report(findings, job_count, result_count, warnings)
+    job_count, result_count, passes = counts.values()
+    if not passes and tallies[gates.GATE].shortest is None:
+        none = Finding(gates.GATE, PROMISES[gates.GATE], Outcome.NOT_APPLICABLE, _NOTHING_PASSED)
+        findings[list(tallies).index(gates.GATE)] = none
+    return Report(findings, job_count, result_count, _warnings(session))
+
+
+def _warnings(session: Session) -> list[str]:
+    return [
+        f"The trigger {name} is none of this version's; find out who made it."
+        for name in guards.strange_triggers(session)
+    ]
 
 
 def _finding(number: int, tally: _Tally) -> Finding:

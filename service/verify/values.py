@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,10 @@ class AttemptFacts:
     number: int
     worker: str
     state: str
+    granted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +54,31 @@ class JobFacts:
     id: str
     state: str
     attempt: int
-    finished: bool
+    case_key: str
+    spec: dict[str, Any]
+    project: str
+    revision: str
+    requires: str
+    rank: int
+    place: str
+    turns: int
+    kept_for: str | None
+    lost_attempts: int
+    cancel_requested: bool
+    reason: str
+    rerun_of: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    submitted: tuple[str | None, str | None, str | None]
+    """Project, revision and suite of its submission; each None where there is none."""
     attempts: Sequence[AttemptFacts]
     results: Sequence[ResultFacts]
     log: Sequence[Event]
+
+    @property
+    def finished(self) -> bool:
+        """Whether its row has a time of ending."""
+        return self.finished_at is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,35 +1,27 @@
-"""What must be true of the database as a whole: devices, schedules, requests that left a half."""
+"""What must be true of several rows together: devices, schedules, requests that left a half."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from datetime import datetime
 
-from sqlalchemy import func, select, text, union_all
+from sqlalchemy import func, or_, select, union_all
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState
-from service.models import (
-    Attempt,
-    ComparisonRow,
-    Job,
-    JobEvent,
-    ResultRow,
-    Slot,
-    Submission,
-    WorkerRow,
-)
+from service import revisions
+from service.database import now_of
+from service.models import Attempt, ComparisonRow, Job, Slot, Submission, WorkerRow
 from service.verify.reading import history_of
 from service.verify.values import Breach
 
 
-def one_job_per_device(session: Session, now: datetime) -> Iterator[Breach]:
+def one_job_per_device(session: Session) -> Iterator[Breach]:
     """5: no two running attempts, with leases that have not expired, on one GPU."""
     device = WorkerRow.labels["gpu_uuid"].as_string()
     running = (
         select(device.label("device"), Attempt.job_id, Attempt.number)
         .join(WorkerRow, WorkerRow.name == Attempt.worker)
-        .where(Attempt.state == AttemptState.STARTED, Attempt.lease_expires_at > now)
+        .where(Attempt.state == AttemptState.STARTED, Attempt.lease_expires_at > now_of(session))
         .where(device.is_not(None))
         .order_by(device, Attempt.granted_at)
     )
@@ -62,10 +54,25 @@ def slots_fire_once(session: Session) -> Iterator[Breach]:
     for name, due_at, source in session.execute(foreign):
         sentence = f"Its slot of {due_at} names a submission of {source}."
         yield Breach(8, f"schedule {name}", sentence)
+    yield from _slots_and_submissions(session)
+
+
+def _slots_and_submissions(session: Session) -> Iterator[Breach]:
+    """8: a slot and what it submitted are of one moment, and name each other."""
+    made = Slot.submission_id == Submission.id
+    late = select(Slot.schedule, Slot.due_at).join(Submission, made)
+    late = late.where(Slot.fired_at != Submission.created_at)
+    for name, due_at in session.execute(late.limit(100)):
+        yield Breach(8, f"schedule {name}", f"Its slot of {due_at} fired at another time.")
+    source = func.substr("schedule:" + Slot.schedule, 1, 64)
+    then = (Submission.source == source) & (Submission.created_at == Slot.fired_at)
+    lost = select(Slot.schedule, Slot.due_at).join(Submission, then)
+    for name, due_at in session.execute(lost.where(Slot.submission_id.is_(None)).limit(100)):
+        yield Breach(8, f"schedule {name}", f"Its slot of {due_at} has lost what it submitted.")
 
 
 def nothing_is_half_there(session: Session) -> Iterator[Breach]:
-    """9: a submission has jobs; an attempt, a result, a line of the log has its job.
+    """9: a submission has its jobs, at the places 0, 1, 2 ...
 
     Those of a comparison's two sides are stored before its first round, and stay empty if it makes
     none: no worker came while its budget lasted, or it was cancelled before.
@@ -76,41 +83,11 @@ def nothing_is_half_there(session: Session) -> Iterator[Breach]:
     empty = select(Submission.id).where(~jobs.exists(), Submission.id.not_in(to_come))
     for row in session.execute(empty.limit(100)):
         yield Breach(9, f"submission {row.id}", "It has no job: only a part of it was stored.")
-    for table in (Attempt, ResultRow, JobEvent):
-        lost = select(func.count()).select_from(table)
-        lost = lost.outerjoin(Job, Job.id == table.job_id).where(Job.id.is_(None))
-        count = session.execute(lost).scalar_one()
-        if count:
-            yield Breach(9, table.__tablename__, f"{count} of its rows have no job.")
-
-
-def missing_guards(session: Session) -> list[str]:
-    """Tables whose guarding triggers are not all there, as after a table was rebuilt by hand."""
-    if session.get_bind().dialect.name == "sqlite":
-        wanted = {
-            "jobs": 5,
-            "attempts": 5,
-            "results": 2,
-            "job_events": 2,
-            "audit_events": 2,
-            "traces": 1,
-        }
-        found = text(
-            "SELECT tbl_name, count(*) FROM sqlite_master "
-            "WHERE type = 'trigger' AND name LIKE 'guard_%' GROUP BY tbl_name"
-        )
-    else:
-        wanted = {
-            "jobs": 6,
-            "attempts": 6,
-            "results": 3,
-            "job_events": 3,
-            "audit_events": 3,
-            "traces": 1,
-        }
-        found = text(
-            "SELECT tgrelid::regclass::text, count(*) FROM pg_trigger "
-            "WHERE starts_with(tgname, 'guard_') AND tgenabled <> 'D' GROUP BY tgrelid"
-        )
-    there = {name: count for name, count in session.execute(found)}  # noqa: C416
-    return [table for table, count in wanted.items() if there.get(table, 0) < count]
+    last = func.max(Job.position)
+    placed = select(Job.submission_id, func.count(), last).group_by(Job.submission_id)
+    gaps = placed.having(or_(func.count(Job.position.distinct()) <= last, func.count() <= last))
+    sides_ = select(Submission.id).where(Submission.source.startswith(revisions.COMPARISON))
+    gaps = gaps.where(Job.submission_id.not_in(sides_))
+    for name, count, highest in session.execute(gaps.limit(100)):
+        sentence = f"It has {count} jobs, and one at place {highest}: a part of it is gone."
+        yield Breach(9, f"submission {name}", sentence)

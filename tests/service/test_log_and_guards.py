@@ -127,11 +127,13 @@ def refused(session: Session, statement: str) -> None:
         "DELETE FROM jobs",
         "UPDATE results SET counted = NOT counted",
         "UPDATE results SET digest = 'x'",
+        "UPDATE results SET project = 'another'",
+        "UPDATE results SET received_at = received_at",
         "UPDATE attempts SET secret = 'x'",
         "UPDATE attempts SET worker = 'w2'",
         "UPDATE jobs SET attempt = attempt + 1",
         "INSERT INTO attempts SELECT job_id, 2, worker, 'c', secret, 'granted', granted_at, "
-        "started_at, lease_expires_at, NULL, '', NULL FROM attempts",
+        "started_at, lease_expires_at, NULL, '', NULL, '' FROM attempts",
     ],
 )
 def test_what_would_rewrite_the_past_is_refused(session: Session, statement: str) -> None:
