@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import uuid
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -140,7 +141,7 @@ class Loop:
         with suppress(ServiceAway):  # it was asked to stop meanwhile
             self._patience.insist(self._register, self._working)
             log.info("Worker %s is at %s.", self._me.name, self._client.url)
-            with Deployments(self._settings, self._register):
+            with Deployments(self._settings, partial(self._register, self._working)):
                 self._delivery.everything()
                 while self._working() and self._turn():
                     pass
