@@ -49,8 +49,9 @@ bench-nights: install-dev ## How soon a small regression is found, and how often
 chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (20 minutes; docs/reliability.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
 
-load: install-dev ## How much the service takes, claims and traffic on both databases (10 minutes; docs/reliability.md)
+load: install-dev ## How much the service takes, on both databases, and its table in docs/reliability.md (25 minutes)
 	@PYTHONPATH=.:tests $(BIN)/python -m load all
+	@PYTHONPATH=.:tests $(BIN)/python -m load table --write
 
 lock: ## Write constraints.txt and requirements.lock (hashes) from what is installed in .venv
 	@scripts/install dev

@@ -152,11 +152,19 @@ def machine() -> dict[str, Any]:
     """Where it was measured, and how busy that was."""
     return {
         "cpus": len(os.sched_getaffinity(0)),
+        "processor": _processor(),
+        "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30),
         "load": [round(each, 1) for each in os.getloadavg()],
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "system": platform.system(),
     }
+
+
+def _processor() -> str:
+    """The kind of processor, as the kernel calls it; empty where it does not say."""
+    told = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(": ")[2] for line in told if line.startswith("model name")), "")
 
 
 def say(line: str) -> None:

@@ -26,8 +26,8 @@ class Due:
     """Since the start."""
     kind: str
     port: int
-    message: bytes
-    """As it goes over the line."""
+    head: bytes
+    body: bytes
 
 
 @dataclass
@@ -36,6 +36,8 @@ class Heard:
 
     took_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
     """From when a request was due to its whole answer, by kind."""
+    due_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
+    """When each of them was due, since the start."""
     statuses: Counter[str] = field(default_factory=Counter)
     """By kind and status; ``cut`` where a line ended without an answer."""
     wall_s: float = 0.0
@@ -70,12 +72,13 @@ async def _line(port: int, queue: asyncio.Queue[Due | None], heard: Heard, start
         try:
             if line is None or time.perf_counter() - line.used_s > _IDLE_S:
                 line = await _reopened(line, port)
-            line.writer.write(due.message)
+            line.writer.writelines((due.head, due.body))
             status = await _answer(line.reader)
             line.used_s = time.perf_counter()
         except (OSError, asyncio.IncompleteReadError):
             status, line = "cut", None
         heard.took_s[due.kind].append(time.perf_counter() - start_s - due.at_s)
+        heard.due_s[due.kind].append(due.at_s)
         heard.statuses[f"{due.kind} {status}"] += 1
     if line is not None:
         line.writer.close()

@@ -19,14 +19,15 @@ Row = dict[str, Any]
 
 
 def submit(session: Session, specs: Sequence[JobSpec]) -> list[Row]:
-    """Queue one job of each spec, of revision ``r``, and give their rows."""
+    """Queue one job of each spec, of revision ``r``, and give their rows in that order."""
     now = now_of(session)
     revisions.register(session, "r", None, now)
     session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
     session.flush()
     made = queue.submit(session, specs, "s", now)
     stored = select(Job.__table__).where(Job.id.in_(made))
-    return [dict(row) for row in session.execute(stored).mappings()]
+    found = {row["id"]: dict(row) for row in session.execute(stored).mappings()}
+    return [found[each] for each in made]
 
 
 def copies(rows: Sequence[Row], now: datetime, numbers: Iterable[int]) -> list[Row]:

@@ -1,4 +1,4 @@
-"""Heartbeats of 1,000 workers while results come in, at a real service process with tokens."""
+"""Heartbeats, claims and results at a real service process with tokens, each when it is due."""
 
 from __future__ import annotations
 
@@ -10,14 +10,17 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from heapq import merge
+from itertools import cycle, islice
+from math import ceil
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import psutil
 from builders.measured import a_pass, a_replicate, a_result
 from chaos.__main__ import place
 from chaos.replica import Replica
-from load import queued
+from load import bodies, queued
 from load.line import Due, Heard, send
 from load.spread import spread
 from sqlalchemy import func, insert, select, update
@@ -25,12 +28,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import (
     AttemptState,
+    Case,
+    Claim,
     Direction,
     JobSpec,
     JobState,
     Result,
     Sample,
-    Trace,
     Worker,
 )
 from service import workers
@@ -57,12 +61,12 @@ WARM_UP_S = 2.0
 
 
 class Shape(StrEnum):
-    """What 200 samples of a result are."""
+    """What is in a result."""
 
-    STEPS = "steps"
-    """Step times: four traces of 200 steps in each of two passes, and seven metrics."""
+    REAL = "real"
+    """What H200s measured, 8 to 55 kB, with noise of its own: see `load.bodies`."""
     METRICS = "metrics"
-    """Metrics: as many points in as many series."""
+    """200 metrics, which make as many points in as many series."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,11 +79,36 @@ class Plan:
     replicas: int = 1
     workers: int = 1_000
     """Each beats every ten seconds."""
+    claims_per_s: float = 10.0
+    """Of jobs that wait in the queue; each gets one."""
 
     @property
     def results(self) -> int:
         """How many, those of the warm-up with them."""
         return round(self.results_per_s * (self.seconds + WARM_UP_S))
+
+    @property
+    def claims(self) -> int:
+        """How many, those of the warm-up with them."""
+        return round(self.claims_per_s * (self.seconds + WARM_UP_S))
+
+
+@dataclass(frozen=True)
+class Material:
+    """What results are made of: a body each in turn, and the case that each is of."""
+
+    cases: Sequence[Case]
+    bodies: Sequence[bytes]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Material:
+        """Make the bodies before anything is timed."""
+        if plan.shape is Shape.METRICS:
+            result = of_metrics()
+            return cls([result.case], [result.model_dump_json().encode()])
+        mix = bodies.mix()
+        turns = ceil(min(bodies.DISTINCT, plan.results) / len(mix))
+        return cls([one.case for one in mix], list(bodies.bodies(mix, turns * len(mix))))
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +117,7 @@ class Held:
 
     job_id: str
     secret: str
+    worker: str
     token: str
 
 
@@ -95,13 +125,13 @@ def measure(kind: str, plan: Plan) -> dict[str, Any]:
     """The row of one database."""
     with place(kind) as (url, folder, _):
         database = Database(url)
-        result = a_posted(plan.shape)
-        held = prepare(database, folder, result, plan)
+        material = Material.of(plan)
+        held = prepare(database, folder, material, plan)
         replicas = [
             Replica(url, folder, STATE_DIR=str(folder), **SETTINGS) for _ in range(plan.replicas)
         ]
         try:
-            return _measured(database, replicas, held, result, plan) | {"database": kind}
+            return _measured(database, replicas, held, material, plan) | {"database": kind}
         finally:
             for replica in replicas:
                 replica.kill()
@@ -112,7 +142,7 @@ def _measured(
     database: Database,
     replicas: Sequence[Replica],
     held: Sequence[Held],
-    result: Result,
+    material: Material,
     plan: Plan,
 ) -> dict[str, Any]:
     for replica in replicas:
@@ -121,8 +151,9 @@ def _measured(
         replica.wait()
     ports = [replica.port for replica in replicas]
     rss = [_rss_b(replicas)]
-    body = result.model_dump_json().encode()
-    heard = asyncio.run(send(list(requests(held, body, plan, ports)), LINES))
+    before = psutil.cpu_times()
+    heard = asyncio.run(send(list(requests(held, material.bodies, plan, ports)), LINES))
+    stolen = _stolen(before)
     rss.append(_rss_b(replicas))
     time.sleep(5.0)
     rss.append(_rss_b(replicas))
@@ -131,11 +162,14 @@ def _measured(
         "bar": "traffic",
         **told(heard),
         "results_per_s": plan.results_per_s,
+        "claims_per_s": plan.claims_per_s,
         "seconds": plan.seconds,
         "shape": plan.shape.value,
         "replicas": plan.replicas,
         "workers": plan.workers,
-        "body_b": len(body),
+        "body_b": round(fmean(map(len, material.bodies))),
+        "bodies": len(material.bodies),
+        "stolen": stolen,
         "rss_before_sent_after_b": rss,
         "service_cpu_s": round(sum(cpu), 1),
         "stored": _stored(database),
@@ -145,7 +179,23 @@ def _measured(
 def told(heard: Heard) -> dict[str, Any]:
     """Counts by status, and latencies by kind."""
     rates = {kind: spread(took_s) for kind, took_s in heard.took_s.items() if kind != "early"}
-    return {"answers": dict(heard.statuses), "wall_s": round(heard.wall_s, 2)} | rates
+    told = {"answers": dict(heard.statuses), "wall_s": round(heard.wall_s, 2)}
+    return told | rates | {"result_p99_s_by_10_s": by_ten_seconds(heard, "result")}
+
+
+def by_ten_seconds(heard: Heard, kind: str) -> list[float]:
+    """The high percentile of each ten seconds by themselves: bad ones are not averaged away."""
+    parts: dict[int, list[float]] = {}
+    for due_s, took_s in zip(heard.due_s[kind], heard.took_s[kind], strict=True):
+        parts.setdefault(int((due_s - WARM_UP_S) // 10), []).append(took_s)
+    return [round(spread(own)["p99_s"], 4) for _, own in sorted(parts.items())]
+
+
+def _stolen(before: Any) -> float:
+    """Share of processor time since ``before`` that the machine's host gave to others."""
+    spent = [now - then for now, then in zip(psutil.cpu_times(), before, strict=True)]
+    whole = dict(zip(before._fields, spent, strict=True))
+    return round(whole.get("steal", 0.0) / (sum(spent) or 1.0), 3)
 
 
 def _rss_b(replicas: Sequence[Replica]) -> int:
@@ -166,7 +216,9 @@ def _stored(database: Database) -> dict[str, int]:
     return {"counted": counted, "points": points}
 
 
-def requests(held: Sequence[Held], body: bytes, plan: Plan, ports: Sequence[int]) -> Iterator[Due]:
+def requests(
+    held: Sequence[Held], bodies_: Sequence[bytes], plan: Plan, ports: Sequence[int]
+) -> Iterator[Due]:
     """Every request, in the order in which they are due."""
     beating, posting = held[: plan.workers], held[plan.workers :]
     beats = int((plan.seconds + WARM_UP_S) * plan.workers / HEARTBEAT_S)
@@ -180,31 +232,41 @@ def requests(held: Sequence[Held], body: bytes, plan: Plan, ports: Sequence[int]
         )
         for n in range(beats)
     )
+    # The job of a number is of the case of the body of that number: see `queued.copies`.
+    of_posting = islice(cycle(bodies_), plan.workers % len(bodies_), None)
     results = (
         _due(n / plan.results_per_s, "result", ports[n % len(ports)], one, body)
-        for n, one in enumerate(posting)
+        for n, (one, body) in enumerate(zip(posting, of_posting, strict=False))
     )
-    yield from merge(every, results, key=lambda due: due.at_s)
+    claims = (
+        _claim(n / plan.claims_per_s, ports[n % len(ports)], beating[n % plan.workers])
+        for n in range(plan.claims)
+    )
+    yield from merge(every, results, claims, key=lambda due: due.at_s)
+
+
+def _claim(at_s: float, port: int, asking: Held) -> Due:
+    body = Claim(worker=asking.worker, claim_id=secrets.token_hex(16)).model_dump_json().encode()
+    return _request(at_s, "claim", port, "leases", f"Bearer {asking.token}", body)
 
 
 def _due(at_s: float, what: str, port: int, held: Held, body: bytes) -> Due:
+    shown = f"Bearer {held.token}\r\nLease-Secret: {held.secret}"
+    return _request(at_s, what, port, f"jobs/{held.job_id}/attempts/1/{what}", shown, body)
+
+
+def _request(at_s: float, what: str, port: int, path: str, shown: str, body: bytes) -> Due:
     head = (
-        f"POST /api/v1/jobs/{held.job_id}/attempts/1/{what} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\n"
-        f"Authorization: Bearer {held.token}\r\nLease-Secret: {held.secret}\r\n"
+        f"POST /api/v1/{path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: {shown}\r\n"
         f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     )
-    return Due(at_s, what if at_s >= WARM_UP_S else "early", port, head.encode() + body)
+    return Due(at_s, what if at_s >= WARM_UP_S else "early", port, head.encode(), body)
 
 
-def a_posted(shape: Shape) -> Result:
-    """A plain result with 200 samples of one kind or the other."""
-    trace = Trace.of([0.1 + 1e-6 * (n % 17) for n in range(200)])
-    timed = a_pass(0.1).model_copy(
-        update={f"{name}_trace": trace for name in ("step", "stall", "copy", "work")}
-    )
+def of_metrics() -> Result:
+    """A plain result with 200 metrics."""
+    timed = a_pass(0.1)
     result = a_result(a_replicate(timed, timed))
-    if shape is Shape.STEPS:
-        return Result.model_validate_json(result.model_dump_json())
     samples = [
         Sample(metric=f"metric_{n}", unit="s", direction=Direction.LOWER, values=(0.1 + n,))
         for n in range(200 - len(result.samples))
@@ -213,22 +275,33 @@ def a_posted(shape: Shape) -> Result:
     return Result.model_validate_json(whole.model_dump_json())
 
 
-def prepare(database: Database, folder: Path, result: Result, plan: Plan) -> list[Held]:
-    """So many jobs of the result's case that workers hold, each worker with a token."""
+def prepare(database: Database, folder: Path, material: Material, plan: Plan) -> list[Held]:
+    """Jobs that workers hold, one for each to beat for and one for each result; others that wait.
+
+    The job of a result is of that result's case, and each worker has a token.
+    """
     names = [f"w{n}" for n in range(plan.workers)]
     tokens = _introduce(database, folder, names)
     with database.writing() as session:
-        models = queued.submit(session, [JobSpec(case=result.case, revision="r")])
+        specs = [JobSpec(case=case, revision="r") for case in material.cases]
+        models = queued.submit(session, specs)
     held: list[Held] = []
-    for start in range(0, plan.workers + plan.results, PORTION):
-        portion = range(start, min(start + PORTION, plan.workers + plan.results))
+    taken = plan.workers + plan.results
+    for portion in _portions(range(taken)):
         with database.writing() as session:
             now = now_of(session)
             jobs = queued.copies(models, now, portion)
             holders = [names[number % plan.workers] for number in portion]
             attempts = _take(session, jobs, holders, now)
-        held += [Held(a["job_id"], a["secret"], tokens[a["worker"]]) for a in attempts]
+        held += [Held(a["job_id"], a["secret"], a["worker"], tokens[a["worker"]]) for a in attempts]
+    for portion in _portions(range(taken, taken + plan.claims)):
+        with database.writing() as session:
+            session.execute(insert(Job), queued.copies(models, now_of(session), portion))
     return held
+
+
+def _portions(numbers: range) -> Iterator[range]:
+    return (numbers[start : start + PORTION] for start in range(0, len(numbers), PORTION))
 
 
 def _take(
