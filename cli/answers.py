@@ -137,6 +137,9 @@ class RowView(Answer):
     parity_reason: str = ""
     mfu: float | None = None
     compile_cost: CompileCostView | None = None
+    flags: tuple[str, ...] = ()
+    disturbed: str = ""
+    """The flags for which it decides nothing."""
 
 
 class ChangeView(Answer):

@@ -150,7 +150,7 @@ def _soundest(series: Series, revision: str) -> SeriesPoint | None:
         replicates = point.replicates if point.interval == "replicates" else 0
         return replicates, point.measured_at, point.result_id
 
-    points = [p for p in series.points if p.revision == revision and not p.excluded]
+    points = [p for p in series.points if p.revision == revision and p.counts]
     return max(points, key=rank, default=None)
 
 
@@ -213,8 +213,10 @@ def _doubt(before: SeriesPoint, after: SeriesPoint) -> str:
 
 def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str:
     """Why a series has nothing to compare of a revision; empty if nobody knows."""
-    if any(point.revision == revision and point.excluded for point in series.points):
-        return "excluded"
+    left_out = [point for point in series.points if point.revision == revision]
+    if left_out:
+        newest = max(left_out, key=lambda point: (point.measured_at, point.result_id))
+        return "excluded" if newest.excluded else f"on a disturbed device: {newest.disturbed}"
     facts = series.comparability.items()
     here = [
         failure

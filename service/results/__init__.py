@@ -26,7 +26,7 @@ from service.results.values import (
     StoredResult,
     TraceState,
 )
-from service.results.write import digest_of, points_of, record, series_of, written
+from service.results.write import digest_of, disturbed, points_of, record, series_of, written
 
 __all__ = [
     "Beside",
@@ -41,6 +41,7 @@ __all__ = [
     "TraceState",
     "counted_results",
     "digest_of",
+    "disturbed",
     "failures_of_revisions",
     "keep_trace",
     "latest_of_each_series",

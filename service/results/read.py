@@ -42,7 +42,10 @@ _POINT = (
     Point.environment,
     Point.worker,
     Point.excluded,
+    Point.disturbed,
 )
+COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
+"""Points that are judged and compared, as `SeriesPoint.counts` says it."""
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
@@ -102,7 +105,7 @@ def latest_of_each_series(session: Session, metric: str, last: int = 30) -> list
     """Every series of ``metric`` with its ``last`` newest revisions, oldest of them first.
 
     Each has one point, that of the measurement which a comparison takes as well. What is excluded
-    is in none.
+    or disturbed is in none.
     """
     order = (SeriesRow.case_key, SeriesRow.id)
     rows = session.scalars(_some_series(metric, None).order_by(*order)).all()
@@ -254,7 +257,7 @@ def _newest_revisions(metric: str, last: int) -> CTE:
 def _newest_place(*wanted: ColumnElement[bool]) -> tuple[Label[datetime], Label[str]]:
     newest = (Point.revision_at.desc(), Point.revision.desc())
     revision_at, revision = (
-        select(column).where(*wanted, ~Point.excluded).order_by(*newest).limit(1).scalar_subquery()
+        select(column).where(*wanted, *COUNTED).order_by(*newest).limit(1).scalar_subquery()
         for column in (Point.revision_at, Point.revision)
     )
     return revision_at.label("revision_at"), revision.label("revision")
@@ -273,7 +276,7 @@ def _soundest_of(places: CTE) -> Select[Any]:
         Point.revision == places.c.revision,
     )
     ranked = select(Point.series_id, *_POINT, rank.label("rank")).join(places, here)
-    found = ranked.where(~Point.excluded).subquery()
+    found = ranked.where(*COUNTED).subquery()
     wanted = select(*(column for column in found.c if column.name != "rank"))
     return wanted.where(found.c.rank == 1).order_by(
         found.c.series_id, found.c.revision_at, found.c.revision
