@@ -156,6 +156,8 @@ class ChangeView(Answer):
     """``faster``, ``slower``, ``unclear`` or ``missing``."""
     note: str
     project: str = ""
+    undecided: bool = False
+    """Whether a slowdown is possible that nobody has looked for well enough."""
 
 
 class TermView(Answer):

@@ -12,12 +12,13 @@ from benchmarks.contracts import Case, ParityStatus, Result, Status
 from benchmarks.design import Design, Levels
 from service import advice, compile_cost, efficiency, results
 from service.advice import Advice
-from service.changes import Change, Ratio, compare_all, ratio
+from service.changes import Change, Known, Ratio, compare_all, ratio
 from service.compile_cost import CompileCost
 from service.effects import Effects, estimate
 from service.errors import UnknownChoice
 from service.jobs import JobView
-from service.results import SeriesPoint, StoredResult
+from service.repeats import repeats_of
+from service.results import Series, SeriesPoint, StoredResult
 from service.submissions import load_submission
 from service.summary import Summary, summarise
 
@@ -144,7 +145,17 @@ def changes_between(
     if project is not None:
         histories = [each for each in histories if each.project == project]
         failures = [each for each in failures if each.project == project]
-    return compare_all(histories, baseline, contender, metric, wanted, failures)
+    known = _known(session, histories)
+    return compare_all(histories, baseline, contender, metric, wanted, failures, known)
+
+
+def _known(session: Session, histories: Sequence[Series]) -> Known:
+    """What is known of these series and of the code that their points ran."""
+    environments = {point.environment for each in histories for point in each.points}
+    return Known(
+        repeats=repeats_of(session, [each.id for each in histories]),
+        code=results.code_of(session, sorted(environments)),
+    )
 
 
 def cases_of(suite: str) -> list[Case]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from benchmarks import catalog
 from benchmarks.contracts import Direction, Verdict
 from service import formats
-from service.changes import Change, compare, ratio
+from service.changes import NOTHING, Change, Known, compare, ratio
 from service.dashboard import words
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
@@ -80,10 +80,10 @@ def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
     return found.contender if found and found.contender else points[-1]
 
 
-def change(series: Series) -> Change | None:
+def change(series: Series, known: Known = NOTHING) -> Change | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))
-    return compare(series, names[-2], names[-1]) if len(names) > 1 else None
+    return compare(series, *names[-2:], known=known) if len(names) > 1 else None
 
 
 def _counted(series: Series) -> list[SeriesPoint]:

@@ -2,6 +2,7 @@
 
 from service.results.neighbours import Beside, measured_at, measured_in, neighbours_of
 from service.results.read import (
+    code_of,
     counted_results,
     failures_of_revisions,
     latest_of_each_series,
@@ -39,6 +40,7 @@ __all__ = [
     "SeriesPoint",
     "StoredResult",
     "TraceState",
+    "code_of",
     "counted_results",
     "digest_of",
     "disturbed",

@@ -25,6 +25,7 @@ from sqlalchemy.orm import Session, undefer
 from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
 from service import models, paging
 from service.errors import NotFound
+from service.gate.measured import software_of
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.paging import Page
 from service.results.values import Failure, ResultSummary, Series, SeriesPoint, StoredResult
@@ -202,6 +203,21 @@ def load_environment(session: Session, digest: str) -> dict[str, str]:
     if row is None:
         raise NotFound("There is no such environment; a result's `environment` names one.")
     return row.facts
+
+
+def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
+    """Which code ran in each of these environments, by their digests: a digest of its software.
+
+    One that names no code of the benchmarks, which every measuring process does, is left out.
+    """
+    wanted = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
+        EnvironmentRow.digest.in_(environments)
+    )
+    return {
+        digest: software_of(facts)
+        for digest, facts in session.execute(wanted)
+        if "sw.benchmarks" in facts
+    }
 
 
 def _cursor(point: SeriesPoint) -> str:
