@@ -137,6 +137,9 @@ class RowView(Answer):
     parity_reason: str = ""
     mfu: float | None = None
     compile_cost: CompileCostView | None = None
+    flags: tuple[str, ...] = ()
+    disturbed: str = ""
+    """The flags for which it decides nothing."""
 
 
 class ChangeView(Answer):
@@ -153,6 +156,8 @@ class ChangeView(Answer):
     """``faster``, ``slower``, ``unclear`` or ``missing``."""
     note: str
     project: str = ""
+    undecided: bool = False
+    """Whether a slowdown is possible that nobody has looked for well enough."""
 
 
 class TermView(Answer):

@@ -33,7 +33,7 @@ class Within:
 
 
 def run(url: str, baseline: str, contender: str, within: Within, shown_as: Form) -> Exit:
-    """Print the comparison; a case that got slower is a failure, and so is one without data."""
+    """Print the comparison; a case that got slower fails, and so does one that nobody can tell."""
     with ServiceClient(url) as client:
         text = _comparison(client, baseline, contender, within)
         found = read(ComparisonView, text)
@@ -65,13 +65,16 @@ def _comparison(client: ServiceClient, baseline: str, contender: str, within: Wi
 def outcome(changes: Sequence[ChangeView]) -> Exit:
     """Whether a case got slower, and whether every case was compared at all."""
     found = Counter(change.verdict for change in changes)
-    if found["unclear"]:
-        _remark(f"Not clear: {found['unclear']} of {len(changes)} cases; the notes say why.")
+    undecided = sum(change.undecided for change in changes)
+    if unclear := found["unclear"] - undecided:
+        _remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
+    if undecided:
+        _remark(f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes.")
     if found["missing"]:
         _remark(f"Not compared: {found['missing']} of {len(changes)} cases lack a result.")
     if found["slower"]:
         return Exit.FAILED
-    return Exit.TIMEOUT if found["missing"] or not changes else Exit.OK
+    return Exit.TIMEOUT if found["missing"] or undecided or not changes else Exit.OK
 
 
 def _remark(sentence: str) -> None:

@@ -44,6 +44,7 @@ def show(rows: Sequence[RowView], console: Console) -> None:
             console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
     for row in rows:
         _remark(row, console)
+        _flagged(row, console)
         if row.compile_cost is not None:
             line = f"{row.case.key}: {row.compile_cost.sentence}"
             console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
@@ -79,6 +80,16 @@ def _remark(row: RowView, console: Console) -> None:
     elif row.parity_reason:
         line = f"{row.case.key}: {row.parity_reason}"
         console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _flagged(row: RowView, console: Console) -> None:
+    """The flags of a case, and whether its number counts."""
+    if row.flags:
+        line = f"{row.case.key}: flags {', '.join(row.flags)}"
+        if row.disturbed:
+            line += f". Its device was disturbed ({row.disturbed}): it counts for nothing"
+        style = "yellow" if row.disturbed else "dim"
+        console.print(f"{line}.", style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:

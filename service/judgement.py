@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from sqlalchemy.orm import Session
 
+from service import formats
 from service.detection.noise import Noise
 from service.detection.replicates import Need, Spread, needed
 from service.levels.standing import standing_of
@@ -46,12 +48,15 @@ class SeriesJudgement:
     noise: NoiseView | None
     one_percent: Need
     """What it takes to see a change of one per cent."""
+    disturbed: int
+    """Points that are shown and not judged, because their device was disturbed."""
     warnings: tuple[str, ...]
 
 
 def judgement_of(session: Session, series: Series) -> SeriesJudgement:
     """What is said of ``series``."""
     standing = standing_of(session, series.id)
+    disturbed = [point for point in series.points if point.disturbed and not point.excluded]
     return SeriesJudgement(
         series_id=series.id,
         points=standing.points,
@@ -59,8 +64,19 @@ def judgement_of(session: Session, series: Series) -> SeriesJudgement:
         changes=standing.changes,
         noise=_noise(standing.noise),
         one_percent=needed(standing.noise, _spreads(series.points[-SPREADS:])),
-        warnings=standing.warnings,
+        disturbed=len(disturbed),
+        warnings=(*standing.warnings, *_left_out(disturbed, len(series.points))),
     )
+
+
+def _left_out(disturbed: Sequence[SeriesPoint], points: int) -> Iterator[str]:
+    """Say how many points are not judged because their device was disturbed, and by what."""
+    if disturbed:
+        names = sorted({name for point in disturbed for name in point.disturbed.split(", ")})
+        yield (
+            f"{len(disturbed)} of {formats.counted(points, 'point')} were measured on a disturbed "
+            f"device ({', '.join(names)}) and are shown, and not judged."
+        )
 
 
 def _noise(noise: Noise | None) -> NoiseView | None:
@@ -93,5 +109,5 @@ def _spreads(points: tuple[SeriesPoint, ...]) -> list[Spread]:
         and point.low is not None
         and point.high is not None
         and point.value
-        and not point.excluded
+        and point.counts
     ]

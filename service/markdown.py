@@ -69,6 +69,8 @@ def changes(found: Sequence[Change], baseline: str, contender: str) -> str:
 def _row(row: Row) -> tuple[str, ...]:
     status = row.status or row.state
     reason = f": {escape(row.reason)}" if row.reason else ""
+    flags = f" ({escape(', '.join(row.flags))})" if row.flags else ""
+    lost = ", counts for nothing" if row.disturbed else ""
     return (
         _case(row.case),
         _summary(row.throughput, row.unit),
@@ -76,7 +78,7 @@ def _row(row: Row) -> tuple[str, ...]:
         escape(row.bottleneck or ""),
         escape(row.parity or ""),
         "" if row.mfu is None else formats.share(row.mfu),
-        f"{escape(status)}{reason}",
+        f"{escape(status)}{flags}{lost}{reason}",
     )
 
 

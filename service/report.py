@@ -7,17 +7,18 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
-from benchmarks import catalog, suites
+from benchmarks import catalog, flags, suites
 from benchmarks.contracts import Case, ParityStatus, Result, Status
 from benchmarks.design import Design, Levels
 from service import advice, compile_cost, efficiency, results
 from service.advice import Advice
-from service.changes import Change, Ratio, compare_all, ratio
+from service.changes import Change, Known, Ratio, compare_all, ratio
 from service.compile_cost import CompileCost
 from service.effects import Effects, estimate
 from service.errors import UnknownChoice
 from service.jobs import JobView
-from service.results import SeriesPoint, StoredResult
+from service.repeats import repeats_of
+from service.results import Series, SeriesPoint, StoredResult
 from service.submissions import load_submission
 from service.summary import Summary, summarise
 
@@ -49,6 +50,10 @@ class Row:
     """Share of the device's nominal peak; None where it is not known."""
     compile_cost: CompileCost | None = None
     """Of a compiled case whose eager neighbour was measured beside it."""
+    flags: tuple[str, ...] = ()
+    """All flags of the result and its processes."""
+    disturbed: str = ""
+    """Those for which it decides nothing: it has no speed-up and is compared with nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +82,7 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
     submission = load_submission(session, submission_id)
     stored = results.counted_results(session, [job.id for job in submission.jobs])
     out = results.taken_out(session, [one.id for one in stored.values()])
-    compared = [one for one in stored.values() if one.id not in out]
+    compared = _compared(stored, out)
     changes: list[Change] = []
     if against is not None:
         cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
@@ -140,7 +145,17 @@ def changes_between(
     if project is not None:
         histories = [each for each in histories if each.project == project]
         failures = [each for each in failures if each.project == project]
-    return compare_all(histories, baseline, contender, metric, wanted, failures)
+    known = _known(session, histories)
+    return compare_all(histories, baseline, contender, metric, wanted, failures, known)
+
+
+def _known(session: Session, histories: Sequence[Series]) -> Known:
+    """What is known of these series and of the code that their points ran."""
+    environments = {point.environment for each in histories for point in each.points}
+    return Known(
+        repeats=repeats_of(session, [each.id for each in histories]),
+        code=results.code_of(session, sorted(environments)),
+    )
 
 
 def cases_of(suite: str) -> list[Case]:
@@ -165,16 +180,25 @@ def rows(
         stored: the counted result of each job that has one.
         out: the results that somebody took out, with the reasons: shown, and compared with nothing.
     """
-    compared = [one for one in stored.values() if one.id not in out]
+    compared = _compared(stored, out)
+    counted = {one.id for one in compared}
     found = []
     for job in jobs:
         own = stored.get(job.id)
         if own is not None and own.id in out:
             row = replace(_row(job, own, ()), reason=f"Excluded: {out[own.id]}")
         else:
-            row = _row(job, own, compared)
+            counts = own is not None and own.id in counted
+            row = _row(job, own, compared if counts else ())
         found.append(row)
     return found
+
+
+def _compared(stored: Mapping[str, StoredResult], out: Mapping[str, str]) -> list[StoredResult]:
+    """The results that may be held against others."""
+    return [
+        one for one in stored.values() if one.id not in out and not results.disturbed(one.result)
+    ]
 
 
 def _row(job: JobView, own: StoredResult | None, among: Sequence[StoredResult]) -> Row:
@@ -200,6 +224,8 @@ def _row(job: JobView, own: StoredResult | None, among: Sequence[StoredResult]) 
         parity_reason=parity.reason if parity else "",
         mfu=efficiency.mfu(result.efficiency) if result else None,
         compile_cost=_compile_cost(own, among) if own else None,
+        flags=flags.every(result) if result else (),
+        disturbed=results.disturbed(result) if result else "",
     )
 
 

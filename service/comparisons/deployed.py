@@ -46,8 +46,8 @@ def lacking(
             "Deploy a checkout of each and set THROUGHLINE_WORKER_TARGET there."
         )
     if unknown := [name for name in named if name not in known]:
-        named = seen(known)
-        told = f"; known are {_listed(named)}" if named else ""
+        others = seen(known)
+        told = f"; known are {_listed(others)}" if others else ""
         return (
             f"No worker has {_listed(unknown, 'or')}{told}. Deploy it where "
             "THROUGHLINE_WORKER_TARGET says, or correct the name."

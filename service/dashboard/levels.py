@@ -42,7 +42,7 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     """
     standing = standing_of(session, series.id)
     links = _links(session, series.id)
-    judged = [point for point in series.points if not point.excluded]
+    judged = [point for point in series.points if point.counts]
     known = [
         rules.Told(_index(judged, link), link.effect, link.effect_low, link.effect_high)
         for link, _ in links
@@ -63,7 +63,7 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
 
 def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> Judged:
     """What a chart draws of ``changes``, and why points are hollow."""
-    count = sum(not point.excluded for point in series.points)
+    count = sum(point.counts for point in series.points)
     return Judged(
         steps=tuple(change.step for change in changes),
         one_level=count >= LEAST_POINTS,
@@ -71,13 +71,16 @@ def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> 
     )
 
 
-def reasons(session: Session, points: Iterable[SeriesPoint]) -> dict[str, str]:
-    """Why the excluded ones among ``points`` are out, by result."""
+def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
+    """Why those of ``points`` that do not count are out, by result."""
+    disturbed = {
+        each.result_id: f"disturbed: {each.disturbed}" for each in points if each.disturbed
+    }
     wanted = [point.result_id for point in points if point.excluded]
     found: dict[str, str] = {}
     for start in range(0, len(wanted), 500):  # stays below what a database takes in one statement
         found |= taken_out(session, wanted[start : start + 500])
-    return found
+    return disturbed | found
 
 
 def _links(session: Session, series_id: str) -> list[tuple[FindingSeries, FindingSummary]]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from benchmarks import catalog
 from benchmarks.contracts import Direction, Verdict
 from service import formats
-from service.changes import Change, compare, ratio
+from service.changes import NOTHING, Change, Known, compare, ratio
 from service.dashboard import words
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
@@ -64,7 +64,7 @@ class Group:
 def by_revision(series: Series) -> Series:
     """Keep one measurement of each revision: the one that a comparison takes as well.
 
-    What is excluded is left out.
+    What is excluded or disturbed is left out.
     """
     measured: dict[str, list[SeriesPoint]] = {}
     for point in _counted(series):
@@ -80,20 +80,20 @@ def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
     return found.contender if found and found.contender else points[-1]
 
 
-def change(series: Series) -> Change | None:
+def change(series: Series, known: Known = NOTHING) -> Change | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))
-    return compare(series, names[-2], names[-1]) if len(names) > 1 else None
+    return compare(series, *names[-2:], known=known) if len(names) > 1 else None
 
 
 def _counted(series: Series) -> list[SeriesPoint]:
-    return [point for point in series.points if not point.excluded]
+    return [point for point in series.points if point.counts]
 
 
 def speedup(series: Series, baseline: Series | None) -> Speedup | None:
     """Hold a case against its baseline at the latest revision that has both; None without one.
 
-    What somebody took out is held against nothing.
+    What does not count is held against nothing.
     """
     if baseline is None or baseline is series:
         return None
@@ -115,7 +115,7 @@ def speedup(series: Series, baseline: Series | None) -> Speedup | None:
 def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Group]:
     """Sort series into groups, simple cases first, and hold each against its baseline.
 
-    ``series`` have one point a revision and none that is excluded, as `latest_of_each_series` gives
+    ``series`` have one point a revision and only such as count, as `latest_of_each_series` gives
     them.
     """
     members: dict[tuple[str, str, str, str], list[Series]] = {}

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
+from service.changes import Known
 from service.dashboard import environments, figures, levels, overview, queries, tables, words
 from service.dashboard import finding_words as told
 from service.dashboard.addresses import HistoryAddress
@@ -21,6 +22,7 @@ from service.dashboard.rendering import render
 from service.dashboard.routers import COUNTED, page_router
 from service.findings.rules import watched
 from service.judgement import judgement_of
+from service.repeats import repeats_of
 from service.results import Series, load_series
 
 router = page_router(COUNTED)
@@ -63,7 +65,7 @@ def show_series(
         changes=environments.changes(series.points, known),
         shown=environments.SHOWN,
         facts_shown=environments.FACTS_SHOWN,
-        change=overview.change(whole),
+        change=overview.change(whole, Known(repeats_of(session, [whole.id]))),
         rows=newest_first[(at.page - 1) * POINTS_PER_PAGE : at.page * POINTS_PER_PAGE],
         pages=pages,
         siblings=siblings,

@@ -29,12 +29,14 @@ def csv_of(series: Series) -> str:
     """Write a series' points as CSV, oldest first, values in the series' base unit."""
     out = io.StringIO()
     writer = csv.writer(out)
-    writer.writerow((*_CSV_COLUMNS, "metric", "unit", "excluded"))
+    writer.writerow((*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed"))
     for point in series.points:
         cells = [getattr(point, column) for column in _CSV_COLUMNS]
         cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
         excluded = str(point.excluded).lower()
-        writer.writerow((*cells, series.metric, _no_formula(series.unit), excluded))
+        writer.writerow(
+            (*cells, series.metric, _no_formula(series.unit), excluded, point.disturbed)
+        )
     return out.getvalue()
 
 

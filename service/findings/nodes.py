@@ -11,6 +11,7 @@ from sqlalchemy import Row, or_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
+from benchmarks.flags import THROTTLED
 from service import revisions
 from service.attribution import Cause
 from service.findings import lifecycle
@@ -21,6 +22,9 @@ from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
+OF_THE_NODE = ("", THROTTLED)
+"""Disturbances with which a result still tells of its node: a device that holds itself back is
+slow; one that others used tells nothing."""
 REVISIONS, MOST = 40, 20_000
 """Newest revisions of the history, and results, that are looked at."""
 
@@ -148,7 +152,7 @@ def _newest(session: Session, named: Collection[str]) -> Sequence[Row[str, str, 
         .join(SeriesRow, Point.series_id == SeriesRow.id)
         .where(or_(SeriesRow.metric == METRIC, SeriesRow.id.in_(named)))
         .where(Point.revision_at >= cut)
-        .where(Point.excluded.is_(False), Point.value > 0)
+        .where(Point.excluded.is_(False), Point.disturbed.in_(OF_THE_NODE), Point.value > 0)
         .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
         .limit(MOST)
     )

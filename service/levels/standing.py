@@ -211,7 +211,7 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
             Point.worker,
             Point.measured_at,
         )
-        .where(Point.series_id == series_id, Point.excluded.is_(False))
+        .where(Point.series_id == series_id, Point.excluded.is_(False), Point.disturbed == "")
         .order_by(*_ORDER)
     )
     if settled:

@@ -40,7 +40,7 @@ class JudgedPoint:
 
 @dataclass(frozen=True, slots=True)
 class Tail:
-    """The end of a series: its points from number ``first`` on, without the excluded ones."""
+    """The end of a series: its points from number ``first`` on, without those that do not count."""
 
     series_id: str
     direction: Direction
@@ -63,7 +63,7 @@ class Tail:
         return self.first + bisect_left(self.points, place, key=lambda point: point.place)
 
     def place_of(self, result_id: str, at: datetime) -> int | None:
-        """Number of a point; if it is excluded, or lies before, of the first one at its place."""
+        """Number of a point; of the first one at its place if it does not count or lies before."""
         known = enumerate(self.points, self.first)
         found = (number for number, point in known if point.result_id == result_id)
         return next(found, self.index_of(at))

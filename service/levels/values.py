@@ -16,7 +16,7 @@ class PlacedChange:
     """A change of level, and the points on both sides of it."""
 
     change: ChangePoint
-    """``index`` counts the judged points of the series, excluded ones left out."""
+    """``index`` counts the judged points of the series, excluded and disturbed ones left out."""
     last_good: str
     """Revision of the last point of the old level."""
     first_bad: str
@@ -53,7 +53,7 @@ class Standing:
 
     series_id: str
     points: int
-    """Judged points; what was excluded does not count."""
+    """Judged points; what was excluded or disturbed does not count."""
     changes: tuple[PlacedChange, ...]
     noise: Noise | None
     """Of the newest level; None if there are too few points to tell."""

@@ -134,6 +134,8 @@ class Point(Base):
     worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
     excluded: Mapped[bool] = mapped_column(server_default=false())
     """Somebody took its result out, with a reason: shown, never judged."""
+    disturbed: Mapped[str] = mapped_column(String(500), server_default="")
+    """The flags for which it decides nothing, such as ``throttled``: shown, never judged."""
     __table_args__ = (
         Index(None, "result_id"),
         Index(None, "revision"),

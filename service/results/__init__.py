@@ -2,6 +2,7 @@
 
 from service.results.neighbours import Beside, measured_at, measured_in, neighbours_of
 from service.results.read import (
+    code_of,
     counted_results,
     failures_of_revisions,
     latest_of_each_series,
@@ -28,6 +29,7 @@ from service.results.values import (
 )
 from service.results.write import (
     digest_of,
+    disturbed,
     facts_digest,
     points_of,
     record,
@@ -47,8 +49,10 @@ __all__ = [
     "SeriesPoint",
     "StoredResult",
     "TraceState",
+    "code_of",
     "counted_results",
     "digest_of",
+    "disturbed",
     "facts_digest",
     "failures_of_revisions",
     "keep_trace",

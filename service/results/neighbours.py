@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case, Result, Status
 from benchmarks.suggestions import Neighbour, distance
 from service.models import Point, Revision, SeriesRow
-from service.results.read import taken_out
+from service.results.read import COUNTED, taken_out
 from service.results.values import StoredResult
 from service.summary import summarise
 
@@ -154,7 +154,7 @@ def _means(session: Session, revision: str, series: Sequence[str]) -> dict[str, 
             Point.series_id.in_(series),
             Point.revision_at == placed_at,
             Point.revision == revision,
-            Point.excluded.is_(False),
+            *COUNTED,
         )
         .group_by(Point.series_id)
     )

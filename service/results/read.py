@@ -27,6 +27,7 @@ from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, 
 from benchmarks.contracts.bounds import without_traces
 from service import models, paging
 from service.errors import NotFound
+from service.gate.measured import software_of
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 from service.paging import Page
 from service.results.values import Failure, ResultSummary, Series, SeriesPoint, StoredResult
@@ -46,7 +47,10 @@ _POINT = (
     Point.environment,
     Point.worker,
     Point.excluded,
+    Point.disturbed,
 )
+COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
+"""Points that are judged and compared, as `SeriesPoint.counts` says it."""
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
@@ -108,7 +112,7 @@ def latest_of_each_series(
     """The series of ``metric`` with their ``last`` newest revisions, oldest of them first.
 
     Each has one point, that of the measurement which a comparison takes as well. What is excluded
-    is in none. Of more than ``most`` series those with the newest revisions are given: a node that
+    or disturbed is in none. Of more than ``most`` series those with the newest revisions are given: a node that
     calls itself otherwise in each process would begin a series with each.
     """
     newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
@@ -215,6 +219,21 @@ def load_environment(session: Session, digest: str) -> dict[str, str]:
     return row.facts
 
 
+def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
+    """Which code ran in each of these environments, by their digests: a digest of its software.
+
+    One that names no code of the benchmarks, which every measuring process does, is left out.
+    """
+    wanted = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
+        EnvironmentRow.digest.in_(environments)
+    )
+    return {
+        digest: software_of(facts)
+        for digest, facts in session.execute(wanted)
+        if "sw.benchmarks" in facts
+    }
+
+
 def _cursor(point: SeriesPoint) -> str:
     return paging.cursor(
         point.revision_at.isoformat(),
@@ -268,7 +287,7 @@ def _newest_revisions(series: Sequence[str], last: int) -> CTE:
 def _newest_place(*wanted: ColumnElement[bool]) -> tuple[Label[datetime], Label[str]]:
     newest = (Point.revision_at.desc(), Point.revision.desc())
     revision_at, revision = (
-        select(column).where(*wanted, ~Point.excluded).order_by(*newest).limit(1).scalar_subquery()
+        select(column).where(*wanted, *COUNTED).order_by(*newest).limit(1).scalar_subquery()
         for column in (Point.revision_at, Point.revision)
     )
     return revision_at.label("revision_at"), revision.label("revision")
@@ -287,7 +306,7 @@ def _soundest_of(places: CTE) -> Select[Any]:
         Point.revision == places.c.revision,
     )
     ranked = select(Point.series_id, *_POINT, rank.label("rank")).join(places, here)
-    found = ranked.where(~Point.excluded).subquery()
+    found = ranked.where(*COUNTED).subquery()
     wanted = select(*(column for column in found.c if column.name != "rank"))
     return wanted.where(found.c.rank == 1).order_by(
         found.c.series_id, found.c.revision_at, found.c.revision

@@ -26,6 +26,14 @@ class SeriesPoint:
     worker: str
     excluded: bool = False
     """Somebody took its result out, with a reason: shown, never judged or compared."""
+    disturbed: str = ""
+    """The flags that say how its device was disturbed, such as ``throttled, device_busy``; empty if
+    it was not. Shown, never judged or compared."""
+
+    @property
+    def counts(self) -> bool:
+        """Whether it is judged and compared."""
+        return not (self.excluded or self.disturbed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +132,8 @@ class Place:
     measured_at: datetime
     environment: str
     worker: str
+    disturbed: str = ""
+    """How the device was disturbed, for its points."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ import orjson
 from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.orm import Session
 
+from benchmarks import flags
 from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
 from service.database import insert_if_absent
 from service.ids import new_id
@@ -151,9 +152,15 @@ def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: d
         measured_at=row["measured_at"],
         environment=row["environment"],
         worker=row["worker"],
+        disturbed=disturbed(result),
     )
     session.execute(_ADD, points_of(place, samples))
     unjudged.note(session, now, place.revision, revision_at, place.result_id)
+
+
+def disturbed(result: Result) -> str:
+    """How a result's device was disturbed, as its points say it; empty if it was not."""
+    return ", ".join(flags.disturbances(result))[:500]
 
 
 def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
@@ -167,6 +174,7 @@ def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any
             "measured_at": place.measured_at,
             "environment": place.environment,
             "worker": place.worker,
+            "disturbed": place.disturbed,
             **_told(sample),
         }
         for name, sample in samples.items()

@@ -130,10 +130,12 @@ def add(
     series_id: str = SERIES,
     place: int = 0,
     minutes: int = 0,
+    disturbed: str = "",
 ) -> None:
     """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged.
 
-    ``place`` tells apart what is measured at one revision, and ``minutes`` orders it.
+    ``place`` tells apart what is measured at one revision, and ``minutes`` orders it; ``disturbed``
+    says what was wrong with the device.
     """
     revisions, results, points = [], [], []
     job_id = session.scalars(select(Job.id)).one()
@@ -149,7 +151,8 @@ def add(
             }
         )  # fmt: skip
         point = _point(number, value, worker, series_id, place)
-        points.append(point | {"measured_at": at + timedelta(minutes=minutes)})
+        later = {"measured_at": at + timedelta(minutes=minutes), "disturbed": disturbed}
+        points.append(point | later)
     for row in revisions:
         insert_if_absent(session, Revision.__table__, row)  # type: ignore[arg-type]
         submitted = {"id": f"u-{row['name']}", "suite": None, "revision": row["name"]}

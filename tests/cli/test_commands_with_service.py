@@ -302,6 +302,8 @@ def test_a_case_that_fails_is_exit_code_1_with_its_reason(throughline: Run) -> N
     [
         (["faster"], Exit.OK),
         (["faster", "unclear"], Exit.OK),
+        (["faster", "undecided"], Exit.TIMEOUT),
+        (["undecided", "slower"], Exit.FAILED),
         (["faster", "unclear", "missing"], Exit.TIMEOUT),
         (["missing"], Exit.TIMEOUT),
         (["faster", "slower"], Exit.FAILED),
@@ -321,8 +323,9 @@ def test_a_comparison_is_well_only_when_every_case_was_compared_and_none_got_slo
             change=None,
             change_low=None,
             change_high=None,
-            verdict=verdict,
+            verdict="unclear" if verdict == "undecided" else verdict,
             note="",
+            undecided=verdict == "undecided",
         )
         for verdict in verdicts
     ]
@@ -330,6 +333,7 @@ def test_a_comparison_is_well_only_when_every_case_was_compared_and_none_got_slo
     said = capsys.readouterr()
     assert said.out == ""
     assert ("Not clear: 1 of " in said.err) == ("unclear" in verdicts)
+    assert ("Not decided: 1 of " in said.err) == ("undecided" in verdicts)
     assert ("Not compared: " in said.err) == ("missing" in verdicts)
 
 

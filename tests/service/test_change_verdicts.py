@@ -3,13 +3,16 @@
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction, Sample
-from service.changes import Verdict, compare, compare_all
+from service.changes import Known, Verdict, compare, compare_all
+from service.repeats import Repeats
 from service.results import Failure, Series, SeriesPoint
 from service.summary import summarise
 
@@ -137,7 +140,7 @@ def test_of_equally_many_replicates_the_latest_is_compared() -> None:
     [
         (point("a", 0.0), point("b", 0.1), "not above zero"),
         (point("a", 0.1), point("b", 0.0), "not above zero"),
-        (point("a", 100, None, "none"), point("b", 100), "no interval"),
+        (point("a", 100, None, "none"), point("b", 100), "its history is too short"),
         (point("a", 100, 1.0, "within_run"), point("b", 100), "one process"),
         (point("a", 1.0, 100.0), point("b", 1.0), "too wide"),
         (point("a", 100), point("b", 100), "holds zero"),
@@ -149,6 +152,107 @@ def test_what_is_unclear_says_the_right_reason(
     change = compare(history(before, after), "a", "b")
     assert change.verdict is Verdict.UNCLEAR
     assert reason in change.note
+
+
+def single(revision: str, value: float, worker: str = "w1", processes: int = 1) -> SeriesPoint:
+    """A point of one process, which says of itself that it is steady to 0.1 %; or of two."""
+    basis = "replicates" if processes > 1 else "within_run"
+    told = point(revision, value, 0.001 * value, basis)
+    return replace(told, replicates=processes, worker=worker)
+
+
+def known(deviation: float, processes: float = 1.0, points: int = 60, **more: Any) -> Known:
+    return Known({"s": Repeats(deviation, processes, points, **more)})
+
+
+@pytest.mark.parametrize("value", [86.0, 95.1, 99.9, 104.0])
+def test_one_process_a_side_without_a_history_decides_nothing_and_says_what_would(
+    value: float,
+) -> None:
+    change = compare(history(single("a", 100.0), single("b", value)), "a", "b")
+    assert (change.verdict, change.undecided) == (Verdict.UNCLEAR, True)
+    assert (change.change_low, change.change_high) == (None, None), "it knows of no interval"
+    assert "measure 3 processes a side (--replicates 3)" in change.note
+
+
+@pytest.mark.parametrize(
+    ("value", "deviation", "verdict", "undecided"),
+    [
+        (86.0, 0.01, Verdict.SLOWER, False),
+        (95.1, 0.003, Verdict.SLOWER, False),
+        (104.0, 0.003, Verdict.FASTER, False),
+        (95.1, 0.05, Verdict.UNCLEAR, False),
+        (99.9, 0.003, Verdict.UNCLEAR, False),
+        (96.9, 0.0105, Verdict.UNCLEAR, True),
+        (103.2, 0.0105, Verdict.UNCLEAR, False),
+    ],
+)
+def test_one_process_a_side_is_held_against_the_noise_of_its_history(
+    value: float, deviation: float, verdict: Verdict, undecided: bool
+) -> None:
+    points = history(single("a", 100.0), single("b", value))
+    change = compare(points, "a", "b", known=known(deviation))
+    assert (change.verdict, change.undecided) == (verdict, undecided)
+    assert change.change_low is not None
+    assert ("equal runs of its history" in change.note) == (
+        verdict is not Verdict.UNCLEAR or "likely" in change.note
+    )
+
+
+def test_a_history_of_more_processes_is_quieter_than_one_process() -> None:
+    points = history(single("a", 100.0), single("b", 99.0))
+    one = compare(points, "a", "b", known=known(0.002))
+    three = compare(points, "a", "b", known=known(0.002, processes=3.0))
+    assert one.change_low is not None
+    assert three.change_low is not None
+    assert three.change_low < one.change_low
+    assert (one.verdict, three.verdict) == (Verdict.SLOWER, Verdict.UNCLEAR)
+
+
+def test_what_two_workers_and_two_modes_lie_apart_widens_the_interval() -> None:
+    points = history(single("a", 100.0), single("b", 97.0, worker="w2"))
+    plain, moved, modes = (
+        compare(points, "a", "b", known=known(0.003, **more))
+        for more in ({}, {"offsets": {"w1": 0.02, "w2": -0.02}}, {"apart": 0.06})
+    )
+    assert plain.verdict is Verdict.SLOWER
+    assert (moved.verdict, modes.verdict) == (Verdict.UNCLEAR, Verdict.UNCLEAR)
+
+
+def test_two_processes_a_side_lean_on_the_history_where_there_is_one() -> None:
+    wide = [replace(single(name, value, processes=2), low=value - 20, high=value + 20)
+            for name, value in (("a", 100.0), ("b", 86.0))]  # fmt: skip
+    alone = compare(history(*wide), "a", "b")
+    assert (alone.verdict, alone.undecided) == (Verdict.UNCLEAR, True)
+    assert "measure 3 processes a side" in alone.note
+    assert compare(history(*wide), "a", "b", known=known(0.003)).verdict is Verdict.SLOWER
+
+
+def test_three_processes_a_side_speak_for_themselves() -> None:
+    points = history(point("a", 100.0, 0.1), point("b", 98.0, 0.1))
+    assert compare(points, "a", "b", known=known(0.2)).verdict is Verdict.SLOWER
+
+
+def test_equal_runs_are_seldom_called_different_by_the_noise_of_a_history() -> None:
+    random = np.random.default_rng(5)
+    called = 0
+    for _ in range(4_000):
+        before, after = 100 * np.exp(random.normal(0, 0.01, 2))
+        points = history(single("a", float(before)), single("b", float(after)))
+        change = compare(points, "a", "b", known=known(0.01))
+        called += change.verdict is not Verdict.UNCLEAR
+    assert called / 4_000 < 1 / 80
+
+
+def test_two_names_for_one_code_are_neither_faster_nor_slower() -> None:
+    before, after = point("a", 100.0, 0.1), replace(point("b", 80.0, 0.1), environment="other")
+    told = {"env": "one", "other": "one"}
+    change = compare(history(before, after), "a", "b", known=Known(code=told))
+    assert (change.verdict, change.undecided) == (Verdict.UNCLEAR, True)
+    assert "ran the same code and software, so nothing was compared" in change.note
+    for code in ({}, {"env": "one"}, {"env": "one", "other": "two"}):
+        told_apart = compare(history(before, after), "a", "b", known=Known(code=code))
+        assert told_apart.verdict is Verdict.SLOWER
 
 
 def test_the_interval_is_that_of_the_delta_method() -> None:

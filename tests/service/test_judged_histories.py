@@ -12,8 +12,10 @@ from service import judging, levels
 from service.database import Database
 from service.detection.judgement import detect
 from service.errors import DatabaseUnavailable
+from service.judgement import judgement_of
 from service.levels.tail import Tail
 from service.models import JudgementRow, Point, SettledWindow, Unjudged
+from service.results import load_series
 
 LENGTH = 700
 """Three settled windows and a newest one."""
@@ -49,7 +51,9 @@ def judged_whole(session: Session) -> levels.Standing:
 def plain(session: Session) -> tuple[int, ...]:
     """Where the detector itself finds changes, given the whole history."""
     rows = session.scalars(
-        select(Point).where(Point.excluded.is_(False)).order_by(Point.revision_at)
+        select(Point)
+        .where(Point.excluded.is_(False), Point.disturbed == "")
+        .order_by(Point.revision_at)
     ).all()
     told = [
         levels.JudgedPoint(
@@ -134,6 +138,45 @@ def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> 
         first = session.get_one(SettledWindow, (long.SERIES, 0))
         assert first.changes == []
         assert levels.standing_of(session, long.SERIES).points == LENGTH
+
+
+@pytest.mark.parametrize("seed", [8, 9])
+def test_points_of_a_disturbed_device_are_judged_by_nobody_in_any_order(
+    database: Database, seed: int
+) -> None:
+    """A fifth of the points, some at the end of a window, are 20 % too low."""
+    values = values_of(seed)
+    random = np.random.default_rng(seed)
+    low = {int(n) for n in random.choice(LENGTH, LENGTH // 5, replace=False)} | {191, 192, 287}
+    with database.writing() as session:
+        long.prepare(session)
+        for batch in np.array_split(random.permutation(LENGTH), 9):
+            some = {int(n): float(values[n]) for n in batch}
+            long.add(session, {n: value for n, value in some.items() if n not in low})
+            held = {n: 0.8 * value for n, value in some.items() if n in low}
+            long.add(session, held, disturbed="throttled, other_processes")
+            stepwise = judge_all(session)
+        assert stepwise.points == LENGTH - len(low)
+        assert [each.change.index for each in stepwise.changes] == list(plain(session))
+        assert len(stepwise.changes) >= 2
+        assert not {int(each.first_bad[1:]) for each in stepwise.changes} & low
+        assert judged_whole(session) == stepwise
+
+
+def test_a_series_of_disturbed_points_alone_says_so_and_nothing_else(database: Database) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        steps = [100.0] * 20 + [80.0] * 20
+        long.add(session, dict(enumerate(steps)), disturbed="throttled")
+        standing = judge_all(session)
+        assert (standing.points, standing.changes, standing.noise) == (0, (), None)
+        told = judgement_of(session, load_series(session, long.SERIES))
+        assert told.disturbed == 40
+        assert told.warnings[-1] == (
+            "40 of 40 points were measured on a disturbed device (throttled) and are shown, and "
+            "not judged."
+        )
+    assert not judging.look(database, lambda _: None).opened
 
 
 def test_an_excluded_result_is_judged_no_more_until_it_is_put_back(database: Database) -> None:

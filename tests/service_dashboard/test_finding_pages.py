@@ -249,7 +249,7 @@ def test_a_series_shows_its_changes_and_what_it_can_see(pages: TestClient, ids: 
     assert re.search(r"Changes from <b>\d\.\d+ %</b> on are found within ten points", text)
     assert f'href="/findings/{ids.regression}">regression<' in text
     assert "judged over 41 points" in text
-    assert "Hollow points are excluded" in text
+    assert "Hollow points are not judged" in text
     table = text[text.index('id="points"') :]
     assert table.count(">excluded<") == 1
     assert "fan broken" in table

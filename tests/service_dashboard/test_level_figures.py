@@ -115,6 +115,22 @@ def test_an_excluded_point_is_hollow_apart_from_the_line_and_says_why() -> None:
     assert "<script>" not in said
 
 
+def test_a_disturbed_point_is_hollow_and_says_what_disturbed_it() -> None:
+    out = point(3, 50.0, disturbed="throttled, other_processes")
+    line, hollow = read(figures.history(series(*HISTORY.points[:3], out)))["data"]
+    assert line["x"] == ["r0", "r1", "r2"]
+    assert (hollow["x"], hollow["marker"]["symbol"]) == (["r3"], "circle-open")
+    said = hollow["customdata"][0][1]
+    assert "<b>not judged</b>: disturbed by throttled, other_processes" in said
+
+
+def test_a_stretch_of_disturbed_points_has_no_level() -> None:
+    out = dict.fromkeys((4, 5, 6), "throttled")
+    points = [point(n, value, disturbed=out.get(n, "")) for n, value in enumerate(LEVELS)]
+    drawn = read(figures.history(series(*points), judged=Judged(BOTH)))
+    assert levels_of(drawn) == [(0.0, 3.5, 100.0), (6.5, 9.0, 99.0)]
+
+
 def test_a_long_reason_is_cut_in_the_hover() -> None:
     out = point(1, 50.0, excluded=True)
     judged = Judged(reasons={out.result_id: "x" * 500})

@@ -32,15 +32,17 @@ ALL, UNJUDGED = View(), Judged()
 def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figure:
     """Draw a series over its revisions: intervals, levels, and marks where something changed.
 
-    What changed is its level, as judging says, or its environment. Excluded points are hollow.
+    What changed is its level, as judging says, or its environment. Points that are not judged
+    are hollow.
     """
     points = series.points
     values = np.array([point.value for point in points], dtype=np.float64)
     factor, label = formats.scale(series.unit, float(np.median(values)) if len(values) else 0.0)
     kept = [points[index] for index in decimate(values)]
     place = Places.of(points, view.x)
-    inside = [point for point in kept if not point.excluded]
-    outside = [point for point in kept if point.excluded]
+    inside = [point for point in kept if point.counts]
+    excluded = [point for point in kept if point.excluded]
+    disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(points, place)
     levels, labels = drawn(points, judged, place, factor)
     title = f"{words.metric(series.metric)}, {literal(label)}"
@@ -48,7 +50,8 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figu
         "data": [
             *_interval_band(inside, place, factor),
             _history_line(series, inside, place, factor),
-            *_hollow(series, outside, place, factor, judged),
+            *_hollow("excluded", series, excluded, place, factor, judged),
+            *_hollow("disturbed", series, disturbed, place, factor, judged),
         ],
         "layout": frame(
             place.axis(view),
@@ -137,9 +140,14 @@ def _history_line(
 
 
 def _hollow(
-    series: Series, points: Sequence[SeriesPoint], place: Places, factor: float, judged: Judged
+    name: str,
+    series: Series,
+    points: Sequence[SeriesPoint],
+    place: Places,
+    factor: float,
+    judged: Judged,
 ) -> list[Figure]:
-    """What somebody took out: in its place, and apart from the line."""
+    """Points that are not judged: in their place, and apart from the line."""
     if not points:
         return []
     hovers = [_hover(series, point, judged.reasons.get(point.result_id, "")) for point in points]
@@ -147,7 +155,7 @@ def _hollow(
         {
             "type": "scatter",
             "mode": "markers",
-            "name": "excluded",
+            "name": name,
             "x": [place.at(point) for point in points],
             "y": [point.value * factor for point in points],
             "customdata": [[p.result_id, said] for p, said in zip(points, hovers, strict=True)],
@@ -182,6 +190,7 @@ def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
         f"measured {formats.moment(point.measured_at)}",
         f"on {literal(point.worker)}, environment {point.environment[:8]}",
         *([f"<b>excluded</b>: {literal(_cut(reason))}"] if point.excluded else []),
+        *([f"<b>not judged</b>: disturbed by {point.disturbed}"] if point.disturbed else []),
         "<i>click to open the run</i>",
     )
     return "<br>".join(lines)

@@ -49,7 +49,7 @@ class Judged:
     one_level: bool = False
     """Whether, without any step, all points are known to be at one level."""
     reasons: Mapping[str, str] = field(default_factory=dict)
-    """Why results are excluded, by their ids."""
+    """Why results do not count, by their ids."""
 
 
 def place_of(points: Sequence[SeriesPoint], step: Step) -> int:
@@ -90,7 +90,7 @@ def _levels(
     for (begin, end), (left, right) in zip(
         pairwise([0, *borders, len(points)]), pairwise(spots), strict=True
     ):
-        values = [point.value for point in points[begin:end] if not point.excluded]
+        values = [point.value for point in points[begin:end] if point.counts]
         if values:
             lines.append(_level(left, right, median(values) * factor))
     return lines

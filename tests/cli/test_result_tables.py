@@ -1,0 +1,52 @@
+"""The table of a submission names the flags of each case, and says whether its number counts."""
+
+import io
+
+import pytest
+
+from benchmarks.contracts import Case, JobState
+from cli import table
+from cli.answers import Estimate, RowView
+from cli.console import Console
+
+
+def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
+    row = RowView(
+        job_id="j",
+        result_id="r",
+        case=Case(workload="resnet50", preset="tiny"),
+        state=JobState.SUCCEEDED,
+        status="ok",
+        reason="",
+        throughput=Estimate(value=100.0, low=99.0, high=101.0, interval="replicates"),
+        unit="img/s",
+        speedup=None,
+        bottleneck=None,
+        verdict="",
+        peak_memory_b=None,
+        flags=flags,
+        disturbed=disturbed,
+    )
+    sink = io.StringIO()
+    table.show([row], Console(file=sink, width=160))
+    return sink.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("flags", "disturbed", "line"),
+    [
+        (("full.tail",), "", "resnet50:tiny: flags full.tail."),
+        (
+            ("throttled", "full.tail"),
+            "throttled",
+            "resnet50:tiny: flags throttled, full.tail. Its device was disturbed (throttled): "
+            "it counts for nothing.",
+        ),
+    ],
+)
+def test_flags_stand_below_the_table(flags: tuple[str, ...], disturbed: str, line: str) -> None:
+    assert line in shown(flags, disturbed).splitlines()
+
+
+def test_a_case_without_flags_says_nothing_of_them() -> None:
+    assert "flags" not in shown(())
