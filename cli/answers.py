@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import date
+
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
 from benchmarks.contracts import Case, Id, JobState, Progress, Protocol
@@ -269,6 +271,83 @@ class ScheduleList(Answer):
     """Every schedule."""
 
     items: tuple[ScheduleView, ...]
+
+
+class FindingSummary(Answer):
+    """What a list says of a finding."""
+
+    id: str
+    kind: str
+    state: str
+    cause: str
+    certainty: str
+    sentence: str
+    last_good: str | None
+    first_bad: str
+    worker: str | None
+    owner: str
+    note: str
+    due_on: date | None
+    opened_at: AwareDatetime
+    closed_at: AwareDatetime | None
+    version: int
+    worst_effect: float | None
+    """As a share of the level before, signed as measured; None for a bad node."""
+    share: float | None
+    """How much slower a bad node is; None for anything else."""
+    project: str = ""
+
+
+class FindingPage(Answer):
+    """Some findings, and where to go on."""
+
+    items: tuple[FindingSummary, ...]
+    next_cursor: str | None = None
+
+
+class FindingReport(Answer):
+    """What was found lately."""
+
+    opened: tuple[FindingSummary, ...]
+    active: int
+    expected_false: float
+
+
+class SeriesName(Answer):
+    """Which series."""
+
+    case: Case
+    metric: str
+    unit: str
+
+
+class MovedSeries(Answer):
+    """A series that a finding is about, and how far it moved."""
+
+    series: SeriesName
+    effect: float
+    effect_low: float
+    effect_high: float
+    before: float
+    after: float
+    ended: str = ""
+
+
+class FindingEvent(Answer):
+    """Something that was done with a finding."""
+
+    at: AwareDatetime
+    actor: str
+    action: str
+    detail: str = ""
+
+
+class FindingView(Answer):
+    """A finding with its series and its history."""
+
+    summary: FindingSummary
+    series: tuple[MovedSeries, ...]
+    events: tuple[FindingEvent, ...]
 
 
 class TokenView(Answer):

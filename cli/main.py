@@ -17,6 +17,7 @@ from cli.commands import (
     compare,
     detect,
     diagnose,
+    findings,
     gate,
     jobs,
     migrate,
@@ -56,6 +57,7 @@ app.command("compare")(compare.compare)
 app.command("gate", cls=gate.GateCommand)(gate.gate)
 app.command("detect")(detect.detect)
 app.add_typer(jobs.app, name="jobs")
+app.add_typer(findings.app, name="findings")
 app.add_typer(schedule.app, name="schedule")
 app.add_typer(token.app, name="token")
 app.command("migrate")(migrate.migrate)

@@ -97,7 +97,7 @@ def _print(schedules: Sequence[ScheduleView]) -> None:
 
 
 def _cells(schedule: ScheduleView) -> dict[str, str]:
-    due = schedule.next_due_at
+    due = formats.moment(schedule.next_due_at) if schedule.next_due_at else "never"
     return {
         "schedule": schedule.name,
         "project": schedule.project,
@@ -106,5 +106,5 @@ def _cells(schedule: ScheduleView) -> dict[str, str]:
         "suite": schedule.suite,
         "revision": schedule.revision_rule,
         "requires": " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
-        "next": formats.moment(due) if due and schedule.enabled else "disabled",
+        "next": due if schedule.enabled else "disabled",
     }

@@ -167,6 +167,26 @@ class ServiceClient:
         if answer.status_code != 204:
             raise _foreign(self.url, answer)
 
+    def findings(self, **filters: str | int | None) -> str:
+        """One page of findings, the newest first, as text."""
+        return self._get("findings", filters).text
+
+    def finding_report(self, hours: int) -> str:
+        """What was found in the last ``hours``, as text."""
+        return self._get("findings/report", {"hours": hours}).text
+
+    def finding(self, finding_id: str) -> str:
+        """A finding with its series and its history, as text."""
+        return self._get(f"findings/{_named(finding_id)}").text
+
+    def act_on_finding(self, finding_id: str, request: Mapping[str, Any]) -> str:
+        """Acknowledge a finding, close it, or open it again; the finding as it is now, as text."""
+        return self._send("POST", f"findings/{_named(finding_id)}/actions", json=request).text
+
+    def plan_finding(self, finding_id: str, request: Mapping[str, Any]) -> str:
+        """Say who looks after a finding, and until when; the finding as it is now, as text."""
+        return self._send("PATCH", f"findings/{_named(finding_id)}", json=request).text
+
     def fire(self, name: str) -> SubmissionView:
         """Submit a schedule's suite now."""
         return _read(SubmissionView, self._send("POST", f"schedules/{_named(name)}/fire"))

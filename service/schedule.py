@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from benchmarks import catalog, suites
 from benchmarks.contracts import Contract, Flag, Labels, Name, Worded
 from service import models, revisions
-from service.database import insert_if_absent
+from service.database import insert_if_absent, now_of
 from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
 from service.models import Schedule, Slot
 from service.submissions import Accepted, SubmissionRequest, submit
@@ -79,7 +79,7 @@ class ScheduleView(BaseModel):
     enabled: bool
     created_at: datetime
     next_due_at: datetime | None
-    """None while it is disabled, or just made by the migration."""
+    """None while it is disabled."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +142,7 @@ def put(session: Session, name: str, request: ScheduleRequest, now: datetime) ->
     if times != (row.cron, row.timezone, row.enabled):
         row.next_due_at = due_at if request.enabled else None
     session.flush()
-    return _view(row)
+    return _view(row, now)
 
 
 def load(session: Session, name: str) -> ScheduleView:
@@ -151,12 +151,13 @@ def load(session: Session, name: str) -> ScheduleView:
     Raises:
         NotFound: there is none of that name.
     """
-    return _view(_row(session, name))
+    return _view(_row(session, name), now_of(session))
 
 
 def every(session: Session) -> list[ScheduleView]:
     """All schedules, by name."""
-    return [_view(row) for row in session.scalars(select(Schedule).order_by(Schedule.name))]
+    now = now_of(session)
+    return [_view(row, now) for row in session.scalars(select(Schedule).order_by(Schedule.name))]
 
 
 def delete(session: Session, name: str) -> None:
@@ -297,7 +298,12 @@ def _row(session: Session, name: str) -> Schedule:
     return row
 
 
-def _view(row: Schedule) -> ScheduleView:
+def _view(row: Schedule, now: datetime) -> ScheduleView:
+    """Show a schedule. One that the migration made has no time until the first look for due ones,
+    which gives it this one."""
+    due_at = row.next_due_at
+    if row.enabled and due_at is None:
+        due_at = next(slots(row.cron, row.timezone, now), None)
     return ScheduleView(
         name=row.name,
         cron=row.cron,
@@ -308,5 +314,5 @@ def _view(row: Schedule) -> ScheduleView:
         requires=row.requires,
         enabled=row.enabled,
         created_at=row.created_at,
-        next_due_at=row.next_due_at,
+        next_due_at=due_at,
     )

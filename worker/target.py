@@ -3,18 +3,25 @@
 Without a target folder every revision runs what is installed beside the worker. With one, such as
 ``/srv/checkouts/{revision}``, each revision runs in its own checkout, which whoever deploys puts
 there; that is what makes two revisions comparable on one machine.
+
+A revision that is named after a day names no commit that anybody could deploy. It stands for what
+was installed on that day, with a target folder as without one.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import date
 from pathlib import Path
 
 from worker.settings import REVISION, Settings
+
+log = logging.getLogger(__name__)
 
 MOST_REVISIONS = 1_000
 """As many as an introduction may name."""
@@ -60,6 +67,9 @@ def target_of(settings: Settings, revision: str) -> Target:
         return Target(settings.command)
     folder = _folder(settings.worker_target, revision)
     if not folder.is_dir():
+        if names_a_day(revision):
+            log.info("%s names a day and no checkout: what is installed here runs.", revision)
+            return Target(settings.command)
         raise TargetAbsent(
             f"Revision {revision} is not on this worker: deploy it to {folder}, "
             "or change THROUGHLINE_WORKER_TARGET."
@@ -72,6 +82,15 @@ def target_of(settings: Settings, revision: str) -> Target:
         "benchmarks",
     )
     return Target(command, folder, own_python=has_own)
+
+
+def names_a_day(revision: str) -> bool:
+    """Whether a revision is named as schedules with the rule ``date`` do it, or ``throughline up``
+    in a folder without a commit."""
+    try:
+        return date.fromisoformat(day := revision.removeprefix("local-")).isoformat() == day
+    except ValueError:
+        return False
 
 
 def deployed(settings: Settings) -> tuple[str, ...] | None:

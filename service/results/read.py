@@ -112,8 +112,8 @@ def latest_of_each_series(
     """The series of ``metric`` with their ``last`` newest revisions, oldest of them first.
 
     Each has one point, that of the measurement which a comparison takes as well. What is excluded
-    or disturbed is in none. Of more than ``most`` series those with the newest revisions are given: a node that
-    calls itself otherwise in each process would begin a series with each.
+    or disturbed is in none. Of more than ``most`` series those with the newest revisions are
+    given: a node that calls itself otherwise in each process would begin a series with each.
     """
     newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
     by_age = (newest.scalar_subquery().desc().nulls_last(), SeriesRow.id)

@@ -60,6 +60,8 @@ def test_every_subcommand_is_documented() -> None:
         ["jobs", "cancel", "x"],
         ["report", "x"],
         ["compare", "a", "b"],
+        ["findings", "list"],
+        ["findings", "expect", "x", "--as", "ann"],
         ["schedule", "list"],
         ["schedule", "fire", "nightly"],
         ["schedule", "delete", "nightly"],

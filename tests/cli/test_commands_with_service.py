@@ -375,7 +375,9 @@ def test_schedules_are_set_listed_fired_and_forgotten(service: str, throughline:
     assert made["project"] == "red"
     names = [item["name"] for item in told(throughline("schedule", "list", "--json"))["items"]]
     assert names == ["early", "nightly"]
-    assert "30 5 * * 1-5" in throughline("schedule", "list").stdout
+    listed = throughline("schedule", "list").stdout
+    assert "30 5 * * 1-5" in listed
+    assert "disabled" not in listed
     fired = told(throughline("schedule", "fire", "early", "--json"))
     assert (len(fired["jobs"]), fired["project"]) == (6, "red")
     for other in ("early#junk", "early?junk=1", "nightly/../early"):

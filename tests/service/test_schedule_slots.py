@@ -14,7 +14,7 @@ from sqlalchemy import func, select, text
 
 from benchmarks import suites
 from service import schedule
-from service.database import Database
+from service.database import Database, now_of
 from service.models import Job, Schedule, Slot, Submission
 from service.schedule import ScheduleRequest, newest_due, slots
 
@@ -262,6 +262,21 @@ def test_nightly_is_there_from_the_start_and_does_not_fire_at_once(database: Dat
     assert (nightly.name, nightly.cron, nightly.suite) == ("nightly", "0 2 * * *", "nightly")
     assert nightly.next_due_at == datetime(2026, 11, 21, 2, tzinfo=UTC)
     assert len(fire(database, datetime(2026, 11, 21, 2, tzinfo=UTC))) == 1
+
+
+def test_a_schedule_that_nobody_has_looked_at_yet_says_when_it_is_due(database: Database) -> None:
+    """The migration makes `nightly` without a time; the first look gives it the one told here."""
+    with database.reading() as session:
+        (row,) = session.scalars(select(Schedule))
+        assert (row.enabled, row.next_due_at) == (True, None)
+        (listed,) = schedule.every(session)
+        assert schedule.load(session, "nightly") == listed
+        now = now_of(session)
+    assert listed.next_due_at is not None
+    assert timedelta() < listed.next_due_at - now <= timedelta(days=1)
+    fire(database, now)
+    with database.reading() as session:
+        assert schedule.every(session) == [listed]
 
 
 def test_a_nightly_that_was_deleted_stays_deleted(database_url: str) -> None:

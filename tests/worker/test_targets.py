@@ -3,18 +3,20 @@
 import json
 import os
 import sys
+from datetime import UTC, date, datetime
 from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
+from cli.revision import of_today
 from tests.worker.miniature import eventually
 from worker import target as targets
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.station import Station
-from worker.target import TargetAbsent, deployed, target_of
+from worker.target import TargetAbsent, deployed, names_a_day, target_of
 
 SCRIPT = Path(__file__).with_name("scripted_child.py")
 TELLS = """
@@ -92,6 +94,26 @@ def test_a_revision_that_is_not_there_is_a_failed_result_that_says_where_to_put_
     assert result.status is Status.INFRA_ERROR
     assert f"deploy it to {checkouts}/abc" in result.reason
     assert told is None
+
+
+def test_a_day_names_what_is_installed_here_unless_somebody_deployed_it(chosen, deploy, settings):
+    """The built-in nightly names its revisions so: with a target folder every case of it failed."""
+    day = date(2026, 11, 20)
+    for name in (day.isoformat(), of_today(datetime(2026, 11, 20, tzinfo=UTC)).revision):
+        assert names_a_day(name)
+        target = target_of(chosen, name)
+        assert (target.command, target.folder) == (chosen.command, None)
+    folder = deploy("2026-11-20")
+    assert target_of(chosen, "2026-11-20").folder == folder
+
+
+@pytest.mark.parametrize(
+    "revision", ["2026-11-31", "20261120", "2026-W47-5", "2026-11-20-rc1", "v2026-11-20", "local-"]
+)
+def test_nothing_else_that_was_not_deployed_runs_as_what_is_installed(chosen, revision):
+    assert not names_a_day(revision)
+    with pytest.raises(TargetAbsent, match="deploy it to"):
+        target_of(chosen, revision)
 
 
 @pytest.mark.parametrize("revision", ["a/../../x", "a/..", "a/./b", "a//b", "a/"])

@@ -35,7 +35,9 @@ def serving(settings, listener: socket.socket):
 @pytest.fixture
 def real(tmp_path, settings):
     """A migrated SQLite database, the service over it, and a client."""
-    chosen = ServiceSettings(state_dir=tmp_path / "db", lease_s=20.0, heartbeat_s=0.2)
+    chosen = ServiceSettings(
+        state_dir=tmp_path / "db", lease_s=20.0, heartbeat_s=0.2, access="open"
+    )
     upgrade(chosen.url)
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
