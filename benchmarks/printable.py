@@ -7,9 +7,12 @@ there. Each is written out instead, as JSON writes it: text that is JSON stays t
 
 from __future__ import annotations
 
+import atexit
 import logging
 import re
 import sys
+
+from benchmarks.log_rate import RateLimit
 
 _OBEYED = re.compile(
     "["
@@ -56,7 +59,13 @@ def _indented(text: str) -> str:
 
 
 def log_to_stderr(line: str = "%(asctime)s %(levelname)s %(name)s %(message)s") -> None:
-    """Log from INFO on to stderr, each record as ``line`` says (as for `logging.Formatter`)."""
+    """Log from INFO on to stderr, each record as ``line`` says (as for `logging.Formatter`).
+
+    Of lines that repeat themselves some are written, and then their number.
+    """
     handler = logging.StreamHandler(sys.stderr)
+    limit = RateLimit()
+    handler.addFilter(limit)
+    atexit.register(limit.tell)
     handler.setFormatter(PrintableLog(line))
     logging.basicConfig(level=logging.INFO, handlers=[handler])

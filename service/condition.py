@@ -5,58 +5,84 @@ from __future__ import annotations
 import re
 import time
 from collections.abc import Sequence
+from math import inf
 from pathlib import Path
+from typing import cast
 
 import anyio
-import anyio.to_thread
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table, update
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
+from sqlalchemy.orm import Session
 
 from service.aside import Ended
-from service.database import Database
+from service.database import Database, insert_if_absent, rows
 from service.errors import BUSY, Conflict, DatabaseUnavailable, NotMigrated, ServiceError
+from service.models import WriteProbe
 
 MIGRATE = "run: throughline migrate"
 ADDRESS = "check its address (THROUGHLINE_DATABASE_URL)"
 READ_ONLY = "The database is read-only; make its file and folder writable, then try again."
 
 
-AFRESH_S = 1.0
-"""What was found holds so long: whoever may ask without a token must not keep writers waiting."""
+AFRESH_S = 5.0
+"""How long it holds that the database can be written. Whoever may ask without a token has a row
+written so often and no more, and keeps no writer waiting."""
+FAULT_S = 1.0
+"""How long a fault holds."""
+_PROBES = cast(Table, WriteProbe.__table__)
+_PROBE = update(_PROBES).values(written=(_PROBES.c.written + 1) % 1_000_000)
 
 
 class Checkup:
-    """What `check` says, found out at most once in `AFRESH_S` however many ask."""
+    """Whether the database can be read and written, found out now and then however many ask."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
         self._turn = anyio.Lock()
-        self._until_s = 0.0
+        self._found_s = -inf
         self._fault: ServiceError | None = None
 
-    async def now(self) -> None:
-        """Make sure that the database can be read and written.
+    async def now(self) -> float:
+        """Make sure that the database can be read and written; gives the age of that finding in s.
 
         Raises:
-            DatabaseUnavailable: it is away, locked, busy or read-only.
+            DatabaseUnavailable: it is away, locked, busy, read-only, or its disk is full.
             NotMigrated: it lacks this version's tables.
             MadeByNewer: it has those of a newer version.
         """
         async with self._turn:
-            if time.monotonic() >= self._until_s:
+            if self._age_s() >= (AFRESH_S if self._fault is None else FAULT_S):
                 await self._look()
         if self._fault is not None:
             raise self._fault.with_traceback(None)
+        return self._age_s()
+
+    def _age_s(self) -> float:
+        return time.monotonic() - self._found_s
 
     async def _look(self) -> None:
         self._fault = None
         try:
-            async with self._database.turn(write=True):
-                await anyio.to_thread.run_sync(check, self._database)
+            _check_there(self._database)
+            await self._database.run(probe, write=True)
         except ServiceError as fault:
             self._fault = fault
-        self._until_s = time.monotonic() + AFRESH_S
+        except DBAPIError as error:
+            self._fault = explain(error)
+            if self._fault is None:
+                raise
+        self._found_s = time.monotonic()
+
+
+def probe(session: Session) -> None:
+    """Look at the database's version and write a row; that it was written the commit says.
+
+    A change that is undone would tell nothing: a full disk refuses what is committed.
+    """
+    _check_version(session.connection())
+    if rows(session, _PROBE) == 0:
+        insert_if_absent(session, _PROBES, {"id": 1, "written": 0})
 
 
 def check(database: Database, *, write: bool = True) -> None:
@@ -67,9 +93,7 @@ def check(database: Database, *, write: bool = True) -> None:
         NotMigrated: it lacks this version's tables.
         MadeByNewer: it has those of a newer version.
     """
-    path = database.url.database
-    if database.kind == "sqlite" and not database.url.query and not Path(path or "").exists():
-        raise NotMigrated(f"There is no database at {path}; {MIGRATE}")
+    _check_there(database)
     try:
         with database.engine.connect() as connection:
             _check_version(connection)
@@ -78,6 +102,12 @@ def check(database: Database, *, write: bool = True) -> None:
             connection.rollback()
     except DBAPIError as error:
         raise explain(error) or error from error
+
+
+def _check_there(database: Database) -> None:
+    path = database.url.database
+    if database.kind == "sqlite" and not database.url.query and not Path(path or "").exists():
+        raise NotMigrated(f"There is no database at {path}; {MIGRATE}")
 
 
 def _check_version(connection: Connection) -> None:
@@ -110,8 +140,14 @@ _SAYINGS: Sequence[tuple[tuple[str, ...], ServiceError]] = (
     (("readonly", "read-only"), DatabaseUnavailable(READ_ONLY)),
     (("locked", "busy"), DatabaseUnavailable(BUSY)),
     (
-        ("disk is full", "disk full"),
+        ("disk is full", "disk full", "diskfull", "no space left on device"),
         DatabaseUnavailable("The database's disk is full; free space."),
+    ),
+    (
+        ("disk i/o error",),
+        DatabaseUnavailable(
+            "The database's disk fails, or a limit of its size is reached; look at it."
+        ),
     ),
     (
         ("deadlock", "serializ"),

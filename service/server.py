@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import resource
 import signal
 import socket
@@ -31,6 +32,8 @@ from service.headers import ALWAYS
 from service.intake.head import HEADERS_B
 from service.settings import Settings
 from service.strangers import Strangers, network_of
+
+log = logging.getLogger(__name__)
 
 _GRACE_S = 5
 _ACCEPTED = 16
@@ -128,6 +131,15 @@ def _connection_of(settings: Settings, most: int) -> type[Connection]:
     )
 
 
+def _logged_here(record: logging.LogRecord) -> bool:
+    """Whether uvicorn's own line is wanted: of what is no HTTP ours says who sent it."""
+    return record.msg != "Invalid HTTP request received."
+
+
+_FAULTS = logging.getLogger(f"{__name__}.faults")
+_FAULTS.addFilter(_logged_here)
+
+
 class Connection(H11Protocol):
     """One client's connection; it ends when the client takes too long.
 
@@ -150,6 +162,7 @@ class Connection(H11Protocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self.logger = _FAULTS
         self._head: asyncio.TimerHandle | None = None
         self._answer: asyncio.TimerHandle | None = None
         self._half_closed = False
@@ -235,10 +248,17 @@ class Connection(H11Protocol):
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 - uvicorn's name and sentence
         """Answer what is no HTTP, or not the part of it that is spoken here."""
         fault = sys.exc_info()[1]  # uvicorn calls this while it handles h11's error
+        log.warning("%s sent no HTTP that can be read: %.200s", self._address(), fault)
         if isinstance(fault, h11.RemoteProtocolError) and fault.error_status_hint == 431:
             self._end_with(HeadersTooLarge("The headers are too large; send fewer."))
             return
         self._end_with(BadRequest("This is no request of HTTP/1.1 that can be read in one way."))
+
+    def _unsupported_upgrade_warning(self) -> None:
+        log.warning("%s asked for another protocol, and is answered in HTTP.", self._address())
+
+    def _address(self) -> str:
+        return self.client[0] if self.client else "Somebody"
 
     def _watch_head(self) -> None:
         waiting = self.conn.their_state is h11.IDLE

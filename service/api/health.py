@@ -22,11 +22,16 @@ class Health(BaseModel):
     database: str
     """``sqlite`` or ``postgresql``."""
     migrated: bool = True
+    age_s: float
+    """Seconds since the database was last read and written; it is not written for each request."""
 
 
 @router.get("/health")
 async def read_health(request: Request) -> Health:
-    """Say whether the database can be read and written; 503 with one sentence if not."""
+    """Say whether the database can be read and written; 503 with one sentence if not.
+
+    A row is written to find out, at most once in five seconds however many ask.
+    """
     database = get_database(request)
-    await request.app.state.checkup.now()
-    return Health(version=installed(), database=database.kind)
+    age_s = await request.app.state.checkup.now()
+    return Health(version=installed(), database=database.kind, age_s=round(age_s, 1))

@@ -5,17 +5,20 @@ import inspect
 import subprocess
 import sys
 from pkgutil import iter_modules
-from types import SimpleNamespace
 from typing import Any
 
 import anyio
 import pytest
+from builders.access import Clock
 from fastapi.routing import APIRoute, APIRouter
 from fastapi.testclient import TestClient
+from sqlalchemy import select
+from sqlalchemy.orm import Session
 
 from service import api, condition
 from service.database import Database
 from service.errors import DatabaseUnavailable
+from service.models import WriteProbe
 
 FOLDER = api.__path__
 
@@ -116,41 +119,49 @@ def test_health_says_which_database_is_used(client: TestClient, database_url: st
 def test_health_is_found_out_once_however_many_ask(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Nobody needs a token for it, and it takes the turn to write."""
-    looked: list[Database] = []
-    monkeypatch.setattr(condition, "check", looked.append)
-    times = iter([100.0, 100.0, 100.5, 101.5, 101.5])
-    clock = SimpleNamespace(monotonic=lambda: next(times))
+    """Nobody needs a token for it, and it writes a row."""
+    database, clock = Database(sqlite_url), Clock()
     monkeypatch.setattr(condition, "time", clock)
-    checkup = condition.Checkup(Database(sqlite_url))
+    checkup = condition.Checkup(database)
+
+    def written() -> int:
+        with database.reading() as session:
+            return session.scalars(select(WriteProbe.written)).one()
 
     async def ask() -> None:
-        for _ in range(3):
-            await checkup.now()
+        for passed_s, age_s, times in ((0, 0, 1), (4, 4, 1), (4.9, 4.9, 1), (5, 0, 2)):
+            clock.now_s = 1_000.0 + passed_s
+            assert await checkup.now() == pytest.approx(age_s)
+            assert written() == times
 
     anyio.run(ask)
-    assert len(looked) == 2
+    database.close()
 
 
 def test_a_fault_is_told_to_all_who_ask_and_forgotten(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(condition, "AFRESH_S", 0.0)
-    faults = iter([DatabaseUnavailable("It is away."), None])
+    database, clock = Database(sqlite_url), Clock()
+    monkeypatch.setattr(condition, "time", clock)
+    checkup = condition.Checkup(database)
+    true, faults = condition.probe, [DatabaseUnavailable("It is away.")]
 
-    def check(_: Database) -> None:
-        if fault := next(faults):
-            raise fault
+    def probe(session: Session) -> None:
+        if faults:
+            raise faults.pop()
+        true(session)
 
-    monkeypatch.setattr(condition, "check", check)
-    checkup = condition.Checkup(Database(sqlite_url))
+    monkeypatch.setattr(condition, "probe", probe)
 
     async def ask() -> None:
-        with pytest.raises(DatabaseUnavailable, match="It is away"):
-            await checkup.now()
+        for _ in range(2):
+            with pytest.raises(DatabaseUnavailable, match="It is away"):
+                await checkup.now()
+        clock.now_s += 1
         await checkup.now()
 
     anyio.run(ask)
+    database.close()
 
 
 @pytest.mark.parametrize("path", ["/", "/series", "/api/v1/health", "/api/v1/jobs"])
