@@ -1,14 +1,13 @@
 """The service as a process: it starts, says what is wrong in one sentence, and stops in order."""
 
 import os
-import resource
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 import httpx2
@@ -17,19 +16,15 @@ import pytest
 from benchmarks.contracts import Case
 
 
-def run(*arguments: str, files: int | None = None, **settings: str) -> "subprocess.Popen[str]":
-    """Start the service, with a limit on its open files if one is given."""
+def run(*arguments: str, **settings: str) -> "subprocess.Popen[str]":
     environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "service", *arguments],
         env=environment | settings,
         stderr=subprocess.PIPE,
         text=True,
     )
-    if files is not None:  # it asks what it may have long after its first moment
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
-    return process
 
 
 def outcome(process: "subprocess.Popen[str]") -> tuple[int, str]:
@@ -38,11 +33,9 @@ def outcome(process: "subprocess.Popen[str]") -> tuple[int, str]:
 
 
 @contextmanager
-def serving(
-    url: str, files: int | None = None, **settings: str
-) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
+def serving(url: str, **settings: str) -> Iterator[tuple[str, "subprocess.Popen[str]"]]:
     """A service on a free port that is ready to answer."""
-    process = run("--port", "0", files=files, DATABASE_URL=url, **settings)
+    process = run("--port", "0", DATABASE_URL=url, **settings)
     assert process.stderr is not None
     try:
         for line in process.stderr:
@@ -93,20 +86,6 @@ def wait_for(client: httpx2.Client, job: str, state: str) -> None:
     while client.get(f"/jobs/{job}").json()["state"] != state:
         assert time.monotonic() < deadline, f"the job did not become {state}"
         time.sleep(0.05)
-
-
-def test_a_burst_of_connections_leaves_files_for_what_answers(sqlite_url: str) -> None:
-    with serving(sqlite_url, files=192) as (address, process), ExitStack() as lines:
-        port = int(address.rpartition(":")[2])
-        for _ in range(800):  # all of them wait before the service lets in the first ones
-            line = lines.enter_context(socket.socket())
-            line.settimeout(0)
-            line.connect_ex(("127.0.0.1", port))
-        assert httpx2.get(f"{address}/api/v1/jobs", timeout=30).status_code == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-        assert process.stderr is not None
-        assert "ERROR" not in process.stderr.read()
 
 
 def test_a_port_in_use_is_said_in_one_sentence(sqlite_url: str) -> None:
