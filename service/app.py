@@ -21,6 +21,7 @@ from service.database import Database
 from service.headers import ProtectedAnswers
 from service.intake import Bounds, Gate, GuardedRoute, Heads, guarded
 from service.queue import Terms
+from service.sending import Sending
 from service.settings import Settings
 
 
@@ -53,6 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.terms = terms_of(settings)
     app.add_middleware(Gate, bounds=bounds_of(settings))
     app.add_middleware(Heads)
+    app.add_middleware(Sending, most_b=settings.answers_limit_b)
     errors.install(app)
     app.router.routes.extend(ROUTES)
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):

@@ -70,12 +70,14 @@ class Settings(BaseSettings):
     """Suspicious results that are measured again in a day; 0 leaves judgement to the history."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
     """For the bodies of all requests that are being read or worked on."""
+    answers_limit_b: Annotated[int, Field(ge=1)] = 128 * 2**20
+    """For all large answers that clients have not taken yet."""
     head_timeout_s: Seconds = 10.0
     """For a request's line and headers to come."""
     body_timeout_s: Seconds = 60.0
     """For a request's body to come."""
     answer_timeout_s: Seconds = 60.0
-    """For a client to take a part of the answer that it was sent."""
+    """For a client to take an answer, from the moment that it lies untaken."""
     idle_timeout_s: Annotated[int, Field(ge=1, le=3_600)] = 15
     """How long a connection may wait for its next request."""
     connections: Annotated[int, Field(ge=1, le=100_000)] = 4_000

@@ -19,7 +19,7 @@ from starlette.routing import BaseRoute
 
 from service.access import browser, key, rules, sessions, store, token
 from service.access.key import Key
-from service.access.limits import Buckets, client_at
+from service.access.limits import Buckets
 from service.access.permissions import ROUTES, SAFE, Permission
 from service.access.principal import ANYBODY, READER, Principal
 from service.access.rules import Asked
@@ -28,6 +28,7 @@ from service.access.token import Mistyped, Token
 from service.database import Database, now_of
 from service.errors import ServiceError, TooMany, Unauthorized
 from service.settings import Settings
+from service.strangers import network_of
 
 log = logging.getLogger(__name__)
 
@@ -146,7 +147,7 @@ class Door:
         Raises:
             TooMany: it failed, and so have too many before it.
         """
-        address = client_at(request.client.host if request.client else "")
+        address = network_of(request.client.host if request.client else "")
         try:
             yield self._failures.wait_s(address, time.monotonic())
         except Unauthorized as fault:

@@ -6,25 +6,10 @@ service from the others, not to count to the last request.
 
 from __future__ import annotations
 
-import ipaddress
 from collections import OrderedDict
 
 _NAMES = 20_000
 """Buckets that are kept; the one that was not used for longest goes first."""
-
-
-def client_at(host: str) -> str:
-    """The name that an address counts under: its own, or of IPv6 the network of its first 64 bits.
-
-    Whoever has one IPv6 address has the 2**64 others of that network as well.
-    """
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host  # a named proxy may forward other words than an address
-    if isinstance(address, ipaddress.IPv4Address):
-        return host
-    return str(address.ipv4_mapped or ipaddress.ip_network((int(address) >> 64 << 64, 64)))
 
 
 class Buckets:

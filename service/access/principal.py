@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
-from service.access.limits import client_at
 from service.access.permissions import EVERYTHING, MAY, Kind, Permission
 from service.access.store import TokenView
 from service.errors import Forbidden
+from service.strangers import network_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,4 +78,4 @@ def client_of(request: HTTPConnection) -> str:
     """Name the client with which others share what there is: a token's id, else an address."""
     principal: Principal = getattr(request.state, "principal", ANYBODY)
     address = request.client.host if request.client else ""
-    return principal.token_id or client_at(address)
+    return principal.token_id or network_of(address)

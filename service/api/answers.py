@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fastapi import FastAPI
+import anyio
+import anyio.to_thread
+import orjson
+from fastapi import FastAPI, Request, Response
 
 from service.access.permissions import ROUTES, Permission
 from service.errors import Problem
+from service.sending import InPieces
 
 _MEANINGS = {
     400: "The request or its JSON is malformed, or can be read in more than one way.",
@@ -46,6 +50,20 @@ def _say_what_needs_a_token(document: dict[str, Any]) -> None:
 
 class DescribedApi(FastAPI):
     """An application whose description knows the problem document, which no endpoint returns."""
+
+    def setup(self) -> None:
+        """Give the description out; FastAPI would write it anew, in other bytes, for everybody."""
+        assert self.openapi_url
+        self._described = b""
+        self._describing = anyio.Lock()
+        self.add_route(self.openapi_url, self._describe, include_in_schema=False)
+
+    async def _describe(self, request: Request) -> Response:  # noqa: ARG002
+        async with self._describing:
+            # It takes a second, once: in a thread, and one alone, because strangers may ask.
+            if not self._described:
+                self._described = orjson.dumps(await anyio.to_thread.run_sync(self.openapi))
+        return InPieces(self._described, media_type="application/json")
 
     def openapi(self) -> dict[str, Any]:
         """Describe the API; made once."""

@@ -15,6 +15,8 @@ from importlib.resources.abc import Traversable
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
+from service.sending import InPieces
+
 _OURS = files("service.dashboard") / "static"
 _STYLES_ID = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
 _ASSETS: dict[str, tuple[Traversable, str]] = {
@@ -73,7 +75,7 @@ def _serve(request: Request, digest: str, name: str) -> Response:
     if zipped:
         headers["Content-Encoding"] = "gzip"
     body = _gzipped(name) if zipped else _content(name)
-    return Response(body, media_type=_ASSETS[name][1], headers=headers)
+    return InPieces(body, media_type=_ASSETS[name][1], headers=headers)
 
 
 def mount(app: FastAPI) -> None:

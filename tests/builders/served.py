@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import FastAPI
 from sqlalchemy import text
@@ -21,8 +21,11 @@ from service.app import create_app
 from service.database import now_of
 from service.intake import Gate
 from service.models import Base
+from service.sending import Sending
 from service.server import Connection, Server, configuration, listen
 from service.settings import Settings
+
+T = TypeVar("T", Gate, Sending)
 
 
 @dataclass(frozen=True)
@@ -39,10 +42,17 @@ class Served:
 
     def held_b(self) -> int:
         """How many bytes the bodies hold that are being read or worked on."""
-        gate: Any = self.app.middleware_stack
-        while not isinstance(gate, Gate):
-            gate = gate.app
-        return gate.room.held_b
+        return self._middleware(Gate).room.held_b
+
+    def answers_b(self) -> int:
+        """How many bytes large answers have that clients have not taken."""
+        return self._middleware(Sending).room.held_b
+
+    def _middleware(self, kind: type[T]) -> T:
+        found: Any = self.app.middleware_stack
+        while not isinstance(found, kind):
+            found = next(v for k, v in vars(found).items() if k in ("app", "_app"))
+        return found
 
     def wait_until_alone(self) -> None:
         """Wait until the service has ended every connection."""

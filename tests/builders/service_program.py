@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import resource
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -12,23 +11,17 @@ from contextlib import contextmanager
 Program = subprocess.Popen[str]
 
 
-def run(*arguments: str, files: int | None = None, **settings: str) -> Program:
-    """Start it, its settings named without ``THROUGHLINE_``; by default it asks for no tokens.
-
-    ``files`` is the most that it may have open.
-    """
+def run(*arguments: str, **settings: str) -> Program:
+    """Start it, its settings named without ``THROUGHLINE_``; by default it asks for no tokens."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     settings.setdefault("ACCESS", "open")
     settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
-    process = subprocess.Popen(
+    return subprocess.Popen(
         [sys.executable, "-m", "service", *arguments],
         env=environment | settings,
         stderr=subprocess.PIPE,
         text=True,
     )
-    if files is not None:  # it asks what it may have long after its first moment
-        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
-    return process
 
 
 def outcome(process: Program) -> tuple[int, str]:
@@ -39,10 +32,10 @@ def outcome(process: Program) -> tuple[int, str]:
 
 @contextmanager
 def serving(
-    url: str, said: list[str] | None = None, files: int | None = None, **settings: str
+    url: str, said: list[str] | None = None, **settings: str
 ) -> Iterator[tuple[str, Program]]:
     """A service on a free port that is ready to answer; what it ``said`` until then is added."""
-    process = run("--port", "0", files=files, DATABASE_URL=url, **settings)
+    process = run("--port", "0", DATABASE_URL=url, **settings)
     assert process.stderr is not None
     try:
         for line in process.stderr:

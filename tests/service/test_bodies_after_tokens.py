@@ -14,9 +14,8 @@ import orjson
 import pytest
 from builders.served import Served, serving
 from builders.service_hand import result_of
-from fastapi.testclient import TestClient
+from builders.working import API, Working, bearer
 
-from benchmarks.contracts import Lease
 from service.access.permissions import ROUTES, Permission
 from service.errors import Overloaded
 from service.intake import document
@@ -25,7 +24,6 @@ from service.room import Room
 
 POOL_B = 4 * 2**20
 PROMPT_S = 2.0
-API = "/api/v1"
 JSON = {"Content-Type": "application/json"}
 TAKE_BODIES = sorted(name for name in ROUTES if name.split()[0] in ("POST", "PUT", "PATCH"))
 
@@ -36,10 +34,6 @@ def served(sqlite_url: str, tmp_path: Path) -> Iterator[Served]:
     settings = {"access": "tokens", "state_dir": tmp_path, "failures_per_min": 0}
     with serving(sqlite_url, bodies_limit_b=POOL_B, **settings) as served:
         yield served
-
-
-def bearer(token: str) -> dict[str, str]:
-    return {"Authorization": f"Bearer {token}"}
 
 
 def begin(
@@ -71,29 +65,14 @@ def ask(served: Served, method: str, path: str, token: str, body: object, **more
     return status
 
 
-class Working:
-    """A worker that holds an attempt."""
-
-    def __init__(self, served: Served) -> None:
-        self.token = served.token("worker", "w1")
-        client = TestClient(served.app)
-        admin = bearer(served.token("admin"))
-        client.put(f"{API}/workers/w1", json={"name": "w1"}, headers=bearer(self.token))
-        spec = {"revision": "r", "case": {"workload": "unet"}}
-        assert client.post(f"{API}/jobs", json=spec, headers=admin).status_code == 201
-        claim = {"worker": "w1", "claim_id": secrets.token_hex(16)}
-        told = client.post(f"{API}/leases", json=claim, headers=bearer(self.token))
-        self.lease = Lease.model_validate(told.json())
-        self.path = f"/jobs/{self.lease.job_id}/attempts/{self.lease.attempt}"
-
-    def does_its_work(self, served: Served) -> None:
-        """Claim, beat, and deliver a result that is not small."""
-        secret = {"Lease-Secret": self.lease.secret}
-        claim = {"worker": "w1", "claim_id": secrets.token_hex(16)}
-        assert ask(served, "POST", "/leases", self.token, claim) == 204
-        assert ask(served, "POST", f"{self.path}/heartbeat", self.token, {}, **secret) == 200
-        result = result_of(self.lease, log_tail="x" * 60_000).model_dump(mode="json")
-        assert ask(served, "POST", f"{self.path}/result", self.token, result, **secret) == 201
+def does_its_work(worker: Working, served: Served) -> None:
+    """Claim, beat, and deliver a result that is not small."""
+    secret = {"Lease-Secret": worker.lease.secret}
+    claim = {"worker": "w1", "claim_id": secrets.token_hex(16)}
+    assert ask(served, "POST", "/leases", worker.token, claim) == 204
+    assert ask(served, "POST", f"{worker.path}/heartbeat", worker.token, {}, **secret) == 200
+    result = result_of(worker.lease, log_tail="x" * 60_000).model_dump(mode="json")
+    assert ask(served, "POST", f"{worker.path}/result", worker.token, result, **secret) == 201
 
 
 def test_strangers_with_large_bodies_hold_nobody_up(served: Served) -> None:
@@ -103,7 +82,7 @@ def test_strangers_with_large_bodies_hold_nobody_up(served: Served) -> None:
         for _ in range(4):
             line = begin(served, f"{API}{worker.path}/result", whole_b, sent_b)
             lines.enter_context(line)
-        worker.does_its_work(served)
+        does_its_work(worker, served)
         made = {"kind": "read", "name": "wall"}
         assert ask(served, "POST", "/tokens", admin, made) == 201
 
@@ -183,7 +162,7 @@ def test_whoever_is_known_holds_half_the_room_at_most(served: Served) -> None:
             served.wait_until_held(number * (2**20 - SMALL_B), POOL_B)
         with begin(served, f"{API}/jobs", 2**21, 2**20, **bearer(other)) as line:
             assert status_of(line) == 503
-        worker.does_its_work(served)
+        does_its_work(worker, served)
 
 
 def test_where_nobody_is_asked_each_address_holds_half_the_room(sqlite_url: str) -> None:

@@ -3,7 +3,6 @@
 import signal
 import socket
 import time
-from contextlib import ExitStack
 from pathlib import Path
 
 import httpx2
@@ -52,20 +51,6 @@ def wait_for(client: httpx2.Client, job: str, state: str) -> None:
     while client.get(f"/jobs/{job}").json()["state"] != state:
         assert time.monotonic() < deadline, f"the job did not become {state}"
         time.sleep(0.05)
-
-
-def test_a_burst_of_connections_leaves_files_for_what_answers(sqlite_url: str) -> None:
-    with serving(sqlite_url, files=192) as (address, process), ExitStack() as lines:
-        port = int(address.rpartition(":")[2])
-        for _ in range(800):  # all of them wait before the service lets in the first ones
-            line = lines.enter_context(socket.socket())
-            line.settimeout(0)
-            line.connect_ex(("127.0.0.1", port))
-        assert httpx2.get(f"{address}/api/v1/jobs", timeout=30).status_code == 200
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(30) == 0
-        assert process.stderr is not None
-        assert "ERROR" not in process.stderr.read()
 
 
 def test_a_port_in_use_is_said_in_one_sentence(sqlite_url: str) -> None:

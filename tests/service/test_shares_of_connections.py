@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import resource
 import secrets
 import select
 import socket
+import subprocess
+import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from http.client import HTTPResponse
 from pathlib import Path
 
+import httpx2
 import orjson
 import pytest
 from builders.served import Served, serving, wait_until
+from chaos.replica import environment, free_port
 
 from service.strangers import Strangers, network_of
 
@@ -123,6 +128,36 @@ def test_who_takes_no_answer_is_ended_like_who_says_nothing(served: Served) -> N
             lines.enter_context(served.connect(receive_b=4_096)).sendall(asked * 100)
         other = lines.enter_context(served.connect(source=OTHER))
         assert status_of(other, HEALTH) == 200
+
+
+@contextmanager
+def with_few_files(url: str, files: int) -> Iterator[tuple[int, Path]]:
+    """A service process that may open so many files; gives its port, and where its log is."""
+    log = Path(url.removeprefix("sqlite:///")).with_name("log")
+    port = free_port()
+    given = environment(THROUGHLINE_DATABASE_URL=url, THROUGHLINE_BACKGROUND="false")
+    with log.open("wb") as said:
+        command = [sys.executable, "-m", "service", "--port", str(port)]
+        process = subprocess.Popen(command, env=given, stderr=said)
+    # It asks how many it may open long after its first moment.
+    resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (files, files))
+    try:
+        wait_until(lambda: b"serving on" in log.read_bytes())
+        yield port, log
+    finally:
+        process.terminate()
+        assert process.wait(30) == 0
+
+
+def test_a_burst_of_connections_leaves_files_for_what_answers(sqlite_url: str) -> None:
+    with with_few_files(sqlite_url, 192) as (port, log), ExitStack() as lines:
+        for _ in range(800):  # all of them wait before the service lets in the first ones
+            line = lines.enter_context(socket.socket())
+            line.settimeout(0)
+            line.connect_ex(("127.0.0.1", port))
+        jobs = f"http://127.0.0.1:{port}/api/v1/jobs"
+        assert httpx2.get(jobs, timeout=30).status_code == 200
+        assert b"ERROR" not in log.read_bytes()
 
 
 def test_ipv6_counts_by_what_one_machine_has() -> None:

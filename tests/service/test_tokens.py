@@ -23,7 +23,7 @@ from starlette.routing import BaseRoute, Route
 
 from service.access import key, rules, token
 from service.access.door import Undeclared, _declared
-from service.access.limits import Buckets, client_at
+from service.access.limits import Buckets
 from service.api.routes import ROUTES
 from service.app import create_app
 from service.models import Base, TokenRow
@@ -426,13 +426,6 @@ def test_whoever_says_that_it_forwards_is_believed_if_it_was_named(
 def test_proxies_are_named_by_address(told: str) -> None:
     with pytest.raises(ValidationError, match="addresses or networks"):
         Settings(proxies=told)
-
-
-def test_the_addresses_of_one_network_count_as_one_client() -> None:
-    assert client_at("2001:db8:1:2::7") == client_at("2001:db8:1:2:ffff::1")
-    assert client_at("2001:db8:1:2::7") != client_at("2001:db8:1:3::7")
-    assert client_at("::ffff:192.0.2.1") == client_at("192.0.2.1") == "192.0.2.1"
-    assert client_at("not.an.address") == "not.an.address"
 
 
 def test_a_token_that_asks_too_often_is_told_how_long_to_wait(
