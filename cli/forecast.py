@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks import catalog, suites
 from benchmarks.contracts import Case, Protocol
 from benchmarks.duration import expected_s
 from benchmarks.tiers import Tier, timed
@@ -40,6 +44,62 @@ def sentence(
                 f"({_basis(before, len(cases))})."
             )
     return None
+
+
+def of_gate(request: Mapping[str, Any], known: CatalogView) -> str:
+    """How long a gate needs beside its budget, such as ``6 cases x 3 to 12 pairs need about ...``.
+
+    The service's own estimate for one process of each side of each pair, on a worker with nothing
+    else to do; empty where it has none.
+
+    Args:
+        request: what was asked of the gate.
+        known: how long the service expects each case of a suite to take.
+    """
+    from service.gate import Policy  # noqa: PLC0415 - scipy, which other commands need not wait for
+
+    policy = Policy.model_validate(request["policy"])
+    expected, basis = _sides(request, known)
+    if not expected:
+        return ""
+    few_s, many_s = (
+        2 * sum(first + (pairs - 1) * later for first, later in expected)
+        for pairs in (policy.min_pairs, policy.max_pairs)
+    )
+    budget_s = float(request["budget_s"])
+    short = ""
+    if few_s > budget_s:
+        pairs = formats.counted(policy.min_pairs, "pair")
+        short = f" That is too little for {pairs} of every case: raise --budget, or name fewer."
+    sentence = (
+        f"{formats.counted(len(expected), 'case')} x {policy.min_pairs} to {policy.max_pairs} "
+        f"pairs need about {formats.duration(few_s)} to {formats.duration(many_s)} on an idle "
+        f"worker ({basis}); the budget is {formats.duration(budget_s)}.{short}"
+    )
+    return sentence.replace(formats.NBSP, " ")
+
+
+def _sides(request: Mapping[str, Any], known: CatalogView) -> tuple[list[tuple[float, float]], str]:
+    """Seconds of a case's first process and of each later one, for every case; and their basis."""
+    view = next((each for each in known.suites if each.name == request.get("suite")), None)
+    if view is None:
+        cases = [Case.model_validate(each) for each in request.get("cases", ())]
+        usual, told = Protocol(), {}
+    elif view.name in suites.suites():
+        cases = [catalog.normalise(each) for each in suites.suite(view.name).cases]
+        usual, told = view.protocol, {each.case: each for each in view.cases_expected}
+    else:  # of a newer service
+        return [], ""
+    first = usual.model_copy(update={"replicates": 1})
+    expected = [
+        tuple(
+            _case_s(case, asked, usual, told.get(case.key))
+            for asked in (first, first.timing_only())
+        )
+        for case in cases
+    ]
+    before = sum(case.key in told and told[case.key].measured_before for case in cases)
+    return [(one, other) for one, other in expected], _basis(before, len(cases))
 
 
 def left_out(submission: SubmissionView) -> str | None:

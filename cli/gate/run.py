@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cli import interrupts
+from cli import forecast, interrupts
 from cli.console import Console
 from cli.exits import Exit, Stop
 from cli.gate import Form, Inconclusive, follow
@@ -64,6 +64,8 @@ def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
             f"{client.url}{begun.page}"
         )
         try:
+            if estimate := forecast.of_gate(request, client.catalog()):
+                _remark(estimate)
             text = follow.until_decided(client, begun, Console(stderr=True), budget_s)
         except KeyboardInterrupt:
             read(ComparisonAnswer, client.cancel_comparison(begun.id))

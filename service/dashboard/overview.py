@@ -83,7 +83,7 @@ def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
 def change(series: Series, known: Known = NOTHING) -> Change | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))
-    return compare(series, *names[-2:], known=known) if len(names) > 1 else None
+    return compare(series, names[-2], names[-1], known=known) if len(names) > 1 else None
 
 
 def _counted(series: Series) -> list[SeriesPoint]:

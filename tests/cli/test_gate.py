@@ -1,6 +1,7 @@
 """`throughline gate` with a real service and a real worker that runs each revision's own code."""
 
 import json
+import re
 import signal
 import subprocess
 import sys
@@ -175,13 +176,18 @@ def test_a_gate_that_is_interrupted_stops_its_comparison(
     first = process.stderr.readline()
     assert "for at most 40 s: " in first
     assert "/comparisons/" in first, first
+    told = process.stderr.readline()
+    assert re.match(
+        r"1 case x 3 to 12 pairs need about .* \(told from the protocol, for a GPU\)", told
+    )
+    assert "the budget is 40 s. That is too little for 3 pairs of every case: raise" in told
     assert "Waits for a worker with pool=none" in process.stderr.readline()
     process.send_signal(signal.SIGTERM)
     _, said = process.communicate(timeout=60)
     assert process.returncode == Exit.INTERRUPTED, said
     comparison = first.strip().rpartition("/")[2]
-    told = httpx2.get(f"{environment['THROUGHLINE_URL']}/api/v1/comparisons/{comparison}").json()
-    assert told["state"] == "cancelled"
+    stands = httpx2.get(f"{environment['THROUGHLINE_URL']}/api/v1/comparisons/{comparison}").json()
+    assert stands["state"] == "cancelled"
 
 
 def test_a_file_that_cannot_be_written_at_the_end_costs_no_answer(gate: Run) -> None:

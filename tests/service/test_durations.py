@@ -1,7 +1,9 @@
 """A suite says beforehand how long it takes, from its protocol and from what it took before."""
 
+import re
 from dataclasses import replace
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +17,7 @@ from benchmarks.duration import expected_s
 from benchmarks.tiers import Tier
 from cli import forecast
 from cli.answers import CatalogView, SubmissionView
+from cli.span import seconds
 from service import formats
 from service.database import Database
 from service.durations import expectations, taken_before
@@ -212,3 +215,52 @@ def test_how_many_cases_a_device_lets_out_is_told(client: TestClient) -> None:
     told = forecast.left_out(some)
     assert told is not None
     assert told.startswith(f"{asked - len(some.jobs)} of its {asked} cases are left out")
+
+
+def gate_request(**more: Any) -> dict[str, Any]:
+    return {"suite": "smoke", "budget_s": 7_200.0, "policy": {}, **more}
+
+
+def test_a_gate_says_beforehand_how_long_its_pairs_take(client: TestClient) -> None:
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    one = sum(expected_s(case, SMOKE.protocol) for case in SMOKE.cases)
+    few, many = (formats.duration(2 * pairs * one) for pairs in (3, 12))
+    assert forecast.of_gate(gate_request(), told) == (
+        f"6 cases x 3 to 12 pairs need about {few} to {many} on an idle worker (told from the "
+        "protocol, for a GPU); the budget is 2 h."
+    ).replace(formats.NBSP, " ")
+    policy = {"min_pairs": 4, "max_pairs": 5}
+    assert "6 cases x 4 to 5 pairs" in forecast.of_gate(gate_request(policy=policy), told)
+
+
+def test_a_gate_goes_by_what_its_cases_took_before_in_one_process_each(
+    client: TestClient, hand: Hand, database: Database
+) -> None:
+    for _ in _submit(client).jobs:
+        hand.measure()
+    _took(database, 60)
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    said = forecast.of_gate(gate_request(), told)
+    assert "need about 36 min to 2 h 24 min on an idle worker (as measured before)" in said
+
+
+def test_a_budget_that_cannot_suffice_is_told_at_the_start(client: TestClient) -> None:
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    said = forecast.of_gate(gate_request(budget_s=900.0), told)
+    assert said.endswith(
+        "the budget is 15 min. That is too little for 3 pairs of every case: raise --budget, or "
+        "name fewer."
+    )
+    case = {"suite": None, "cases": [{"workload": "unet"}], "budget_s": 60.0}
+    assert "1 case x 3 to 12 pairs" in forecast.of_gate(gate_request(**case), told)
+    assert forecast.of_gate(gate_request(suite="of-a-newer-service"), told) == ""
+
+
+def test_the_budget_of_the_documents_example_suffices(client: TestClient) -> None:
+    """For the seven pairs that most equal cases need, by the service's own estimate."""
+    text = (Path(__file__).parents[2] / "docs" / "gate.md").read_text()
+    [budget] = re.findall(r"--suite smoke --budget (\S+)", text)
+    told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
+    policy = {"min_pairs": 7}
+    said = forecast.of_gate(gate_request(budget_s=seconds(budget), policy=policy), told)
+    assert "too little" not in said
