@@ -34,6 +34,8 @@ class Background:
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
+        self._compared = ""
+        """The comparison that was moved on last."""
         self._stop = threading.Event()
         self._threads = [
             threading.Thread(target=self._repeat, args=(chore,), name=name, daemon=True)
@@ -70,7 +72,15 @@ class Background:
             fired = schedule.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
-        comparisons.advance_all(self._database)
+        self._compare()
+
+    def _compare(self) -> None:
+        """Move comparisons on, as many as fit between two sweeps: expired leases do not wait."""
+        until_s = time.monotonic() + self._every_s
+        for compared, _ in comparisons.advance_after(self._database, self._compared):
+            self._compared = compared
+            if time.monotonic() >= until_s or self._stop.is_set():
+                return
 
     def _sweep(self) -> None:
         deaf, self._deaf = self._deaf, True  # if this fails, no heartbeat was heard either

@@ -6,7 +6,7 @@ it changes, it changes by compare-and-swap, so that no round is submitted twice.
 it stands; its ``decision`` is there once its state is ``decided``.
 """
 
-from service.comparisons.advance import advance, advance_all, cancel, move_on_after
+from service.comparisons.advance import advance, advance_after, advance_all, cancel, move_on_after
 from service.comparisons.read import (
     ComparisonSummary,
     ComparisonView,
@@ -22,6 +22,7 @@ __all__ = [
     "ComparisonSummary",
     "ComparisonView",
     "advance",
+    "advance_after",
     "advance_all",
     "cancel",
     "list_comparisons",

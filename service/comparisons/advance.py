@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime
 from typing import cast
@@ -32,19 +33,27 @@ def advance_all(database: Database) -> list[str]:
 
     Returns the ids of those that were decided.
     """
+    return [each for each, was_decided in advance_after(database, "") if was_decided]
+
+
+def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
+    """Move running comparisons on, those behind the id ``after`` first and then the others.
+
+    Yields the id of each that was moved on, and whether that decided it.
+    """
     with database.reading() as session:
         running = select(ComparisonRow.id).where(ComparisonRow.state == ComparisonState.RUNNING)
         ids = session.scalars(running.order_by(ComparisonRow.id)).all()
-    decided = []
-    for comparison_id in ids:
+    first = bisect_right(ids, after)
+    for comparison_id in (*ids[first:], *ids[:first]):
+        was_decided = False
         try:
             with database.writing() as session:
-                if advance(session, comparison_id, now_of(session)):
-                    decided.append(comparison_id)
+                was_decided = advance(session, comparison_id, now_of(session))
         except Exception:
             # One that cannot be moved on must not hold the others up.
             log.exception("comparison %s could not be moved on; trying again", comparison_id)
-    return decided
+        yield comparison_id, was_decided
 
 
 def move_on_after(session: Session, job_id: str, now: datetime) -> None:

@@ -1,18 +1,23 @@
 """Comparisons with several replicas and over restarts: each round is submitted once."""
 
+import importlib
 import threading
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select
+from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Worker
 from service import comparisons, workers
+from service.background import Background
 from service.comparisons import ComparisonRequest
 from service.database import Database, now_of
 from service.models import ComparisonRow, Job, TryRow
+from service.queue import Terms
 
+TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 REQUEST = ComparisonRequest(baseline="a", contender="b", case=Case(workload="unet"))
 
 
@@ -73,3 +78,22 @@ def test_one_that_cannot_be_moved_on_holds_no_other_up(database: Database) -> No
     comparisons.advance_all(database)
     with database.reading() as session:
         assert session.get_one(ComparisonRow, whole).rounds == 1
+
+
+def test_many_comparisons_keep_no_lease_from_being_swept(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each look moves as many on as fit between two sweeps, and begins where the last one ended."""
+    ids = sorted(begin(database) for _ in range(3))
+    moved: list[str] = []
+
+    def slow(_session: Session, comparison_id: str, _now: datetime) -> bool:
+        moved.append(comparison_id)
+        return False
+
+    module = importlib.import_module("service.comparisons.advance")
+    monkeypatch.setattr(module, "advance", slow)
+    background = Background(database, TERMS, every_s=0.0, confirmations=0)
+    for _ in range(4):
+        background._look()
+    assert moved == [*ids, ids[0]]
