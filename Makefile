@@ -46,7 +46,7 @@ bench-gate: install-dev ## Gates of equal and of slower revisions, with the nois
 bench-nights: install-dev ## How soon a small regression is found, and how often one that is none (10 minutes)
 	@PYTHONPATH=.:tests $(BIN)/python -m nights_bench
 
-chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (20 minutes; docs/reliability.md)
+chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (more than an hour; docs/reliability.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
 
 load: install-dev ## How much the service takes, on both databases, and its table in docs/reliability.md (25 minutes)

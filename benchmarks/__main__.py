@@ -144,6 +144,8 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
     os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    # Above all levels: else torch's profiler writes "USDT:" lines, which look like trouble.
+    os.environ.setdefault("KINETO_LOG_LEVEL", "6")
     from_s = time.perf_counter()
     # Seconds for torch, which a mistyped name need not wait for.
     from benchmarks.measure.device import choose  # noqa: PLC0415

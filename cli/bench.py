@@ -239,8 +239,9 @@ def _facts(result: Result) -> list[tuple[str, str]]:
     if result.status is not Status.OK:
         facts.append((result.status.value, result.reason))
     samples = {sample.metric: sample for sample in result.samples}
+    of = {"peak_memory": f", {formats.peak_memory_of(result.environment.comparability())}"}
     facts += [
-        (label, _quantity(samples[metric]))
+        (label, _quantity(samples[metric]) + of.get(metric, ""))
         for metric, label in _METRICS.items()
         if metric in samples
     ]

@@ -198,6 +198,13 @@ def hardware(comparability: Mapping[str, str]) -> str:
     return f"{model} · {usable} cores" if usable else model
 
 
+def peak_memory_of(comparability: Mapping[str, str]) -> str:
+    """Say what a result's peak memory is of: a GPU tells tensors apart, a CPU does not."""
+    if comparability.get("hw.device") == "cpu":
+        return "of the whole process, libraries included"
+    return "most that tensors held at once"
+
+
 def not_estimated(missing: Sequence[str], runs: int) -> str:
     """Say why a factorial design has no effects: runs without a number."""
     some = "; ".join(missing[:3]) + ("; ..." if len(missing) > 3 else "")

@@ -141,7 +141,10 @@ def be_first(guard: socket.socket, tasks: int, places: list[str], command: list[
 def mount_proc() -> None:
     """Let /proc show this namespace: Python, PyTorch and NVML look themselves up there."""
     check(libc.unshare(CLONE_NEWNS))
-    check(libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None))
+    # Elsewhere the new /proc must not show. In a chroot / is no mount point, and only what is
+    # mounted below it can be kept apart.
+    if libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None) != 0:
+        check(libc.mount(b"none", b"/proc", None, MS_REC | MS_SLAVE, None))
     check(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
 
 

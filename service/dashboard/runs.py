@@ -31,7 +31,6 @@ _EXPLAINED = {
     "throughput_synth": "batches already on the device",
     "input_stall": "share of time lost to input",
     "first_step_time": "compilation, autotuning, allocation",
-    "peak_memory": "most that tensors held at once",
 }
 
 
@@ -90,15 +89,18 @@ def metrics(result: Result, stored: Sequence[MetricValue]) -> list[Metric]:
     by_name = {value.metric: value for value in stored}
     order = {name: place for place, name in enumerate(HEADLINES)}
     samples = sorted(result.samples, key=lambda one: (order.get(one.metric, 99), one.metric))
-    return [_metric(sample, by_name.get(sample.metric)) for sample in samples]
+    explained = _EXPLAINED | {
+        "peak_memory": formats.peak_memory_of(result.environment.comparability())
+    }
+    return [_metric(sample, by_name.get(sample.metric), explained) for sample in samples]
 
 
-def _metric(sample: Sample, stored: MetricValue | None) -> Metric:
+def _metric(sample: Sample, stored: MetricValue | None, explained: Mapping[str, str]) -> Metric:
     told = stored or summarise(sample)
     return Metric(
         name=sample.metric,
         title=words.metric(sample.metric),
-        explained=_EXPLAINED.get(sample.metric, f"{sample.direction.value} is better"),
+        explained=explained.get(sample.metric, f"{sample.direction.value} is better"),
         unit=sample.unit,
         value=told.value,
         low=told.low,

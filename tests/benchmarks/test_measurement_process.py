@@ -117,8 +117,10 @@ def test_a_compiled_case_tells_compilation_from_steady_state_and_is_profiled(
     cache: Path, tmp_path: Path
 ) -> None:
     trace = tmp_path / "trace.json"
-    result = result_of(run(cache, "nanogpt", "compile=default", "--trace", str(trace)))
+    done = run(cache, "nanogpt", "compile=default", "--trace", str(trace))
+    result = result_of(done)
     assert result.status is Status.OK, result.reason
+    assert "USDT" not in done.stderr
     (replicate,) = result.replicates
     assert replicate.warmup.first_step_s > 5 * replicate.synth.p50_s
     assert json.loads(trace.read_bytes())["traceEvents"]

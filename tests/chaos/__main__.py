@@ -1,7 +1,7 @@
 """``python -m chaos BAR``: shows a bar of docs/reliability.md and appends its raw row.
 
-Bars: storm, zombies, power, takeover, mutants; ``all`` shows each of them. A storm's seed is
-printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went wrong that must
+Bars: storm, zombies, power, takeover, mutants, killed; ``all`` shows each of them. A storm's seed
+is printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went wrong that must
 not.
 """
 
@@ -12,6 +12,7 @@ import json
 import os
 import platform
 import sqlite3
+import subprocess
 import sys
 import tempfile
 import time
@@ -117,12 +118,26 @@ def mutants(database: str, asked: argparse.Namespace) -> dict[str, Any]:
     return {"mutants": names, "caught": len(names) if not missed else None, "violations": missed}
 
 
+def kills(containment: str, asked: argparse.Namespace) -> dict[str, Any]:
+    """500 with a scripted child, whose moments vary most, and 40 with a real benchmark."""
+    seed = str(asked.seed)
+    real = ["--child", "", "--kills", "40", "--within-s", "12"]
+    rows = []
+    for more in ([], real):
+        command = [sys.executable, "-m", "chaos.killed", containment, "--seed", seed, *more]
+        done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
+        rows.append(json.loads(done.stdout))
+    violations = [each for row in rows for each in row.pop("violations")]
+    return {"containment": containment, "trials": rows, "violations": violations}
+
+
 BARS: dict[str, tuple[Callable[[str, argparse.Namespace], dict[str, Any]], tuple[str, ...]]] = {
     "storm": (storm, ("sqlite", "postgresql")),
     "zombies": (awakenings, ("sqlite", "postgresql")),
     "power": (cuts, ("sqlite",)),
     "takeover": (takeover, ("sqlite", "postgresql")),
     "mutants": (mutants, ("sqlite",)),
+    "killed": (kills, ("pid_namespace", "process_group")),
 }
 
 

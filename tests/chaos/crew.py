@@ -3,8 +3,9 @@
 Each is a process of its own and runs the whole of `worker.loop`: claims written down first, leases
 kept, the spool, the fence. A *light* one replaces only the runner: the measurement is a wait in the
 worker's own process instead of a child process. A *full* one replaces nothing, and its child is
-the script of the worker's tests. A *zombie* is light, and freezes itself with each result that it
-has kept and not yet sent. Lines ``NAME light|full|zombie`` come in, lines ``PID`` go out.
+the script of the worker's tests, in the part that ``CHAOS_PART`` names, or a real benchmark. A
+*zombie* is light, and freezes itself with each result that it has kept and not yet sent. Lines
+``NAME light|full|zombie`` come in, lines ``PID`` go out.
 """
 
 from __future__ import annotations
@@ -122,13 +123,14 @@ def work(name: str, kind: str, folder: Path, url: str) -> int:
     )
     notes = folder / "notes"
     notes.mkdir(exist_ok=True)
+    part = os.environ.get("CHAOS_PART", "slow")
     settings = Settings(
         url=url,
         state_dir=folder,
         worker_name=name,
         device="cpu",
-        data_root=notes,
-        child_command=(sys.executable, "-S", str(CHILD), "--part", "slow"),
+        data_root=notes if part else None,
+        child_command=(sys.executable, "-S", str(CHILD), "--part", part) if part else (),
         claim_wait_s=0.5,
         request_timeout_s=2.0,
         backoff_first_s=0.05,

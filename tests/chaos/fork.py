@@ -7,9 +7,10 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Self
 
 import orjson
@@ -20,12 +21,20 @@ class Crew:
     """Forks workers, and knows which live."""
 
     def __init__(
-        self, folder: Path, url: str, kinds: dict[str, str], job_s: tuple[float, float]
+        self,
+        folder: Path,
+        url: str,
+        kinds: dict[str, str],
+        job_s: tuple[float, float],
+        more: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
-        """``kinds``: what each worker is, by name; ``job_s``: shortest and longest measurement."""
+        """``kinds``: what each worker is, by name; ``job_s``: shortest and longest measurement.
+
+        ``more`` is of the crew's environment.
+        """
         self._folder = folder
         self._kinds = kinds
-        told = environment(CHAOS_JOB_S=str(list(job_s)))
+        told = environment(CHAOS_JOB_S=str(list(job_s)), **more)
         with (folder / "crew.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "chaos.crew", str(folder), url],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from dataclasses import replace
 
 import pytest
@@ -9,9 +10,11 @@ from builders.measured import a_pass, a_replicate, a_result
 from builders.profiled import H200, MIXED, a_profile
 
 from benchmarks import catalog
-from benchmarks.contracts import Bottleneck, Verdict
+from benchmarks.contracts import Bottleneck, Environment, Verdict
 from benchmarks.merge import merge
 from benchmarks.verdict import judge
+from cli import bench
+from cli.console import Console
 from service.dashboard import runs, words
 from service.summary import summarise
 
@@ -62,6 +65,23 @@ def test_a_run_that_is_no_point_of_a_history_has_its_interval_too(
     assert (metric.value, metric.low, metric.high) == (expected.value, expected.low, expected.high)
     assert metric.low is not None
     assert (metric.interval, metric.series_id) == (rests_on, None)
+
+
+@pytest.mark.parametrize(
+    ("device", "of"),
+    [
+        ("cpu", "of the whole process, libraries included"),
+        ("cuda", "most that tensors held at once"),
+    ],
+)
+def test_peak_memory_says_what_it_is_of(device: str, of: str) -> None:
+    environment = Environment(facts={"hw.device": device})
+    result = STEADY.model_copy(update={"environment": environment})
+    (metric,) = (one for one in runs.metrics(result, []) if one.name == "peak_memory")
+    assert metric.explained == of
+    sink = io.StringIO()
+    bench.show(result, Console(file=sink, width=160))
+    assert of in sink.getvalue()
 
 
 def test_no_other_headline_is_doubted_for_the_stall() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.contracts import JobSpec, Progress
 from tests.worker.miniature import Miniature, serving
-from worker.containment import Containment, Wanted, choose
+from worker.containment import Containment, Wanted, choose, obstacle_to_namespaces
 from worker.heartbeat import Cause
 from worker.loop import run
 from worker.settings import Settings
@@ -83,6 +83,22 @@ def settings(tmp_path: Path, notes: Path, monkeypatch: pytest.MonkeyPatch) -> Se
         canary_every_s=0.0,
         output_limit_b=20 * 2**20,
     )
+
+
+@pytest.fixture(scope="session")
+def without_namespaces() -> str:
+    """Why this machine gives a child no PID namespace; "" if it does."""
+    return obstacle_to_namespaces()
+
+
+@pytest.fixture(autouse=True)
+def _only_what_this_machine_can_do(request: pytest.FixtureRequest) -> None:
+    """Skip, with the reason, a test that asks for a containment that cannot be had here."""
+    asked = getattr(request.node, "callspec", None)
+    if asked is None or asked.params.get("containment") is not Containment.PID_NAMESPACE:
+        return
+    if why := request.getfixturevalue("without_namespaces"):
+        pytest.skip(f"no PID namespace can be had here: {why}")
 
 
 @pytest.fixture(scope="session")

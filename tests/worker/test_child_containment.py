@@ -234,6 +234,36 @@ def test_who_asks_for_a_namespace_and_cannot_have_one_is_told(monkeypatch):
         choose(Wanted.PID_NAMESPACE, "cpu")
 
 
+CHROOT = """
+set -e
+mount --make-rshared /
+mkdir "$1"
+for each in /*; do
+  name=$1/${each#/}
+  if [ -L "$each" ]; then cp -P "$each" "$name"
+  elif [ -d "$each" ]; then mkdir "$name"; mount --rbind "$each" "$name"; fi
+done
+wc -l < /proc/self/mountinfo
+chroot "$1" sh -c 'cd "$1" && shift && exec "$@"' sh "$2" "$3" -c "$4"
+wc -l < /proc/self/mountinfo
+"""
+TOLD = "from worker.containment import obstacle_to_namespaces as told; print(repr(told()))"
+
+
+def test_a_chroot_gives_a_child_its_namespace_and_its_own_proc(tmp_path):
+    """There / is no mount point; and the child's /proc shows nowhere else."""
+    apart = ["unshare", "--user", "--map-root-user", "--mount", "--propagation", "private"]
+    if subprocess.run([*apart, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("this machine allows no mount namespace")
+    told = [str(tmp_path / "root"), str(Path(__file__).parents[2]), sys.executable, TOLD]
+    command = [*apart, "sh", "-c", CHROOT, "sh", *told]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    before, obstacle, after = done.stdout.split("\n", 2)
+    assert obstacle == "''"
+    assert before == after.strip()
+
+
 def test_a_gpu_gets_no_namespace_unless_someone_asks(strongest):
     assert choose(Wanted.AUTO, "cuda:0")[0] is Containment.PROCESS_GROUP
     if strongest is Containment.PID_NAMESPACE:

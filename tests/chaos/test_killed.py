@@ -1,0 +1,37 @@
+"""The short form of `python -m chaos killed`: workers that are killed at any moment of a job."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from chaos.killed import PROMISED_S
+from chaos.replica import environment
+
+from worker.containment import Containment, obstacle_to_namespaces
+
+KILLS = 6
+EASED_S = 5 * PROMISED_S
+"""On a machine under load; `make chaos` holds the promise itself."""
+
+
+@pytest.mark.parametrize("containment", list(Containment))
+def test_nothing_outlives_a_worker_that_is_killed_at_any_moment(
+    containment: Containment, tmp_path: Path
+) -> None:
+    """Neither the guard that begins, nor a child, nor its daemons that ignore signals."""
+    if containment is Containment.PID_NAMESPACE and (why := obstacle_to_namespaces()):
+        pytest.skip(f"no PID namespace can be had here: {why}")
+    command = [sys.executable, "-m", "chaos.killed", containment.value]
+    told = ["--kills", str(KILLS), "--load", "2", "--within-s", "1.5"]
+    done = subprocess.run(
+        [*command, *told], env=environment(), capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    row = json.loads(done.stdout)
+    assert row["kills"] == KILLS
+    assert row["slowest_s"] < EASED_S, row["late"]
+    assert max(each["processes"] for each in row["by_processes"]) > 0
