@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import text
 
 from benchmarks.contracts import Trace
+from benchmarks.contracts.bounds import FACTS_B
 from service.models import Base
 
 CASE = {"workload": "resnet50"}
@@ -243,8 +244,19 @@ def test_a_result_of_nearly_the_limit_is_taken(
 ) -> None:
     submit()
     lease = hand.must_claim()
-    facts = {f"sw.{number:04d}": "x" * 500 for number in range(2_000)}
+    facts = {f"sw.{number:04d}": "x" * (FACTS_B // 2_000 - 7) for number in range(2_000)}
     assert hand.post(lease, result_of(lease, facts=facts)).status_code == 201
+
+
+def test_a_result_whose_facts_are_too_long_together_is_refused_in_one_sentence(
+    client: TestClient, hand: Hand, submit: Callable[..., Any]
+) -> None:
+    submit()
+    lease = hand.must_claim()
+    facts = {f"sw.{number:04d}": "x" * 500 for number in range(2_000)}
+    answer = hand.post(lease, result_of(lease, facts=facts))
+    assert answer.status_code == 422
+    assert f"bytes of facts, and {FACTS_B:,} are allowed" in answer.json()["detail"]
 
 
 def test_a_result_may_be_larger_than_any_other_body(
