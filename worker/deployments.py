@@ -8,10 +8,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Self
 
+from worker.checkouts import Checkouts
 from worker.client import ClientError
 from worker.folder import Occupied
-from worker.settings import Settings
-from worker.target import deployed
 
 _NOTHING = object()
 """Told so far: the first look tells what came since the introduction."""
@@ -26,17 +25,16 @@ class Deployments:
     of a revision that nobody has is refused.
     """
 
-    def __init__(self, settings: Settings, tell: Callable[[], object]) -> None:
+    def __init__(self, checkouts: Checkouts, tell: Callable[[], object]) -> None:
         """Watch for what ``tell`` has to tell the service of again."""
-        self._settings = settings
+        self._checkouts = checkouts
         self._tell = tell
         self._told: object = _NOTHING
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="deployments", daemon=True)
 
     def __enter__(self) -> Self:
-        if self._settings.worker_target:
-            self._thread.start()
+        self._thread.start()
         return self
 
     def __exit__(
@@ -46,12 +44,11 @@ class Deployments:
         trace: TracebackType | None,
     ) -> None:
         self._ended.set()
-        if self._thread.ident is not None:
-            self._thread.join()
+        self._thread.join()
 
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_S):
-            found = deployed(self._settings)
+            found = self._checkouts.revisions()
             if found != self._told:
                 # Whoever is away now, or refuses this worker, is dealt with where jobs are claimed.
                 with suppress(ClientError, Occupied):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
 from worker import bytecode, containment, device, nvml, processes, workspace
 from worker.attempt import Attempt, summary
+from worker.checkouts import Checkouts
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.delivery import Delivery
 from worker.deployments import Deployments
@@ -28,7 +29,6 @@ from worker.settings import Settings, visible_devices
 from worker.spool import Answer, Spool
 from worker.station import Station
 from worker.stop import Aborted, Stop
-from worker.target import deployed
 from worker.vacancy import Vacancy
 
 log = logging.getLogger(__name__)
@@ -118,6 +118,7 @@ class Loop:
     ) -> None:
         self._settings = settings
         self._me = me
+        self._checkouts = Checkouts(settings.worker_target)
         self._client = client
         self._runner = runner
         self._stop = stop
@@ -141,7 +142,7 @@ class Loop:
         with suppress(ServiceAway):  # it was asked to stop meanwhile
             self._patience.insist(self._register, self._working)
             log.info("Worker %s is at %s.", self._me.name, self._client.url)
-            with Deployments(self._settings, partial(self._register, self._working)):
+            with self._deployments():
                 self._delivery.everything()
                 while self._working() and self._turn():
                     pass
@@ -149,6 +150,12 @@ class Loop:
             raise Unusable(self._unusable)
         log.info("Worker %s has stopped.", self._me.name)
         return ABORTED if self._stop.aborted else DONE
+
+    def _deployments(self) -> AbstractContextManager[object]:
+        """Tell the service of new checkouts while this lasts, if there can be any."""
+        if not self._settings.worker_target:
+            return nullcontext()
+        return Deployments(self._checkouts, partial(self._register, self._working))
 
     def _turn(self) -> bool:
         """One job, or one answer that there is none; say whether to go on."""
@@ -229,7 +236,7 @@ class Loop:
         Raises:
             Occupied: another worker has its name.
         """
-        here = {"revisions": deployed(self._settings)}
+        here = {"revisions": self._checkouts.revisions()}
         try:
             self._client.register(self._me.model_copy(update=here), goes_on)
         except Fenced as refused:

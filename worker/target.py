@@ -12,9 +12,7 @@ from __future__ import annotations
 
 import logging
 import os
-import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
@@ -23,11 +21,6 @@ from worker.settings import REVISION, Settings
 
 log = logging.getLogger(__name__)
 
-MOST_REVISIONS = 1_000
-"""As many as an introduction may name."""
-NAME_DEPTH = 4
-"""Parts of a revision's name that are looked for, such as the two of ``feature/fast``."""
-_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")
 OWN_PYTHON = Path(".venv") / "bin" / "python"
 
 
@@ -91,49 +84,6 @@ def names_a_day(revision: str) -> bool:
         return date.fromisoformat(day := revision.removeprefix("local-")).isoformat() == day
     except ValueError:
         return False
-
-
-def deployed(settings: Settings) -> tuple[str, ...] | None:
-    """The revisions whose own code is here, sorted; none where one code runs for all.
-
-    None if there are more than can be told. A folder without any file, such as the ``feature`` of
-    ``feature/fast``, may hold further revisions; a checkout holds none.
-    """
-    if not settings.worker_target:
-        return ()
-    before, _, after = settings.worker_target.partition(REVISION)
-    around = before.rpartition("/")[2], after.partition("/")[0]
-    found = _names(Path(before[: len(before) - len(around[0])]), "", NAME_DEPTH)
-    names = (name for name in found if _encloses(around, name))
-    told = (name[len(around[0]) : len(name) - len(around[1])] for name in names)
-    whole = [name for name in told if _is_revision(settings.worker_target, name)]
-    return tuple(sorted(whole)) if len(whole) <= MOST_REVISIONS else None
-
-
-def _names(folder: Path, below: str, depth: int) -> Iterator[str]:
-    """Folders below ``folder`` that may be of a revision, by their path from there."""
-    with suppress(OSError):
-        for entry in sorted(os.scandir(folder), key=lambda each: each.name):
-            if entry.is_dir():
-                name = f"{below}{entry.name}"
-                yield name
-                if depth > 1 and not entry.is_symlink() and _without_files(entry.path):
-                    yield from _names(Path(entry.path), f"{name}/", depth - 1)
-
-
-def _without_files(folder: str) -> bool:
-    with suppress(OSError), os.scandir(folder) as inside:
-        return all(each.is_dir(follow_symlinks=False) for each in inside)
-    return False
-
-
-def _encloses(around: tuple[str, str], name: str) -> bool:
-    longer = len(name) > len(around[0]) + len(around[1])
-    return longer and name.startswith(around[0]) and name.endswith(around[1])
-
-
-def _is_revision(template: str, name: str) -> bool:
-    return _REVISION.fullmatch(name) is not None and Path(template.replace(REVISION, name)).is_dir()
 
 
 def _folder(template: str, revision: str) -> Path:

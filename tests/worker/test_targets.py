@@ -12,11 +12,12 @@ from pydantic import ValidationError
 from benchmarks.contracts import Status
 from cli.revision import of_today
 from tests.worker.miniature import eventually
-from worker import target as targets
+from worker import checkouts as looked
+from worker.checkouts import Checkouts
 from worker.runner import Runner
 from worker.settings import Settings
 from worker.station import Station
-from worker.target import TargetAbsent, deployed, names_a_day, target_of
+from worker.target import TargetAbsent, names_a_day, target_of
 
 SCRIPT = Path(__file__).with_name("scripted_child.py")
 TELLS = """
@@ -135,6 +136,10 @@ def test_a_setting_that_names_no_folder_for_each_revision_is_refused(told):
         Settings(worker_target=told)
 
 
+def deployed(settings: Settings) -> tuple[str, ...] | None:
+    return Checkouts(settings.worker_target).revisions()
+
+
 def test_a_worker_says_which_revisions_are_deployed_to_it(chosen, checkouts, settings):
     assert deployed(settings) == (), "installed code is no revision of its own"
     assert deployed(chosen) == ()
@@ -159,10 +164,22 @@ def test_what_stands_around_the_name_in_the_setting_is_no_part_of_it(settings, t
 
 
 def test_more_revisions_than_can_be_told_are_none_told(chosen, checkouts, monkeypatch):
-    monkeypatch.setattr(targets, "MOST_REVISIONS", 2)
+    monkeypatch.setattr(looked, "MOST_REVISIONS", 2)
     for name in ("a", "b", "c"):
         (checkouts / name).mkdir()
     assert deployed(chosen) is None
+
+
+def test_a_folder_that_was_empty_is_looked_into_again_and_a_checkout_is_not(chosen, checkouts):
+    known = Checkouts(chosen.worker_target)
+    (checkouts / "feature").mkdir()
+    (checkouts / "abc").mkdir()
+    (checkouts / "abc" / "bench.py").touch()
+    assert known.revisions() == ("abc", "feature")
+    (checkouts / "feature" / "fast").mkdir()
+    (checkouts / "abc" / "src").mkdir()
+    (checkouts / "abc" / "bench.py").unlink()
+    assert known.revisions() == ("abc", "feature", "feature/fast")
 
 
 def test_a_folder_that_is_not_there_yet_holds_no_revision(chosen, checkouts):

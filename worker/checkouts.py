@@ -1,0 +1,74 @@
+"""The revisions whose own code is on this machine, as the folder of checkouts tells."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from worker.settings import REVISION
+
+MOST_REVISIONS = 1_000
+"""As many as an introduction may name."""
+NAME_DEPTH = 4
+"""Parts of a revision's name that are looked for, such as the two of ``feature/fast``."""
+_REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")
+
+
+class Checkouts:
+    """What lies where `Settings.worker_target` says; looked at often, beside measurements.
+
+    A folder without any file, such as the ``feature`` of ``feature/fast``, may hold further
+    revisions. A checkout holds none: once it was seen to have a file, it is not looked into again.
+    """
+
+    def __init__(self, template: str) -> None:
+        """Look below ``template``; without one there is nothing to look at."""
+        before, _, after = template.partition(REVISION)
+        self._before = before.rpartition("/")[2]
+        self._after = after.partition("/")[0]
+        self._folder = before[: len(before) - len(self._before)]
+        self._rest = after[len(self._after) :]
+        self._whole: set[tuple[str, int]] = set()
+
+    def revisions(self) -> tuple[str, ...] | None:
+        """Their names, sorted; None if there are more than can be told."""
+        if not self._folder:
+            return ()
+        named = (self._revision(name) for name in self._names(self._folder, "", NAME_DEPTH))
+        found = sorted(name for name in named if name)
+        return tuple(found) if len(found) <= MOST_REVISIONS else None
+
+    def _revision(self, name: str) -> str:
+        """The revision of a folder with this name; empty if it is of none."""
+        length = len(name) - len(self._after)
+        if not (name.startswith(self._before) and name.endswith(self._after)):
+            return ""
+        revision = name[len(self._before) : length]
+        if not _REVISION.fullmatch(revision):
+            return ""
+        if self._rest and not Path(f"{self._folder}{name}{self._rest}").is_dir():
+            return ""
+        return revision
+
+    def _names(self, folder: str, below: str, depth: int) -> Iterator[str]:
+        """The folders below one, by their path from where the revisions begin."""
+        with suppress(OSError), os.scandir(folder) as entries:
+            for entry in entries:
+                if entry.is_dir():
+                    name = f"{below}{entry.name}"
+                    yield name
+                    if depth > 1 and not entry.is_symlink() and self._may_hold_more(entry):
+                        yield from self._names(entry.path, f"{name}/", depth - 1)
+
+    def _may_hold_more(self, entry: os.DirEntry[str]) -> bool:
+        place = entry.path, entry.inode()
+        if place in self._whole:
+            return False
+        with suppress(OSError), os.scandir(entry.path) as inside:
+            if all(each.is_dir(follow_symlinks=False) for each in inside):
+                return True
+        self._whole.add(place)
+        return False
