@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -20,18 +21,29 @@ from cli.exits import Exit, Stop
 from cli.options import DEFAULT_URL
 from cli.output import say
 from service import formats
-from service.access import audit, enrolment, key, sign_in_link, store
+from service.access import audit, enrolment, key, sign_in_link, store, token
 from service.access.enrolment import EnrolmentRequest
 from service.access.key import Key
 from service.access.permissions import BOUND, Kind
 from service.access.principal import Principal
 from service.access.store import NewToken, TokenRequest
+from service.access.token import Mistyped
 from service.condition import check, explain
 from service.database import Database, now_of
-from service.errors import ServiceError
+from service.errors import ServiceError, Unauthorized
 from service.settings import Settings
 
 ME = Principal("command line")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A token as it was typed."""
+
+    kind: str
+    name: str
+    expires: str | None
+    project: str | None
 
 
 class Desk:
@@ -42,10 +54,34 @@ class Desk:
         self._key = server_key
         self._now = now_of(session)
 
-    def create(
-        self, kind: str, name: str, expires: str | None, project: str | None, *, as_json: bool
-    ) -> None:
+    def create(self, wanted: Wanted, *, as_json: bool) -> None:
         """Make a token and print it."""
+        _print(self._made(wanted), as_json=as_json)
+
+    def keep(self, wanted: Wanted, file: Path) -> None:
+        """Make sure that a file holds such a token, for its owner alone.
+
+        Raises:
+            Stop: the file cannot be read or written.
+        """
+        try:
+            if self._is_good(wanted, file):
+                return
+            file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            key.write_private(file, self._made(wanted).token)
+        except OSError as error:
+            raise Stop(f"{file} cannot be used ({error.strerror}).") from error
+
+    def _is_good(self, wanted: Wanted, file: Path) -> bool:
+        try:
+            shown = token.read(file.read_text(encoding="utf-8", errors="replace").strip())
+            found = store.verify(self._session, self._key, shown, self._now)
+        except (FileNotFoundError, Mistyped, Unauthorized):
+            return False
+        return (found.kind, found.name) == (wanted.kind, wanted.name)
+
+    def _made(self, order: Wanted) -> NewToken:
+        kind, name, expires, project = order.kind, order.name, order.expires, order.project
         lasts = None
         if expires is not None:
             lasts = span.within("--expires", expires, store.SHORTEST_S, store.LONGEST_S)
@@ -62,7 +98,7 @@ class Desk:
             wanted = TokenRequest(**wanted.model_dump() | {"project": project})
         made = store.create(self._session, self._key, wanted, self._now, None)
         self._note("token create", made.id)
-        _print(made, as_json=as_json)
+        return made
 
     def enrolment(self, worker: str | None, valid: str, *, as_json: bool) -> None:
         """Make a code for a worker and print it."""

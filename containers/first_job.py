@@ -2,14 +2,15 @@
 
     python3 containers/first_job.py http://127.0.0.1:8765 [compile=default ...] [--limit-s 900]
 
-Needs nothing but Python. Exit 0: the result came and is ``ok``; exit 1: anything
-else, said in a sentence.
+Needs nothing but Python, and in THROUGHLINE_TOKEN a token that may submit. Exit 0: the result came
+and is ``ok``; exit 1: anything else, said in a sentence.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 import time
 import urllib.error
@@ -43,8 +44,11 @@ def call(method: str, url: str, body: Json | None = None) -> Json:
         SystemExit: the service is away or refuses; the message says which and why.
     """
     data = None if body is None else json.dumps(body).encode()
+    headers = {"Content-Type": "application/json"}
+    if token := os.environ.get("THROUGHLINE_TOKEN"):
+        headers["Authorization"] = f"Bearer {token}"
     request = urllib.request.Request(  # noqa: S310 - the address is the caller's own
-        url, data=data, method=method, headers={"Content-Type": "application/json"}
+        url, data=data, method=method, headers=headers
     )
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:  # noqa: S310

@@ -13,6 +13,8 @@ if ! compose up --detach --no-build >&2; then
   echo "The compose file did not come up: the containers' last lines stand above." >&2
   exit 1
 fi
+THROUGHLINE_TOKEN=$(compose exec -T service throughline token create --kind submit --name first-job)
+export THROUGHLINE_TOKEN
 job() { "$python" containers/first_job.py "http://127.0.0.1:$THROUGHLINE_PORT" --limit-s "${THROUGHLINE_TRY_LIMIT_S:-900}" "$@"; }
 # The second shows that the image can compile kernels as it runs: unprivileged and read-only.
 if ! { job && job compile=default; }; then

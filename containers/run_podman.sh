@@ -79,8 +79,12 @@ start migrate
 wait_done migrate 120
 start service
 wait_healthy service 120
+start token-cpu
+wait_done token-cpu 120
 start worker-cpu
 wait_healthy worker-cpu 120
+THROUGHLINE_TOKEN=$(podman exec "$(name_of service)" throughline token create --kind submit --name first-job)
+export THROUGHLINE_TOKEN
 job() { "$python" containers/first_job.py "http://127.0.0.1:${THROUGHLINE_PORT:-8765}" --limit-s "${THROUGHLINE_TRY_LIMIT_S:-900}" "$@"; }
 job
 job compile=default # shows that the image can compile kernels as it runs: unprivileged, read-only

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -29,18 +30,28 @@ def create(
     expires: Annotated[
         str | None, typer.Option(metavar="SPAN", help="Such as 90d or 12h; without it never.")
     ] = None,
+    file: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write it here and print nothing; a good one that is here already stays."
+        ),
+    ] = None,
     database: Database = None,
     state_dir: StateDir = DEFAULT_STATE_DIR,
     as_json: Json = False,
 ) -> None:
     """Make a token and print it, once: only a keyed hash of it is kept.
 
-    The first token of the kind admin has the service ask everybody for one, within a second.
+    The first token of the kind admin has the service ask for one for reading, too, within a second.
     """
     from cli import tokens
 
     with tokens.desk(database, state_dir) as desk:
-        desk.create(kind.value, name, expires, project, as_json=as_json)
+        wanted = tokens.Wanted(kind.value, name, expires, project)
+        if file is None:
+            desk.create(wanted, as_json=as_json)
+        else:
+            desk.keep(wanted, file)
 
 
 @app.command("enrolment")

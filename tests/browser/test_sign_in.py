@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -11,8 +12,9 @@ from builders import long_series as long
 from builders.served import Served, serving
 from playwright.sync_api import Page, expect
 
-from service.access import store
+from service.access import local_token, store
 from service.access.permissions import Kind
+from service.access.rules import Asked
 from service.access.store import TokenRequest
 from service.database import now_of
 from service.settings import Access
@@ -41,6 +43,13 @@ def address(served: Served) -> str:
     return f"http://127.0.0.1:{served.port}"
 
 
+def link(served: Served) -> str:
+    """A link that signs in once, as the command line prints it."""
+    settings = served.app.state.settings
+    path = local_token.link(served.app.state.database, settings)
+    return f"http://127.0.0.1:{served.port}{path}"
+
+
 def token(served: Served, kind: Kind) -> str:
     with served.app.state.database.writing() as session:
         wanted = TokenRequest(kind=kind, name="ada")
@@ -59,7 +68,7 @@ def test_who_signs_in_goes_on_where_he_was_acts_and_signs_out(
     page.goto(f"/runs/{long.result_of(3)}")
     sign_in(page, "tl_read_mistyped")
     expect(page.get_by_role("alert")).to_contain_text("checksum")
-    sign_in(page, token(served, Kind.SUBMIT))
+    sign_in(page, token(served, Kind.ADMIN))
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.get_by_role("button", name="Exclude from its histories").click()
@@ -73,13 +82,51 @@ def test_who_signs_in_goes_on_where_he_was_acts_and_signs_out(
     expect(page.get_by_role("button", name="Sign in")).to_be_visible()
 
 
+def test_a_link_signs_in_once_and_nobody_who_only_looks_uses_it_up(
+    new_page: NewPage, served: Served
+) -> None:
+    page = new_page(may_fail=True)
+    opened = link(served)
+    for _ in range(2):  # a program that shows what is behind a link opens it, too
+        page.goto(opened)
+        expect(page.get_by_text("nothing has happened yet")).to_be_visible()
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(f"http://127.0.0.1:{served.port}/")
+    expect(page.get_by_role("button", name="Sign out")).to_be_visible()
+    other = new_page(may_fail=True)
+    other.goto(opened)
+    other.get_by_role("button", name="Sign in").click()
+    expect(other.get_by_role("alert")).to_contain_text("not good any more")
+    expect(other.get_by_label("Token")).to_be_visible()
+
+
+def test_on_its_own_machine_anybody_reads_and_who_signs_in_acts(
+    new_page: NewPage, served: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(served.app.state.door, "_asked", Asked.CHANGES)
+    monkeypatch.setattr("service.access.door._LOOK_S", math.inf)
+    page = new_page(may_fail=True)
+    path = f"/runs/{long.result_of(4)}"
+    page.goto(path)
+    expect(page.get_by_role("button", name="Exclude from its histories")).to_have_count(0)
+    page.get_by_role("link", name="Sign in").click()
+    sign_in(page, token(served, Kind.ADMIN))
+    expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
+    page.get_by_label("Reason").fill("the rack was open")
+    page.get_by_label("Your name").fill("ada")
+    page.get_by_role("button", name="Exclude from its histories").click()
+    expect(page.get_by_role("region", name="Exclusion")).to_contain_text("the rack was open")
+    page.get_by_role("button", name="Put back").click()
+    expect(page.get_by_role("button", name="Exclude from its histories")).to_be_visible()
+
+
 def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
     new_page: NewPage, served: Served
 ) -> None:
     page = new_page(may_fail=True)
     path = f"/runs/{long.result_of(1)}"
     page.goto(path)
-    sign_in(page, token(served, Kind.SUBMIT))
+    sign_in(page, token(served, Kind.ADMIN))
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.context.clear_cookies()  # as signing out in another tab does
@@ -87,7 +134,7 @@ def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
     expect(page.get_by_text("You are signed out; nothing was changed.")).to_be_visible()
     expect(page.get_by_label("Reason")).to_have_value("the rack was open")
     page.get_by_role("link", name="Sign in again").click()
-    sign_in(page, token(served, Kind.SUBMIT))
+    sign_in(page, token(served, Kind.ADMIN))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
 
 

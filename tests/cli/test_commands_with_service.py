@@ -15,6 +15,7 @@ from typing import Any
 import httpx2
 import pytest
 
+from benchmarks import local_service
 from benchmarks.contracts import Case
 from cli.answers import ChangeView
 from cli.compare import outcome
@@ -271,7 +272,9 @@ def test_a_real_measurement_on_a_real_worker_leaves_a_trace_that_a_viewer_reads(
         "protocol": SHORT,
         "trace": True,
     }
-    made = httpx2.post(f"{service}/api/v1/submissions", json=wanted).json()
+    token = local_service.token_for(Path(environment["THROUGHLINE_STATE_DIR"]), service)
+    shown = {"Authorization": f"Bearer {token}"}
+    made = httpx2.post(f"{service}/api/v1/submissions", json=wanted, headers=shown).json()
     job = f"{service}/api/v1/jobs/{made['jobs'][0]['id']}"
     settings = {k: v for k, v in environment.items() if k != "THROUGHLINE_CHILD_COMMAND"}
     more = {"THROUGHLINE_LABELS": '{"pool": "real"}', "THROUGHLINE_WORKER_NAME": "real"}

@@ -143,3 +143,23 @@ def test_a_worker_that_was_enrolled_measures_with_a_token_of_its_own(
         told = throughline("jobs", "show", job, **ask)
         assert "succeeded" in told.stdout
         assert "on gpu-1" in told.stdout
+
+
+def test_a_token_in_a_file_is_made_once_and_again_when_it_is_good_no_more(
+    throughline: Run, tmp_path: Path
+) -> None:
+    assert throughline("migrate").returncode == Exit.OK
+    path = tmp_path / "workers" / "w1" / "token"
+    order = ("token", "create", "--kind", "worker", "--name", "w1", "--file", str(path))
+    done = throughline(*order)
+    assert (done.returncode, done.stdout) == (Exit.OK, ""), done.stderr
+    first = path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert throughline(*order).returncode == Exit.OK
+    assert path.read_text() == first
+    assert throughline("token", "revoke", first.split("_")[2]).returncode == Exit.OK
+    assert throughline(*order).returncode == Exit.OK
+    assert path.read_text() != first
+    assert first.strip() not in done.stderr
+    refused = throughline(*order[:-1], str(tmp_path / "workers"))
+    assert (refused.returncode, refused.stderr.count("\n")) == (Exit.USAGE, 1)

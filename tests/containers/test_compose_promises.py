@@ -1,14 +1,16 @@
 """What the compose file promises: who waits for whom, who may do what, what survives."""
 
 import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.containers.dockerfile_stages import Dockerfile
+from worker.settings import Settings
 
 Compose = dict[str, Any]
-OURS = ("migrate", "service", "worker-gpu", "worker-cpu")
+OURS = ("migrate", "service", "token-gpu", "token-cpu", "worker-gpu", "worker-cpu")
 WORKERS = ("worker-gpu", "worker-cpu")
 TAGGED = re.compile(r"[\w./-]+:\d[\w.-]*(@sha256:[0-9a-f]{64})?")
 
@@ -24,8 +26,9 @@ def test_without_a_profile_there_is_no_worker(compose: Compose) -> None:
 
 
 def test_each_kind_of_worker_has_its_profile(compose: Compose) -> None:
-    assert compose["services"]["worker-gpu"]["profiles"] == ["gpu"]
-    assert compose["services"]["worker-cpu"]["profiles"] == ["cpu"]
+    for kind in ("gpu", "cpu"):
+        assert compose["services"][f"worker-{kind}"]["profiles"] == [kind]
+        assert compose["services"][f"token-{kind}"]["profiles"] == [kind]
 
 
 def test_the_gpu_worker_reserves_an_nvidia_device_and_the_cpu_worker_none(compose: Compose) -> None:
@@ -48,8 +51,16 @@ def test_a_worker_measures_on_the_device_of_its_profile_or_not_at_all(compose: C
             "service",
             {"postgres": "service_healthy", "migrate": "service_completed_successfully"},
         ),
-        ("worker-gpu", {"service": "service_healthy"}),
-        ("worker-cpu", {"service": "service_healthy"}),
+        ("token-gpu", {"migrate": "service_completed_successfully"}),
+        ("token-cpu", {"migrate": "service_completed_successfully"}),
+        (
+            "worker-gpu",
+            {"service": "service_healthy", "token-gpu": "service_completed_successfully"},
+        ),
+        (
+            "worker-cpu",
+            {"service": "service_healthy", "token-cpu": "service_completed_successfully"},
+        ),
     ],
 )
 def test_a_service_starts_once_what_it_needs_is_ready(
@@ -59,14 +70,42 @@ def test_a_service_starts_once_what_it_needs_is_ready(
     assert {name: entry["condition"] for name, entry in waits_for.items()} == conditions
 
 
-def test_migration_runs_once_and_everything_else_comes_back(compose: Compose) -> None:
+def test_what_only_prepares_runs_once_and_everything_else_comes_back(compose: Compose) -> None:
     policies = {name: service["restart"] for name, service in compose["services"].items()}
-    assert policies.pop("migrate") == "no"
+    for name in ("migrate", "token-gpu", "token-cpu"):
+        assert policies.pop(name) == "no"
     assert set(policies.values()) == {"unless-stopped"}
 
 
-def test_migration_is_not_held_to_the_health_check_of_the_service(compose: Compose) -> None:
-    assert compose["services"]["migrate"]["healthcheck"] == {"disable": True}
+@pytest.mark.parametrize("name", ["migrate", "token-gpu", "token-cpu"])
+def test_what_ends_by_itself_is_not_held_to_the_health_check_of_the_service(
+    compose: Compose, name: str
+) -> None:
+    assert compose["services"][name]["healthcheck"] == {"disable": True}
+
+
+@pytest.mark.parametrize("kind", ["gpu", "cpu"])
+def test_each_worker_finds_a_token_of_its_own_where_it_looks_for_one(
+    compose: Compose, dockerfile: Dockerfile, kind: str
+) -> None:
+    """Made with the service's key and database, written into the worker's volume, and no other."""
+    services = compose["services"]
+    token, worker = services[f"token-{kind}"], services[f"worker-{kind}"]
+    state_dir = dockerfile.whole("service").pairs("ENV")["THROUGHLINE_STATE_DIR"]
+    assert dockerfile.whole("worker").pairs("ENV")["THROUGHLINE_STATE_DIR"] == state_dir
+    volumes = dict(volume.split("#")[0].strip().split(":") for volume in token["volumes"])
+    assert volumes.pop("service-state") == state_dir
+    ((volume, place),) = volumes.items()
+    assert f"{volume}:{state_dir}" in worker["volumes"]
+    assert place in dockerfile.whole("service").last("VOLUME").exec_form, "its user may write there"
+    told = [default(word) for word in token["command"]]
+    name = default(worker["environment"]["THROUGHLINE_WORKER_NAME"])
+    settings = Settings(state_dir=Path(place), worker_name=name)
+    assert told == [
+        *("token", "create", "--kind=worker", f"--name={name}"),
+        f"--file={settings.enrolled_token}",
+    ]
+    assert "service-state" not in {volume.split(":")[0] for volume in worker["volumes"]}
 
 
 @pytest.mark.parametrize("name", OURS)
@@ -96,7 +135,7 @@ def test_the_password_comes_from_the_environment_and_is_one_everywhere(compose: 
     services = compose["services"]
     variable = services["postgres"]["environment"]["POSTGRES_PASSWORD"]
     assert re.fullmatch(r"\$\{THROUGHLINE_POSTGRES_PASSWORD:-\w+\}", variable)
-    for name in ("migrate", "service"):
+    for name in ("migrate", "service", "token-gpu", "token-cpu"):
         assert f":{variable}@postgres:" in services[name]["environment"]["THROUGHLINE_DATABASE_URL"]
 
 

@@ -31,7 +31,7 @@ from service.models import (
     FindingState,
     JudgementRow,
 )
-from service.settings import Settings
+from service.settings import Access, Settings
 
 
 @pytest.fixture(scope="module")
@@ -324,7 +324,7 @@ def test_a_finding_that_does_not_exist_is_a_page_that_says_so(pages: TestClient)
     assert pages.get("/findings?cursor=nonsense").status_code == 422
 
 
-@pytest.mark.parametrize(("kind", "offered"), [("read", False), ("submit", True)])
+@pytest.mark.parametrize(("kind", "offered"), [("read", False), ("submit", False), ("admin", True)])
 def test_only_who_may_act_is_offered_to(
     filled: tuple[Path, Judged], tmp_path: Path, kind: str, offered: bool
 ) -> None:
@@ -336,3 +336,16 @@ def test_only_who_may_act_is_offered_to(
     assert ("data-send=" in page) is offered
     assert "Who looks after it" in page
     assert ("You are signed in to read" in page) is not offered
+
+
+def test_where_reading_is_open_a_finding_leads_to_the_sign_in(
+    filled: tuple[Path, Judged], tmp_path: Path
+) -> None:
+    path, told = filled
+    shutil.copyfile(path, tmp_path / "open.sqlite3")
+    where = f"sqlite:///{tmp_path / 'open.sqlite3'}"
+    with guarded(where, tmp_path / "state", access=Access.AUTO) as doorman:
+        page = doorman.ask("GET", f"/findings/{told.regression}").text
+    assert faults(page) == []
+    assert "data-send=" not in page
+    assert f'<a href="/sign-in?to=/findings/{told.regression}">Sign in</a> to act' in page

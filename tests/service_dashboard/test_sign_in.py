@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -9,11 +10,12 @@ from typing import Any
 import pytest
 from builders.access import Doorman, guarded
 from fastapi.testclient import TestClient
-from sqlalchemy import select, update
+from sqlalchemy import select, text, update
 
+from service.access import local_token
 from service.access.sessions import LASTS
 from service.database import now_of
-from service.models import BrowserSession, TokenRow
+from service.models import BrowserSession, EnrolmentRow, TokenRow
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
 SUBMISSION = {"suite": "smoke", "revision": "r1"}
@@ -174,3 +176,76 @@ def test_where_no_token_is_asked_for_nobody_signs_in(sqlite_url: str, tmp_path: 
         answer = doorman.client.get("/sign-in?to=/jobs", follow_redirects=False)
         assert (answer.status_code, answer.headers["location"]) == (303, "/jobs")
         assert "Sign out" not in doorman.client.get("/jobs").text
+
+
+def by_link(client: TestClient, path: str, **headers: str) -> Any:
+    """Press the button of the page behind a link."""
+    form = {"code": path.partition("code=")[2], "to": "/jobs"}
+    where = {"headers": HERE | headers, "follow_redirects": False}
+    return client.post("/sign-in", data=form, **where)
+
+
+def a_link(doorman: Doorman) -> str:
+    settings = doorman.client.app.state.settings  # type: ignore[attr-defined]
+    return local_token.link(doorman.database, settings)
+
+
+def test_a_link_signs_in_once_by_its_button_alone(doorman: Doorman) -> None:
+    path = a_link(doorman)
+    code = path.partition("code=")[2]
+    for _ in range(3):
+        page = doorman.client.get(path)
+        assert (page.status_code, page.headers["Cache-Control"]) == (200, "no-store")
+        assert f'name="code" value="{code}"' in page.text
+        assert 'name="token"' not in page.text
+        assert "set-cookie" not in page.headers
+    answer = by_link(doorman.client, path)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/jobs")
+    page = doorman.client.get("/jobs")
+    assert 'title="Signed in as admin local"' in page.text
+    again = by_link(TestClient(doorman.client.app), path)
+    assert (again.status_code, "not good any more" in again.text) == (401, True)
+    assert "set-cookie" not in again.headers
+
+
+def test_of_two_who_press_the_button_at_once_one_is_signed_in(doorman: Doorman) -> None:
+    path = a_link(doorman)
+    clients = [TestClient(doorman.client.app) for _ in range(4)]
+    with ThreadPoolExecutor(len(clients)) as pool:
+        answers = list(pool.map(lambda client: by_link(client, path).status_code, clients))
+    assert sorted(answers) == [303, 401, 401, 401]
+
+
+def test_a_link_is_good_for_minutes_and_no_longer_than_its_token(doorman: Doorman) -> None:
+    late, ended = a_link(doorman), a_link(doorman)
+    with doorman.database.writing() as session:
+        row = session.get_one(EnrolmentRow, late.split("_")[2])
+        assert row.expires_at - row.created_at <= timedelta(minutes=15)
+        row.expires_at = now_of(session) - timedelta(seconds=1)
+    assert by_link(doorman.client, late).status_code == 401
+    with doorman.database.writing() as session:
+        session.execute(update(TokenRow).values(revoked_at=now_of(session)))
+    assert by_link(doorman.client, ended).status_code == 401
+
+
+def test_a_link_is_pressed_on_a_page_of_this_service_and_is_no_token(doorman: Doorman) -> None:
+    path = a_link(doorman)
+    assert by_link(doorman.client, path, **{"Sec-Fetch-Site": "cross-site"}).status_code == 403
+    code = path.partition("code=")[2]
+    told = doorman.ask("GET", "/api/v1/jobs", code)
+    assert (told.status_code, "open the link" in told.json()["detail"]) == (401, True)
+    redeemed = {"code": code, "worker": "w1"}
+    assert doorman.client.post("/api/v1/enrolments/redeem", json=redeemed).status_code == 401
+    enrolment_code = doorman.ask("POST", "/api/v1/enrolments", doorman.local(), json={}).json()
+    assert by_link(doorman.client, f"?code={enrolment_code['code']}").status_code == 401
+    assert by_link(doorman.client, path).status_code == 303
+
+
+def test_what_is_stored_of_a_link_does_not_sign_in(doorman: Doorman) -> None:
+    path = a_link(doorman)
+    with doorman.database.reading() as session:
+        stored = repr(session.execute(text("SELECT * FROM enrolments")).all())
+        noted = repr(session.execute(text("SELECT * FROM audit_events")).all())
+    assert path.split("_")[2] in stored
+    assert path.split("_")[3] not in stored + noted
+    assert "token sign-in" in noted
