@@ -101,8 +101,15 @@ def _hostname(host: str) -> str:
 
 
 def _name(request: Request) -> str:
-    """Over HTTPS a name that only a host itself can set, for all its paths; HTTP knows no such."""
-    return "__Host-throughline" if _is_https(request) else "throughline"
+    """Over HTTPS a name that only a host itself can set, for all its paths; HTTP knows no such.
+
+    There it has the port in it: a cookie is sent to all ports of a host, and to sign in at one
+    service of a machine must not sign out at another.
+    """
+    if _is_https(request):
+        return "__Host-throughline"
+    port = request.headers.get("host", "").rpartition(":")[2]
+    return f"throughline-{port}" if port.isdecimal() else "throughline"
 
 
 def _is_https(request: Request) -> bool:

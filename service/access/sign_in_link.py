@@ -18,10 +18,7 @@ from service.models import TokenRow
 LASTS = timedelta(minutes=15)
 """Long enough for a first suite to be measured on a CPU, which takes some five minutes."""
 PATH = "/sign-in?code="
-_BAD = (
-    "This link is not good any more: each signs in once, within 15 minutes. `throughline token "
-    "sign-in` prints another one where the service runs."
-)
+_BAD = "This link is not good any more: each signs in once, within 15 minutes."
 
 
 def create(session: Session, key: Key, token_id: str, now: datetime) -> str:

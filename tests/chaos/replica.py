@@ -28,13 +28,17 @@ def free_port() -> int:
 
 
 class Replica:
-    """A service process; `kill` and `start` may be repeated."""
+    """A service process that asks for no tokens, unless ``settings`` say otherwise.
+
+    `kill` and `start` may be repeated.
+    """
 
     def __init__(self, url: str, folder: Path, **settings: str) -> None:
         self.port = free_port()
         self._folder = folder
         self._clock = folder / f"clock-{self.port}"
         self.set_clock(0.0)
+        settings = {"ACCESS": "open"} | settings
         settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
         self._environment = environment(
             THROUGHLINE_DATABASE_URL=url, CHAOS_CLOCK=str(self._clock), **settings

@@ -23,7 +23,7 @@ from benchmarks.contracts import Lease
 from service import queue
 from service.app import create_app
 from service.database import Database, now_of
-from service.settings import Settings
+from service.settings import Access, Settings
 from service.verify import verify
 from worker.client import ServiceClient, Ticket
 from worker.heartbeat import Heartbeat, now_s
@@ -195,7 +195,7 @@ def trial(url: str, folder: Path) -> list[str]:
     """Everything that should not have been possible at the migrated database ``url``."""
     found: list[str] = []
     statuses: list[int] = []
-    settings = Settings(database_url=url, background=False)
+    settings = Settings(database_url=url, background=False, access=Access.OPEN)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
         client.event_hooks["response"].append(lambda answer: statuses.append(answer.status_code))
         database: Any = client.app.state.database  # type: ignore[attr-defined]

@@ -71,6 +71,15 @@ def test_the_cookie_is_out_of_reach_of_scripts_and_other_sites(doorman: Doorman)
     assert value not in kept
 
 
+def test_two_services_of_one_machine_keep_a_session_each(doorman: Doorman) -> None:
+    token, names = doorman.token("read"), []
+    for port in (8765, 8766):
+        browser = TestClient(doorman.client.app, base_url=f"http://127.0.0.1:{port}")
+        names.append(sign_in(browser, token).headers["set-cookie"].partition("=")[0])
+        assert browser.get("/jobs").status_code == 200
+    assert names == ["throughline-8765", "throughline-8766"]
+
+
 @pytest.mark.parametrize(
     "to", ["//evil.example", "https://evil.example", "/\\evil", "evil", "/\t/"]
 )

@@ -118,7 +118,9 @@ def ended(process: subprocess.Popen[Any]) -> Iterator[subprocess.Popen[Any]]:
 
 @contextmanager
 def serving(database_url: str) -> Iterator[str]:
-    told = environment(DATABASE_URL=database_url, SWEEP_S="0.2", CONFIRMATIONS="1000")
+    told = environment(
+        DATABASE_URL=database_url, ACCESS="open", SWEEP_S="0.2", CONFIRMATIONS="1000"
+    )
     command = [sys.executable, "-m", "service", "--port", "0"]
     with ended(subprocess.Popen(command, env=told, stderr=subprocess.PIPE, text=True)) as process:
         assert process.stderr is not None
