@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query, Response
-from pydantic import StringConstraints
+from pydantic import StringConstraints, TypeAdapter
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
 from benchmarks.trace_file import GZIP
@@ -20,6 +20,7 @@ from service.results import ResultSummary, StoredResult
 
 router = noun("/results", "results")
 
+_WRITTEN = TypeAdapter(StoredResult)
 _BINARY = {"type": "string", "format": "binary"}
 Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=r"^[^\x00-\x1f]+$")]
 
@@ -52,15 +53,17 @@ def list_results(
     return Listing.of(results.list_results(session, *wanted, after=cursor, limit=limit))
 
 
-@router.get("/{result_id}", responses=problems(404))
-def read_result(result_id: Id, session: DatabaseSession) -> StoredResult:
+@router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
+def read_result(result_id: Id, session: DatabaseSession) -> Response:
     """Read a whole result: every sample and fact; `trace` says whether the profiler's is here.
 
     All of it is as it was posted but `verdict.suggestions`: these are made when they are read, so
     that they rest on what was measured beside it by now.
     """
     stored = advice.advised(session, results.load_result(session, result_id))
-    return results.with_trace(session, stored)
+    # Written here, where few at once do: the values of a large result are gone when others begin.
+    written = _WRITTEN.dump_json(results.with_trace(session, stored))
+    return Response(written, media_type="application/json")
 
 
 @router.get(

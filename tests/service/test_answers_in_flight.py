@@ -109,6 +109,15 @@ def test_who_leaves_gives_the_room_back(served: Served, large: str) -> None:
     wait_until(lambda: served.answers_b() == 0)
 
 
+def test_a_service_that_stops_waits_for_nobody_who_reads_nothing(
+    sqlite_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    with ExitStack() as lines, serving(sqlite_url) as served:
+        lines.enter_context(ask(served, url("plotly.min.js")))
+        wait_until(lambda: any(one.flow.write_paused for one in served.connections()))
+    assert not [record for record in caplog.records if record.levelname == "ERROR"]
+
+
 def test_files_take_no_room(served: Served) -> None:
     description = f"{API}/openapi.json"
     TestClient(served.app).get(description)  # takes a second, the first time
