@@ -47,8 +47,7 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     labels = worker.labels | {"worker": worker.name}
     told = {"labels": labels, "version": worker.version, "last_seen_at": now}
     # Two introductions may meet: one that was sent twice, or one to each replica.
-    new = {"name": worker.name, "first_seen_at": now, **told}
-    insert_if_absent(session, _WORKERS, WorkerRow.checked(new))
+    insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
     if row.last_seen_at > now - PRESENT and _is_another(row.labels, labels):
         host = row.labels.get("host")
