@@ -70,7 +70,9 @@ def _show_history(finding: Finding) -> None:
     if len(history) > _LINES:
         say(f"      ... {len(history) - _LINES} more")
     if finding.breaches > 1:
-        say(f"    Broken {finding.breaches} times; this is the shortest history.")
+        say(f"    Broken {finding.breaches} times; this is the shortest history. Others:")
+    for sentence in finding.others:
+        say(f"    {sentence}")
 
 
 def _line(event: Event) -> str:

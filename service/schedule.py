@@ -219,7 +219,7 @@ def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:
         .values(next_due_at=following)
     )
     slot = {"schedule": row.name, "due_at": due_at, "fired_at": now, "submission_id": None}
-    won = due_at is not None and insert_if_absent(session, _SLOTS, Slot.checked(slot))
+    won = due_at is not None and insert_if_absent(session, _SLOTS, slot)
     session.execute(advance.execution_options(synchronize_session=False))
     if not won or due_at is None:
         return None

@@ -55,8 +55,7 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
     told = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
     told["gpu_uuid"] = labels.get("gpu_uuid")
     # Two introductions may meet: one that was sent twice, or one to each replica.
-    first = {"name": worker.name, "first_seen_at": now, **told}
-    new = insert_if_absent(session, _WORKERS, WorkerRow.checked(first))
+    new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
     row = session.get_one(WorkerRow, worker.name, with_for_update=True)
     if row.last_seen_at > now - PRESENT and _is_another(row.labels, labels):
         host = row.labels.get("host")

@@ -180,5 +180,4 @@ def _change(
 ) -> bool:
     """Change a comparison if it still runs and is as seen; say whether it was."""
     same = (ComparisonRow.id == row.id, ComparisonRow.state == ComparisonState.RUNNING)
-    change = update(ComparisonRow).where(*same, *seen)
-    return rows(session, change.values(row.changed(values))) == 1
+    return rows(session, update(ComparisonRow).where(*same, *seen).values(**values)) == 1

@@ -186,7 +186,7 @@ def _end(session: Session, row: ConfirmationRow, told: Verdict, now: datetime) -
     seen = ConfirmationRow.id == row.id, ConfirmationRow.state == ConfirmationState.RUNNING
     done = update(ConfirmationRow).where(*seen)
     values = {"state": told.state, "sentence": told.sentence, "decided_at": now}
-    assert rows(session, done.values(row.changed(values))) == 1
+    assert rows(session, done.values(**values)) == 1
     session.refresh(row)
     log.info("%s at %s: %s", row.case_key, row.first_bad, told.sentence)
 

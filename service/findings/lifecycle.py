@@ -206,8 +206,7 @@ def _seen(session: Session, finding_id: str, version: int | None) -> FindingRow:
 
 def _change(session: Session, row: FindingRow, values: dict[str, Any]) -> None:
     seen = FindingRow.id == row.id, FindingRow.version == row.version
-    values = row.changed(values | {"version": row.version + 1})
-    change = update(FindingRow).where(*seen).values(values)
+    change = update(FindingRow).where(*seen).values(values | {"version": row.version + 1})
     if not rows(session, change):
         raise Conflict("Somebody has changed this finding just now; read it again.")
     session.refresh(row)

@@ -182,7 +182,7 @@ def _locked(session: Session, series_id: str, now: datetime) -> tuple[JudgementR
         "warnings": [],
         "judged_at": now,
     }
-    is_new = insert_if_absent(session, _JUDGEMENTS, JudgementRow.checked(row))
+    is_new = insert_if_absent(session, _JUDGEMENTS, row)
     locked = session.get_one(JudgementRow, series_id, with_for_update=True, populate_existing=True)
     return locked, is_new
 

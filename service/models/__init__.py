@@ -1,7 +1,6 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
-from service.models.checked import Checked
 from service.models.columns import NAMING, Base, Owned, UtcDateTime
 from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
@@ -27,7 +26,6 @@ __all__ = [
     "AuditEvent",
     "Base",
     "BrowserSession",
-    "Checked",
     "ComparisonRow",
     "ComparisonState",
     "ConfirmationRow",

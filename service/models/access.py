@@ -8,18 +8,13 @@ from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.access.permissions import Kind
-from service.models.checked import Checked
 from service.models.columns import Base, states
 
 
-class TokenRow(Checked, Base):
+class TokenRow(Base):
     """A token, of which only a keyed hash is kept. Rows are never deleted."""
 
     __tablename__ = "tokens"
-    CHECKED = (
-        *("id", "kind", "name", "project", "digest", "key_id", "created_at", "created_by"),
-        *("expires_at", "rotated_at", "revoked_at"),
-    )
     id: Mapped[str] = mapped_column(String(16), primary_key=True)
     """Stands in the token, in the open: it finds the row."""
     kind: Mapped[str] = mapped_column(String(16))
@@ -42,11 +37,10 @@ class TokenRow(Checked, Base):
     __table_args__ = (states("kind", Kind),)
 
 
-class EnrolmentRow(Checked, Base):
+class EnrolmentRow(Base):
     """A code that one worker may turn into a token, of which only a keyed hash is kept."""
 
     __tablename__ = "enrolments"
-    CHECKED = ("id", "digest", "worker", "created_at", "created_by", "expires_at")
     id: Mapped[str] = mapped_column(String(16), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
     worker: Mapped[str | None] = mapped_column(String(64))
@@ -59,11 +53,10 @@ class EnrolmentRow(Checked, Base):
     """What came of it."""
 
 
-class BrowserSession(Checked, Base):
+class BrowserSession(Base):
     """Somebody who has signed in on the dashboard with a token."""
 
     __tablename__ = "browser_sessions"
-    CHECKED = ("id", "token_id", "created_at", "expires_at")
     id: Mapped[str] = mapped_column(String(64), primary_key=True)
     """A keyed hash of the cookie's value."""
     token_id: Mapped[str] = mapped_column(ForeignKey("tokens.id"))
@@ -71,11 +64,10 @@ class BrowserSession(Checked, Base):
     expires_at: Mapped[datetime]
 
 
-class AuditEvent(Checked, Base):
+class AuditEvent(Base):
     """One thing that somebody did. Triggers of migration 0006 let the log only grow."""
 
     __tablename__ = "audit_events"
-    CHECKED = ("id", "at", "token_id", "actor", "action", "object")
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Time-ordered, so that it also pages."""
     at: Mapped[datetime]

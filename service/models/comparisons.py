@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.checked import Checked
 from service.models.columns import Base, Owned, states
 
 
@@ -21,18 +20,13 @@ class ComparisonState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class ComparisonRow(Checked, Owned, Base):
+class ComparisonRow(Owned, Base):
     """A baseline and a contender, measured in turn on one device until a decision stands.
 
     Only `service.comparisons` changes it, by compare-and-swap on ``state`` and ``rounds``.
     """
 
     __tablename__ = "comparisons"
-    CHECKED = (
-        *("id", "project", "state", "baseline", "contender", "source", "request", "cases"),
-        *("baseline_submission", "contender_submission", "created_at", "ends_at", "decided_at"),
-        *("decision", "key", "key_digest"),
-    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Time-ordered, so that it also pages."""
     state: Mapped[str] = mapped_column(String(16))
@@ -70,11 +64,10 @@ class ComparisonRow(Checked, Owned, Base):
     )
 
 
-class TryRow(Checked, Base):
+class TryRow(Base):
     """One job of a comparison: one process of one side of one pair."""
 
     __tablename__ = "comparison_tries"
-    CHECKED = ("comparison_id", "place", "case_place", "pair", "side", "job_id")
     comparison_id: Mapped[str] = mapped_column(
         ForeignKey("comparisons.id", ondelete="CASCADE"), primary_key=True
     )

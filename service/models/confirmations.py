@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.checked import Checked
 from service.models.columns import Base, states
 
 
@@ -27,15 +26,10 @@ class ConfirmationState(StrEnum):
     UNRESOLVED = "unresolved"
 
 
-class ConfirmationRow(Checked, Base):
+class ConfirmationRow(Base):
     """One suspicion. Only `service.confirmation` changes it."""
 
     __tablename__ = "confirmations"
-    CHECKED = (
-        *("id", "series_id", "case_key", "last_good", "first_bad", "first_bad_result", "worker"),
-        *("before", "after", "usual", "state", "comparisons", "reading", "sentence", "created_at"),
-        "decided_at",
-    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"))
     case_key: Mapped[str] = mapped_column(Text)

@@ -9,7 +9,6 @@ from typing import Any
 from sqlalchemy import Date, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.checked import Checked
 from service.models.columns import Base, Owned, states
 
 
@@ -26,15 +25,10 @@ class FindingState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class FindingRow(Checked, Owned, Base):
+class FindingRow(Owned, Base):
     """One cause, however many series it moved."""
 
     __tablename__ = "findings"
-    CHECKED = (
-        *("id", "project", "kind", "state", "cause", "certainty", "sentence", "attribution"),
-        *("measured", "last_good", "first_bad", "comparability", "worker", "share", "owner"),
-        *("note", "due_on", "opened_at", "closed_at", "version"),
-    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     kind: Mapped[str] = mapped_column(String(16))
     """``regression``, ``improvement`` or ``bad_node``."""
@@ -74,14 +68,10 @@ class FindingRow(Checked, Owned, Base):
     )
 
 
-class FindingSeries(Checked, Base):
+class FindingSeries(Base):
     """One series that a finding is about."""
 
     __tablename__ = "finding_series"
-    CHECKED = (
-        *("finding_id", "series_id", "first_bad_result", "effect", "effect_low", "effect_high"),
-        *("before", "after", "doubt", "ended", "place"),
-    )
     finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), primary_key=True)
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
     first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
@@ -105,11 +95,10 @@ class FindingSeries(Checked, Base):
     __table_args__ = (Index(None, "series_id"),)
 
 
-class FindingEvent(Checked, Base):
+class FindingEvent(Base):
     """Something that was done with a finding; never changed."""
 
     __tablename__ = "finding_events"
-    CHECKED = ("finding_id", "at", "actor", "action", "detail")
     id: Mapped[int] = mapped_column(primary_key=True)
     """Counts up, for two things may be done in one millisecond."""
     finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), index=True)

@@ -15,15 +15,13 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from benchmarks.contracts import AttemptState, JobState
-from service.models.checked import Checked
 from service.models.columns import Base, Owned, one_per_job, states
 
 
-class WorkerRow(Checked, Base):
+class WorkerRow(Base):
     """A worker that has introduced itself."""
 
     __tablename__ = "workers"
-    CHECKED = ("name", "labels", "version", "first_seen_at")
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     labels: Mapped[dict[str, str]]
     gpu_uuid: Mapped[str | None] = mapped_column(String(500), index=True)
@@ -35,11 +33,10 @@ class WorkerRow(Checked, Base):
     last_seen_at: Mapped[datetime]
 
 
-class Submission(Checked, Owned, Base):
+class Submission(Owned, Base):
     """Jobs that were submitted together: one suite, or one case, at one revision."""
 
     __tablename__ = "submissions"
-    CHECKED = ("id", "project", "suite", "revision", "source", "created_at")
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     suite: Mapped[str | None] = mapped_column(String(64))
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
@@ -53,11 +50,10 @@ class Submission(Checked, Owned, Base):
     )
 
 
-class IdempotencyKey(Checked, Base):
+class IdempotencyKey(Base):
     """The answer that a key got, so that the same request gets it again."""
 
     __tablename__ = "idempotency_keys"
-    CHECKED = ("key", "digest", "submission_id", "created_at")
     key: Mapped[str] = mapped_column(String(200), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of method, path and body."""
@@ -89,14 +85,10 @@ class Eligibility(Base):
     __table_args__ = (Index(None, "worker", "rank", "place", "requires"),)
 
 
-class Job(Checked, Owned, Base):
+class Job(Owned, Base):
     """One case to be measured. Only `service.queue` changes its state."""
 
     __tablename__ = "jobs"
-    CHECKED = (
-        *("id", "submission_id", "project", "position", "case_key", "spec", "revision", "requires"),
-        *("rank", "rerun_of", "created_at"),
-    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Time-ordered, so that it also pages."""
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"), index=True)
@@ -143,11 +135,10 @@ class Job(Checked, Owned, Base):
     )
 
 
-class Attempt(Checked, Base):
+class Attempt(Base):
     """One worker's hold on a job: the attempt, not the job, is what a worker holds."""
 
     __tablename__ = "attempts"
-    CHECKED = ("job_id", "number", "worker", "claim_id", "secret", "granted_at")
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
     worker: Mapped[str] = mapped_column(ForeignKey("workers.name"), index=True)

@@ -8,7 +8,6 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.checked import Checked
 from service.models.columns import Base
 
 
@@ -28,11 +27,10 @@ class Unjudged(Base):
     """From which place in the order of revisions on histories changed."""
 
 
-class JudgementRow(Checked, Base):
+class JudgementRow(Base):
     """What is said of a series as far as it has been judged."""
 
     __tablename__ = "judgements"
-    CHECKED = ("series_id", "points", "newest", "noise", "warnings", "judged_at")
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
     points: Mapped[int]
     """How many points it rests on."""
@@ -43,11 +41,10 @@ class JudgementRow(Checked, Base):
     judged_at: Mapped[datetime]
 
 
-class SettledWindow(Checked, Base):
+class SettledWindow(Base):
     """A stretch of history that appended points do not touch, with the changes found in it."""
 
     __tablename__ = "settled_windows"
-    CHECKED = ("series_id", "number", "ends_at", "next_from", "changes")
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
     number: Mapped[int] = mapped_column(primary_key=True)
     ends_at: Mapped[datetime]
@@ -58,11 +55,10 @@ class SettledWindow(Checked, Base):
     __table_args__ = (Index(None, "series_id", "ends_at"),)
 
 
-class Exclusion(Checked, Base):
+class Exclusion(Base):
     """A result that somebody took out of its histories, with the reason; it can be undone."""
 
     __tablename__ = "exclusions"
-    CHECKED = ("id", "result_id", "reason", "actor", "excluded_at", "undone_at", "undone_by")
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), index=True)
     reason: Mapped[str] = mapped_column(String(500))

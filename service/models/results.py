@@ -17,7 +17,6 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.checked import Checked
 from service.models.columns import Base, Owned, one_per_job
 
 
@@ -42,14 +41,10 @@ class EnvironmentRow(Base):
     first_seen_at: Mapped[datetime]
 
 
-class ResultRow(Checked, Owned, Base):
+class ResultRow(Owned, Base):
     """A posted Result as it came, whether it counts or not."""
 
     __tablename__ = "results"
-    CHECKED = (
-        *("id", "job_id", "attempt", "digest", "counted", "turn", "project", "revision", "worker"),
-        *("environment", "measured_at", "received_at"),
-    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     job_id: Mapped[str] = mapped_column(String(32))
     attempt: Mapped[int]
@@ -81,11 +76,10 @@ class ResultRow(Checked, Owned, Base):
     )
 
 
-class TraceRow(Checked, Base):
+class TraceRow(Base):
     """The profiler's trace of a result, as its worker sent it."""
 
     __tablename__ = "traces"
-    CHECKED = ("result_id", "digest", "size_b", "received_at")
     result_id: Mapped[str] = mapped_column(ForeignKey("results.id"), primary_key=True)
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of ``body``."""
@@ -95,14 +89,10 @@ class TraceRow(Checked, Base):
     """JSON packed with gzip; last, so that the others are read without it."""
 
 
-class SeriesRow(Checked, Owned, Base):
+class SeriesRow(Owned, Base):
     """A history that may be read as one line: case x metric x comparable hardware."""
 
     __tablename__ = "series"
-    CHECKED = (
-        *("id", "project", "case_key", "case", "metric", "unit", "direction", "comparability"),
-        "created_at",
-    )
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
     """Digest of what defines it, so that two replicas name it alike."""
     case_key: Mapped[str] = mapped_column(Text)

@@ -10,18 +10,13 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.checked import Checked
 from service.models.columns import Base, Owned
 
 
-class Schedule(Checked, Owned, Base):
+class Schedule(Owned, Base):
     """A cron expression in a time zone that submits a suite."""
 
     __tablename__ = "schedules"
-    CHECKED = (
-        *("name", "project", "cron", "timezone", "suite", "revision_rule", "requires", "enabled"),
-        "created_at",
-    )
     name: Mapped[str] = mapped_column(String(64), primary_key=True)
     cron: Mapped[str] = mapped_column(String(200))
     timezone: Mapped[str] = mapped_column(String(64))
@@ -35,11 +30,10 @@ class Schedule(Checked, Owned, Base):
     next_due_at: Mapped[datetime | None]
 
 
-class Slot(Checked, Base):
+class Slot(Base):
     """A schedule's firing: the primary key makes each happen once, over restarts and replicas."""
 
     __tablename__ = "slots"
-    CHECKED = ("schedule", "due_at", "fired_at")
     schedule: Mapped[str] = mapped_column(
         ForeignKey("schedules.name", ondelete="CASCADE"), primary_key=True
     )

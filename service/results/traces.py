@@ -35,7 +35,7 @@ def keep_trace(session: Session, result_id: str, body: bytes, now: datetime) -> 
     """
     digest = hashlib.sha256(body).hexdigest()
     row = {"result_id": result_id, "digest": digest, "size_b": len(body), "received_at": now}
-    created = insert_if_absent(session, _TRACES, TraceRow.checked(row) | {"body": body})
+    created = insert_if_absent(session, _TRACES, {**row, "body": body})
     if not created and _state(session, result_id) != TraceState(len(body), digest):
         raise Conflict("This result has another trace, which stays.")
     return KeptTrace(result_id, len(body), created)

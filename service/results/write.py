@@ -91,7 +91,7 @@ def record(
         "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
         "document": zlib.compress(kept.document),
     }
-    session.execute(_KEEP, ResultRow.checked(row))
+    session.execute(_KEEP, row)
     if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
         _add_points(session, row, result, now)
     return str(row["id"])
@@ -200,7 +200,7 @@ def _keep_series(
             "project": project,
             "created_at": now,
         }
-        insert_if_absent(session, _SERIES, SeriesRow.checked(row))
+        insert_if_absent(session, _SERIES, row)
 
 
 def _told(sample: Sample) -> dict[str, Any]:

@@ -64,7 +64,7 @@ def submit(
             made = _store(session, request, specs, now)
             digest = digest_of(request)
             row = {"key": key, "digest": digest, "submission_id": made, "created_at": now}
-            if not insert_if_absent(session, _KEYS, IdempotencyKey.checked(row)):
+            if not insert_if_absent(session, _KEYS, row):
                 raise _Taken
     except _Taken:
         before = _answered(session, key, request)

@@ -5,17 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from datetime import datetime
+from typing import Any
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import JobSpec
+from benchmarks.contracts import Case, JobSpec
 from service import results
+from service.ids import new_id
 from service.verify.steps import FINAL, HELD, LIVE
 from service.verify.values import AttemptFacts, Breach, Event, JobFacts
 
 ROWS = 11
 _BEHIND = re.compile(r"[0-9a-f]{32}\.\d{2}\.\d{5}")
 """A place in the queue behind other jobs of the submission; see `service.queue.turns`."""
+
+_ALONE = frozenset({(None, "queued"), ("queued", "cancelled")})
+"""Steps of a job that no attempt is part of."""
+
+
+def key_of(case: Any) -> str | None:
+    """The key of a case as it is stored; None if it is none."""
+    try:
+        return Case.model_validate(case).key
+    except ValidationError:
+        return None
+
+
+def names_moment(name: str, at: datetime, position: int | None = None) -> bool:
+    """Whether an id was drawn at that time, and for that place if there is one."""
+    told = new_id(at, position or 0)
+    return name[:12] == told[:12] and (position is None or name[12:16] == told[12:16])
 
 
 def as_submitted(job: JobFacts) -> Iterator[Breach]:
@@ -32,6 +51,9 @@ def as_submitted(job: JobFacts) -> Iterator[Breach]:
         "rank": -spec.priority,
         "rerun_of": spec.rerun_of,
     }
+    if not names_moment(job.id, job.created_at, job.position):
+        sentence = f"It was not made at {job.created_at} for place {job.position}: see its name."
+        yield _breach(job, sentence)
     for name, wanted in of_spec.items():
         if getattr(job, name) != wanted:
             yield _breach(job, f"Its {name} is {getattr(job, name)}; its spec says {wanted}.")
@@ -94,6 +116,24 @@ def as_counted(job: JobFacts) -> Iterator[Breach]:
             yield _breach(job, f"Attempt {attempt.number} and the log differ on its start.")
 
 
+def in_pairs(job: JobFacts) -> Iterator[Breach]:
+    """9: a step of an attempt and the step of its job that it leads to are lines together."""
+    unpaired: Event | None = None
+    for event in job.log:
+        of_attempt = event.attempt is not None
+        alone = (event.before, event.after) in _ALONE and not of_attempt
+        if of_attempt == (unpaired is not None) and not alone:
+            sentence = (
+                f"It became {event.after}, and job and attempt did not take the step together."
+            )
+            yield Breach(9, f"job {job.id}", sentence, job.log)
+            return
+        unpaired = event if of_attempt else None
+    if unpaired is not None:
+        sentence = f"Attempt {unpaired.attempt} became {unpaired.after}, and the job took no step."
+        yield Breach(9, f"job {job.id}", sentence, job.log)
+
+
 def as_logged(job: JobFacts) -> Iterator[Breach]:
     """11: the log and the rows give the same times, workers and reasons."""
     holders = {attempt.number: attempt for attempt in job.attempts}
@@ -142,7 +182,7 @@ def _told(said: tuple[datetime | None, str | None, str]) -> str:
     return f"at {at} by {worker or 'nobody'}" + (f" ({reason})" if reason else "")
 
 
-CHECKS = (as_submitted, as_counted, as_logged)
+CHECKS = (as_submitted, as_counted, in_pairs, as_logged)
 
 
 def _breach(job: JobFacts, sentence: str) -> Breach:

@@ -6,18 +6,20 @@ Whether a pass is carried by its data is for `service.verify.gates`.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
 from typing import Any
 
 from pydantic import ValidationError
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case
 from service import results, revisions
-from service.gate import Measured, Side
-from service.models import ComparisonRow, Job, Submission, TryRow
+from service.comparisons import ComparisonRequest
+from service.gate import GOOD, Decision, Measured, Outcome, Side, Verdict
+from service.gate.words import REGRESSIONS
+from service.models import ComparisonRow, ComparisonState, Job, Submission, TryRow
 from service.results import StoredResult
-from service.verify.agreement import ROWS
+from service.verify.agreement import ROWS, key_of, names_moment
 from service.verify.values import Breach
 
 BATCH = 16
@@ -29,7 +31,7 @@ def every_comparison(session: Session) -> Iterator[Breach]:
     ids = session.scalars(select(ComparisonRow.id).order_by(ComparisonRow.id)).all()
     for name in ids:
         row = session.get_one(ComparisonRow, name)
-        for sentence in (*_sides(session, row), *_tries(session, row)):
+        for sentence in (*_asked(row), *_sides(session, row), *_tries(session, row)):
             yield Breach(ROWS, f"comparison {name}", sentence)
         session.expunge_all()
     named = (ComparisonRow.baseline_submission, ComparisonRow.contender_submission)
@@ -50,9 +52,47 @@ def _sides(session: Session, row: ComparisonRow) -> Iterator[str]:
         told = found and (found.source, found.revision, found.project, found.created_at)
         if told != (source, revision, row.project, row.created_at):
             yield f"Submission {submission} is not its {side.value}'s."
-    asked = row.request
-    if (asked.get("baseline"), asked.get("contender")) != (row.baseline, row.contender):
-        yield "Its request is for other revisions."
+
+
+def _asked(row: ComparisonRow) -> Iterator[str]:
+    """Where the row says something else than its request."""
+    if not names_moment(row.id, row.created_at):
+        yield f"It was not made at {row.created_at}, as its name tells."
+    try:
+        request = ComparisonRequest.model_validate(row.request)
+    except ValidationError:
+        yield "Its request cannot be read."
+        return
+    asked = (request.baseline, request.contender, request.source, request.project or "")
+    if asked != (row.baseline, row.contender, row.source, row.project):
+        yield "It is of other revisions, another source or another project than its request."
+    if row.ends_at != row.created_at + timedelta(seconds=request.budget_s):
+        yield f"It ends at {row.ends_at}, and its budget is {request.budget_s} s."
+
+
+def _decided(row: ComparisonRow, tries: Sequence[TryRow]) -> Iterator[str]:
+    """Where its decision is not of its state, its verdicts or its attempts."""
+    ended = row.state != ComparisonState.RUNNING
+    if (row.decided_at is not None) != ended:
+        yield f"It is {row.state}, and its time of ending says otherwise."
+    if (row.decision is not None) != (row.state == ComparisonState.DECIDED):
+        yield f"It is {row.state}, and its decision says otherwise."
+    if row.decision is None:
+        return
+    try:
+        decision = Decision.model_validate(row.decision)
+    except ValidationError:
+        yield "Its decision cannot be read."
+        return
+    verdicts = {case.verdict for case in decision.cases}
+    worse = bool(verdicts & REGRESSIONS)
+    good = verdicts <= GOOD | {Verdict.UNSUPPORTED}
+    passed = decision.outcome is Outcome.PASS
+    if worse != (decision.outcome is Outcome.REGRESSION) or (passed and not good):
+        yield f"It was decided as {decision.outcome.value}, and its cases say otherwise."
+    used = {(one.job_id, one.attempt, one.worker, one.result_id) for one in decision.used}
+    if used != {(one.job_id, one.attempt, one.worker, one.result_id) for one in tries}:
+        yield "Its decision is of other attempts."
 
 
 def _tries(session: Session, row: ComparisonRow) -> Iterator[str]:
@@ -63,6 +103,7 @@ def _tries(session: Session, row: ComparisonRow) -> Iterator[str]:
         .order_by(TryRow.place)
     )
     tries = session.execute(wanted).all()
+    yield from _decided(row, [one for one, _ in tries])
     if [one.place for one, _ in tries] != list(range(len(tries))):
         yield "Its attempts are not numbered 0, 1, 2 ...: one is gone."
     pairs = max((one.pair + 1 for one, _ in tries), default=0)
@@ -85,15 +126,12 @@ def _misplaced(row: ComparisonRow, one: TryRow, job: Job) -> Iterator[str]:
     at = row.baseline_submission if baseline else row.contender_submission
     if (job.submission_id, job.position) != (at, one.place):
         yield f"is not of the {one.side}, or stands elsewhere in its submission"
-    asked: Sequence[Any] = row.cases[one.case_place : one.case_place + 1]
-    if [_key(case) for case in asked] != [job.case_key]:
+    cases: Any = row.cases
+    asked = cases[one.case_place : one.case_place + 1] if isinstance(cases, list) else []
+    if [key_of(case) for case in asked] != [job.case_key]:
         yield f"is of another case than its case {one.case_place}"
     if job.spec.get("requires", {}).get("worker") != row.worker:
         yield f"is for another worker than {row.worker}"
-
-
-def _key(case: Any) -> str:
-    return Case.model_validate(case).key
 
 
 def _misnoted(one: TryRow, job: Job, stored: Mapping[str, StoredResult]) -> Iterator[str]:

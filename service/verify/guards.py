@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
 from typing import Any
 
 from sqlalchemy import (
@@ -76,6 +77,7 @@ def strange_triggers(session: Session) -> list[str]:
     return sorted(_found(session, told).keys() - known.keys())
 
 
+@cache
 def made_by_migrations(kind: str) -> dict[tuple[str, str], str]:
     """The newest statement that makes each trigger and function, by what it makes and its name."""
     from alembic.script import ScriptDirectory  # noqa: PLC0415 - Alembic only when needed
@@ -128,22 +130,14 @@ def _switched_off(session: Session) -> Iterator[Breach]:
 
 def _constraints(session: Session) -> Iterator[Breach]:
     """Unique indexes, keys and constraints of the models that are not there as they should be."""
-    found = inspect(session.connection())
-    tables = Base.metadata.sorted_tables
-    there = set(found.get_table_names())
-    for table in tables:
+    there = _there(inspect(session.connection()))
+    for table in Base.metadata.sorted_tables:
         if table.name not in there:
             yield Breach(GUARDS, f"table {table.name}", "It is not there.")
             continue
-        for name in _lacking(table, found):
-            yield Breach(GUARDS, f"table {table.name}", f"It lacks its {name}.")
-
-
-def _lacking(table: Table, found: Inspector) -> Iterator[str]:
-    there = _there(table.name, found)
-    for name, (what, told) in sorted(_wanted(table).items()):
-        if there.get(name) != told:
-            yield f"{what} {name}"
+        for name, (what, told) in sorted(_wanted(table).items()):
+            if there[table.name].get(name) != told:
+                yield Breach(GUARDS, f"table {table.name}", f"It lacks its {what} {name}.")
 
 
 def _wanted(table: Table) -> dict[str, tuple[str, object]]:
@@ -168,23 +162,31 @@ def _wanted(table: Table) -> dict[str, tuple[str, object]]:
     return wanted
 
 
-def _there(table: str, found: Inspector) -> dict[str, object]:
-    told: dict[str, object] = {}
-    for index in found.get_indexes(table):
-        if index["unique"]:
-            options = index.get("dialect_options", {})
-            where = next((said for name, said in options.items() if name.endswith("_where")), None)
-            told[str(index["name"])] = (tuple(index["column_names"]), _words(where))
-    for unique in found.get_unique_constraints(table):
-        told[str(unique["name"])] = (tuple(unique["column_names"]), _words(None))
-    for key in found.get_foreign_keys(table):
-        targets = tuple(f"{key['referred_table']}.{name}" for name in key["referred_columns"])
-        told[str(key["name"])] = (tuple(key["constrained_columns"]), targets)
-    for check in found.get_check_constraints(table):
-        told[str(check["name"])] = _words(check["sqltext"])
-    primary = found.get_pk_constraint(table)
-    told[str(primary["name"])] = tuple(primary["constrained_columns"])
+def _there(found: Inspector) -> dict[str, dict[str, object]]:
+    """By table what `_wanted` tells of each name."""
+    told: dict[str, dict[str, object]] = {}
+    for (_, table), primary in found.get_multi_pk_constraint().items():
+        told[table] = {str(primary["name"]): tuple(primary["constrained_columns"])}
+    for (_, table), indexes in found.get_multi_indexes().items():
+        told[table] |= {str(each["name"]): _unique(each) for each in indexes if each["unique"]}
+    for (_, table), uniques in found.get_multi_unique_constraints().items():
+        told[table] |= {str(each["name"]): _unique(each) for each in uniques}
+    for (_, table), keys in found.get_multi_foreign_keys().items():
+        told[table] |= {str(each["name"]): _foreign(each) for each in keys}
+    for (_, table), checks in found.get_multi_check_constraints().items():
+        told[table] |= {str(each["name"]): _words(each["sqltext"]) for each in checks}
     return told
+
+
+def _unique(told: Any) -> object:
+    options = told.get("dialect_options", {})
+    where = next((said for name, said in options.items() if name.endswith("_where")), None)
+    return tuple(told["column_names"]), _words(where)
+
+
+def _foreign(told: Any) -> object:
+    targets = tuple(f"{told['referred_table']}.{name}" for name in told["referred_columns"])
+    return tuple(told["constrained_columns"]), targets
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:

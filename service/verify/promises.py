@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
@@ -15,6 +15,7 @@ from service.verify import (
     gates,
     guards,
     jobs,
+    opinions,
     rows,
     series,
     traces,
@@ -35,7 +36,7 @@ PROMISES = {
     8: "Each schedule slot fires once.",
     9: "A refused request changes nothing: every state is explained by accepted steps.",
     10: "The gate never passes because data is missing.",
-    11: "Every row is as the service wrote it: its checksum fits, and what stands twice agrees.",
+    11: "Rows agree with each other, with the stored documents and with the log.",
     12: "The database's guards are those that this version makes.",
 }
 Look = Callable[[Session], Iterable[Iterable[Breach]]]
@@ -56,7 +57,7 @@ _RULES: Sequence[Look] = tuple(
     map(
         _together,
         (
-            rows.wrong_checksums,
+            rows.made_at_their_time,
             rows.lost_parents,
             rows.wrong_digests,
             rows.first_seen,
@@ -65,7 +66,10 @@ _RULES: Sequence[Look] = tuple(
             rows.what_was_made_is_there,
             rows.numbered_without_gap,
             rows.tokens_of_enrolments,
-            rows.announced,
+            rows.who_acted,
+            opinions.every_finding,
+            opinions.every_suspicion,
+            opinions.every_exclusion,
             series.series_of_nobody,
             traces.every_trace,
             whole.one_job_per_device,
@@ -76,6 +80,8 @@ _RULES: Sequence[Look] = tuple(
         ),
     )
 )
+NAMED = 20
+"""Breaches of one promise that are named; the others are counted."""
 _UNREAD = "A look ended early, at a row that cannot be read"
 _NOTHING_PASSED = "No gate has passed anything in this database."
 
@@ -86,9 +92,12 @@ class _Tally:
 
     count: int = 0
     shortest: Breach | None = None
+    first: list[Breach] = field(default_factory=list)
 
     def add(self, breach: Breach) -> None:
         self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append(breach)
         if self.shortest is None or len(breach.history) < len(self.shortest.history):
             self.shortest = breach
 
@@ -143,5 +152,5 @@ def _finding(number: int, tally: _Tally) -> Finding:
     promise, worst = PROMISES[number], tally.shortest
     if worst is None:
         return Finding(number, promise, Outcome.HELD)
-    sentence = f"{worst.subject}: {worst.sentence}"
-    return Finding(number, promise, Outcome.BROKEN, sentence, tally.count, worst)
+    others = tuple(str(each) for each in tally.first if each is not worst)
+    return Finding(number, promise, Outcome.BROKEN, str(worst), tally.count, worst, others)

@@ -17,7 +17,7 @@ from service import results
 from service.errors import Invalid
 from service.models import Attempt, Job, Point, ResultRow, Revision, SeriesRow
 from service.plausible import check_result
-from service.verify.agreement import ROWS
+from service.verify.agreement import ROWS, names_moment
 from service.verify.reading import history_of
 from service.verify.values import Breach
 
@@ -145,14 +145,22 @@ def _disagreements(stored: _Stored, result: Result) -> Iterator[str]:
     for name, (wanted, whose) in told.items():
         if getattr(row, name) != wanted:
             yield f"Its {name} is {getattr(row, name)}; its {whose} says {wanted}."
+    if not names_moment(row.id, row.received_at):
+        yield f"It was not received at {row.received_at}, as its name tells."
     if not _same_verdict(row, result):
         yield "Its verdict is not the one of its document."
     spec = _spec(stored)
+    if row.turn is not None and (row.counted or spec is None or not _is_turn(row.turn, spec)):
+        yield f"It is turn {row.turn} of its job, which has none."
     try:
         if spec is not None:
             check_result(spec, result)
     except Invalid as error:
         yield f"It is not of its job's case: {error.detail}"
+
+
+def _is_turn(turn: int, spec: JobSpec) -> bool:
+    return spec.in_turn and 1 <= turn <= spec.protocol.replicates
 
 
 def _same_verdict(row: ResultRow, result: Result) -> bool:

@@ -60,6 +60,7 @@ class JobFacts:
     revision: str
     requires: str
     rank: int
+    position: int
     place: str
     turns: int
     kept_for: str | None
@@ -91,6 +92,10 @@ class Breach:
     sentence: str
     history: Sequence[Event] = ()
 
+    def __str__(self) -> str:
+        """What breaks it, and how."""
+        return f"{self.subject}: {self.sentence}"
+
 
 class Outcome(StrEnum):
     """What a check found."""
@@ -110,6 +115,8 @@ class Finding:
     sentence: str = ""
     breaches: int = 0
     shortest: Breach | None = None
+    others: Sequence[str] = ()
+    """More of what breaks it, each in a sentence; of many the first ones."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,7 +85,8 @@ def nothing_is_half_there(session: Session) -> Iterator[Breach]:
         yield Breach(9, f"submission {row.id}", "It has no job: only a part of it was stored.")
     last = func.max(Job.position)
     placed = select(Job.submission_id, func.count(), last).group_by(Job.submission_id)
-    gaps = placed.having(or_(func.count(Job.position.distinct()) <= last, func.count() <= last))
+    distinct = func.count(Job.position.distinct())
+    gaps = placed.having(or_(func.count() != last + 1, distinct != func.count()))
     sides_ = select(Submission.id).where(Submission.source.startswith(revisions.COMPARISON))
     gaps = gaps.where(Job.submission_id.not_in(sides_))
     for name, count, highest in session.execute(gaps.limit(100)):

@@ -83,7 +83,7 @@ def document_of(value: float, at: datetime, series_id: str) -> bytes:
     return zlib.compress(canonical(_result(value, at, series_id)))
 
 
-def prepare(session: Session, workers: Sequence[str] = ("w",)) -> None:
+def prepare(session: Session, workers: Sequence[str] = ("w",), project: str = "") -> None:
     """Everything that points refer to, except their revisions and results."""
     spec = JobSpec(case=CASES[SERIES], revision=BEFORE_ALL, purpose=Purpose.COMPARISON)
     session.add(Revision(name=BEFORE_ALL, ordered_at=START, dated=True, first_seen_at=START))
@@ -93,7 +93,9 @@ def prepare(session: Session, workers: Sequence[str] = ("w",)) -> None:
             WorkerRow(name=name, labels={}, version="", first_seen_at=START, last_seen_at=START)
         )
     session.flush()
-    session.add(Submission(id="u", suite=None, revision=BEFORE_ALL, source="api", created_at=START))
+    first = Submission(id="u", suite=None, revision=BEFORE_ALL, source="api", created_at=START)
+    first.project = project
+    session.add(first)
     session.flush()
     _a_job_that_is_done(session, spec, workers[0])
     for series_id in CASES:
@@ -131,6 +133,7 @@ def add(
     place: int = 0,
     minutes: int = 0,
     disturbed: str = "",
+    project: str = "",
 ) -> None:
     """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged.
 
@@ -146,7 +149,8 @@ def add(
             {
                 "id": result, "job_id": job_id, "attempt": 1, "digest": result, "counted": False,
                 "status": "ok", "reason": "", "case_key": "", "revision": revision,
-                "worker": worker, "environment": "e", "measured_at": at, "received_at": at,
+                "project": project, "worker": worker, "environment": "e", "measured_at": at,
+                "received_at": at,
                 "verdict": None, "document": document_of(value, at, series_id),
             }
         )  # fmt: skip

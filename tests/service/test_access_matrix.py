@@ -235,11 +235,12 @@ class World:
         noise = np.exp(np.random.default_rng(2).normal(0, 0.003, 32))
         level = np.array([100.0] * 20 + [95.0] * 12) * noise
         with self.doorman.database.writing() as session:
-            long.prepare(session)
-            long.add(session, {n: float(v) for n, v in enumerate(level)})
+            long.prepare(session, project=PROJECTS["own"])
+            values = {n: float(v) for n, v in enumerate(level)}
+            long.add(session, values, project=PROJECTS["own"])
         judging.look(self.doorman.database, rest=lambda _: None)
         with self.doorman.database.writing() as session:
-            for model in (Submission, Job, ResultRow, SeriesRow, FindingRow):
+            for model in (Submission, Job, SeriesRow, FindingRow):
                 session.execute(update(model).values(project=PROJECTS["own"]))
             own = session.scalars(select(FindingRow)).one()
             about = session.scalars(select(FindingSeries).limit(1)).one()
