@@ -132,6 +132,7 @@ def add(
     series_id: str = SERIES,
     place: int = 0,
     minutes: int = 0,
+    *,
     disturbed: str = "",
     project: str = "",
 ) -> None:
