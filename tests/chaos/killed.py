@@ -19,7 +19,7 @@ import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from statistics import median, quantiles
+from statistics import median
 from typing import Any
 
 import psutil
@@ -65,7 +65,6 @@ class Killed:
         after = {f"left_after_{s:g}_s": sum(each > s for each in times_s) for s in (0.5, 1, 2, 10)}
         told = {name: value for name, value in vars(self).items() if name != "gone_s"} | after
         told |= {"median_s": round(median(times_s), 3), "slowest_s": round(max(times_s), 3)}
-        told["p99_s"] = round(quantiles(times_s, n=100)[98], 3)
         told["by_processes"] = [
             {"processes": alive, "kills": len(of), "slowest_s": round(max(of), 3)}
             for alive in sorted({alive for alive, _ in self.gone_s})
