@@ -87,10 +87,12 @@ def every_suspicion(session: Session) -> Iterator[Breach]:
     point = (Point.series_id == ConfirmationRow.series_id) & (
         Point.result_id == ConfirmationRow.first_bad_result
     )
-    wanted = select(ConfirmationRow, SeriesRow.case_key, ResultRow.revision, ResultRow.worker)
-    wanted = wanted.join(SeriesRow, SeriesRow.id == ConfirmationRow.series_id)
+    columns = (SeriesRow.case_key, ResultRow.revision, ResultRow.worker, Point.result_id)
+    wanted = select(ConfirmationRow, *columns).join(
+        SeriesRow, SeriesRow.id == ConfirmationRow.series_id
+    )
     wanted = wanted.join(ResultRow, ResultRow.id == ConfirmationRow.first_bad_result)
-    wanted = wanted.outerjoin(Point, point).add_columns(Point.result_id)
+    wanted = wanted.outerjoin(Point, point)
     for row, case_key, revision, worker, there in session.execute(wanted):
         subject = f"confirmation {row.id}"
         if not names_moment(row.id, row.created_at):

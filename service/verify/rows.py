@@ -76,7 +76,7 @@ def _orphans(session: Session, table: Table, constraint: ForeignKeyConstraint) -
         .outerjoin(parent, and_(*(here == there for here, there in pairs)))
         .where(pairs[0][1].is_(None), *(here.is_not(None) for here, _ in pairs))
     )
-    promise = 6 if table.name == "points" and parent.element.name == "results" else 9
+    promise = 6 if table.name == "points" and constraint.referred_table.name == "results" else 9
     for row in session.execute(wanted.limit(MOST)):
         names = ", ".join(f"{here.name} {row._mapping[f'of_{here.name}']}" for here, _ in pairs)
         sentence = f"Its {names} is in no row of {constraint.referred_table.name}."
@@ -162,7 +162,8 @@ def what_was_made_is_there(session: Session) -> Iterator[Breach]:
             made.setdefault(row.action, set()).add(row.object.rpartition(" -> ")[2])
         for action, ids in made.items():
             model = _MADE_BY[action]
-            there = set(session.scalars(select(model.id).where(model.id.in_(ids))))
+            name_of = _table(model).c.id
+            there = set(session.scalars(select(name_of).where(name_of.in_(ids))))
             for name in sorted(ids - there):
                 sentence = f"The audit log says that it was made ({action}), and it is gone."
                 yield Breach(9, f"{model.__tablename__} {name}", sentence)
@@ -196,23 +197,24 @@ def who_acted(session: Session) -> Iterator[Breach]:
 
 
 def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
-    """11: a code that was used led to a worker's token at that moment."""
+    """11: a code that was used led to a token; one for a worker to its token, made just then."""
+    of_another = (
+        (TokenRow.name != EnrolmentRow.worker)
+        | (TokenRow.kind != Kind.WORKER)
+        | (TokenRow.created_at != EnrolmentRow.used_at)
+    )
     wanted = (
         select(EnrolmentRow.id)
         .outerjoin(TokenRow, TokenRow.id == EnrolmentRow.token_id)
-        .where(or_(EnrolmentRow.used_at.is_not(None), EnrolmentRow.token_id.is_not(None)))
         .where(
             or_(
-                TokenRow.id.is_(None),
-                EnrolmentRow.used_at.is_(None),
-                TokenRow.created_at != EnrolmentRow.used_at,
-                TokenRow.kind != Kind.WORKER,
-                EnrolmentRow.worker != TokenRow.name,
+                EnrolmentRow.used_at.is_(None) != EnrolmentRow.token_id.is_(None),
+                and_(EnrolmentRow.worker.is_not(None), of_another),
             )
         )
     )
     for name in session.scalars(wanted.limit(MOST)):
-        yield Breach(ROWS, f"enrolments {name}", "Its token was not made when it was used.")
+        yield Breach(ROWS, f"enrolments {name}", "It was used for another token, or for none.")
 
 
 def unreadable(session: Session) -> Iterator[Breach]:

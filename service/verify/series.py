@@ -23,15 +23,13 @@ from service.verify.values import Breach
 
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""
-_PLACE = ("revision", "revision_at", "measured_at", "environment", "worker")
-_SUMMARY = ("value", "low", "high", "interval", "replicates")
 _CLOSE = 1e-9
 """Of a point's own size: another version of scipy may round its quantiles differently."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Stored:
-    """A result's row, and the rows that it belongs to; each None where there is none."""
+    """A result's row, and what its job, revision and attempt say; None where there is none."""
 
     row: ResultRow
     spec: Any
@@ -73,9 +71,20 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
         ids = [row[0].id for row in rows]
         points, made = _points(session, ids), _made(session, ids)
         excluded = results.taken_out(session, ids)
-        for row, *known in rows:
-            own = (points.get(row.id, {}), row.id in excluded, made.get(row.id, {}))
-            yield list(_result(session, _Stored(row, *known, *own)))
+        for row, spec, project, revision, revision_at, worker, ended_at in rows:
+            stored = _Stored(
+                row=row,
+                spec=spec,
+                project=project,
+                job_revision=revision,
+                revision_at=revision_at,
+                worker=worker,
+                ended_at=ended_at,
+                points=points.get(row.id, {}),
+                excluded=row.id in excluded,
+                made=made.get(row.id, {}),
+            )
+            yield list(_result(session, stored))
         session.expunge_all()
 
 
@@ -229,14 +238,11 @@ def _directions(stored: _Stored, result: Result) -> Iterator[str]:
 
 
 def _differences(stored: _Stored, point: Any, wanted: dict[str, Any]) -> Iterator[str]:
-    for field in _PLACE:
-        if getattr(point, field) != wanted[field]:
-            yield f"stands at {field} {getattr(point, field)} instead of {wanted[field]}"
     size = max(abs(wanted[name] or 0.0) for name in ("value", "low", "high"))
-    for field in _SUMMARY:
-        found, due = getattr(point, field), wanted[field]
+    for field, due in wanted.items():
+        found = getattr(point, field)
         if found != due and not _close(found, due, size):
-            yield f"has {field} {found} and its samples give {due}"
+            yield f"has {field} {found} instead of {due}"
     if point.excluded != stored.excluded:
         said = "out of its history" if point.excluded else "in its history"
         yield f"is {said}, and the exclusions say otherwise"

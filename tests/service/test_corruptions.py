@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from builders.corrupted import broken, corrupted, unguarded
+from builders.corrupted import broken, corrupted, run, unguarded
 from builders.lived_in import live
 from sqlalchemy import JSON, Boolean, Column, Date, Float, Integer, String, select, text
 from sqlalchemy.orm import Session
@@ -362,3 +362,104 @@ def test_a_submission_that_is_erased_from_the_audit_log_too_leaves_a_gap_in_sqli
         assert "table job_events: It has" in found[9]
     else:
         assert 9 not in found
+
+
+NOTHING = {
+    "sqlite": "CREATE TRIGGER guard_results_update BEFORE UPDATE ON results BEGIN SELECT 1; END",
+    "postgresql": "CREATE TRIGGER guard_results_update BEFORE UPDATE ON results "
+    "FOR EACH ROW WHEN (false) EXECUTE FUNCTION guard_refuse('a stored result stays as it is')",
+}
+"""A guard by name, which refuses nothing."""
+ON_RESULTS = {"sqlite": "", "postgresql": " ON results"}
+MENDED = {
+    "a guard that is gone": ("guard_results_update on results", ["DROP TRIGGER {guard}"]),
+    "a guard that does nothing": (
+        "guard_results_update on results",
+        ["DROP TRIGGER {guard}", "{nothing}"],
+    ),
+    "a unique index that is gone": ("uq_attempts_live", ["DROP INDEX uq_attempts_live"]),
+    "a unique index that is none": (
+        "uq_attempts_live",
+        ["DROP INDEX uq_attempts_live", "CREATE INDEX uq_attempts_live ON attempts (job_id)"],
+    ),
+    "a unique index of no row": (
+        "uq_results_counted",
+        [
+            "DROP INDEX uq_results_counted",
+            "CREATE UNIQUE INDEX uq_results_counted ON results (job_id) WHERE counted AND id = ''",
+        ],
+    ),
+}
+ONLY_POSTGRESQL = {
+    "a function that does nothing": (
+        "function guard_refuse",
+        [
+            "CREATE OR REPLACE FUNCTION guard_refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RETURN NEW; END $$"
+        ],
+    ),
+    "a guard that is switched off": (
+        "guard_jobs_update_before",
+        ["ALTER TABLE jobs DISABLE TRIGGER guard_jobs_update_before"],
+    ),
+    "foreign keys that are switched off": (
+        "table points: Its guard is switched off: foreign keys",
+        ["ALTER TABLE points DISABLE TRIGGER ALL"],
+    ),
+    "a constraint that is gone": (
+        "constraint ck_jobs_state_known",
+        ["ALTER TABLE jobs DROP CONSTRAINT ck_jobs_state_known"],
+    ),
+    "a constraint that constrains nothing": (
+        "constraint ck_jobs_state_known",
+        [
+            "ALTER TABLE jobs DROP CONSTRAINT ck_jobs_state_known",
+            "ALTER TABLE jobs ADD CONSTRAINT ck_jobs_state_known CHECK (true)",
+        ],
+    ),
+    "a user for whom no trigger fires": (
+        "session_replication_role is replica",
+        ["SET session_replication_role = replica"],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", [*MENDED, *ONLY_POSTGRESQL])
+def test_a_guard_that_does_not_guard_is_an_error(world: Database, what: str) -> None:
+    if what in ONLY_POSTGRESQL and world.kind == "sqlite":
+        pytest.skip("SQLite knows no such thing")
+    said, statements = (MENDED | ONLY_POSTGRESQL)[what]
+    guard = f"guard_results_update{ON_RESULTS[world.kind]}"
+    with world.session(write=True) as session:
+        for statement in statements:
+            run(session, statement.format(guard=guard, nothing=NOTHING[world.kind]))
+        report = check(session)
+        session.rollback()
+    assert said in broken(report)[12]
+    assert not report.kept
+
+
+def test_a_strange_trigger_is_told_and_breaks_nothing(world: Database) -> None:
+    """A tool that replicates the database may have made it."""
+    made = {
+        "sqlite": "CREATE TRIGGER watcher AFTER INSERT ON results BEGIN SELECT 1; END",
+        "postgresql": "CREATE TRIGGER watcher AFTER DELETE ON results "
+        "FOR EACH ROW EXECUTE FUNCTION guard_refuse('x')",
+    }
+    with world.session(write=True) as session:
+        run(session, made[world.kind])
+        report = check(session)
+        session.rollback()
+    assert report.kept
+    assert [warning for warning in report.warnings if "watcher" in warning] == report.warnings
+    assert report.warnings
+
+
+def test_a_row_that_cannot_be_read_is_named(world: Database, facts: dict[str, str]) -> None:
+    """Of a bad disk: what no column of this kind can hold. PostgreSQL refuses to hold it."""
+    if world.kind == "postgresql":
+        pytest.skip("PostgreSQL holds nothing else than its types")
+    torn = "UPDATE jobs SET spec = '{{\"case\": ', created_at = 'noon' WHERE id = '{job}'"
+    with corrupted(world, torn.format(**facts)) as session:
+        found = broken(check(session))
+    assert f"jobs {facts['job']}: It cannot be read" in found[11]

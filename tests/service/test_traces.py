@@ -290,6 +290,6 @@ def test_the_database_keeps_a_trace_as_it_is_and_backup_and_verify_read_it(
         session.execute(text(f"DROP TRIGGER guard_traces_update{guard}"))
         session.execute(text("UPDATE traces SET digest = 'x'"))
     report = verify(database)
-    assert "The guards of table traces" in report.warnings[0]
+    assert "guard_traces_update on traces: It is not there" in report.findings[11].sentence
     assert report.findings[1].outcome is Outcome.BROKEN
-    assert "the digest differs" in report.findings[1].sentence
+    assert "digest or size differs" in report.findings[1].sentence

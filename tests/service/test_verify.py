@@ -142,7 +142,13 @@ CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
         2,
         [f"UPDATE results SET document = substr(document, 1, 20) WHERE job_id = {OK}"],
     ),
-    "a late result that counts": (3, [f"UPDATE results SET counted = true WHERE job_id = {LATE}"]),
+    "a late result that counts": (
+        3,
+        [
+            "DROP INDEX uq_results_counted",
+            f"UPDATE results SET counted = true WHERE job_id = {LATE}",
+        ],
+    ),
     "a counted result of another worker": (
         3,
         [
@@ -163,8 +169,9 @@ CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
     "two live attempts": (
         5,
         [
+            "DROP INDEX uq_attempts_live",
             "UPDATE attempts SET state = 'started' WHERE job_id IN (SELECT job_id FROM attempts "
-            "WHERE state = 'started')"
+            "WHERE state = 'started')",
         ],
     ),
     "an attempt that began before the one before it ended": (
