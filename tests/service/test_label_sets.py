@@ -5,9 +5,11 @@ import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from random import Random
+from typing import Any, TypeVar
 
 import pytest
 from builders.service_hand import result_of
@@ -17,11 +19,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Claim, JobSpec, JobState, Lease, Worker
 from service import queue, workers
+from service.condition import passes
 from service.database import Database, downgrade, migrate, now_of
 from service.models import Attempt, Eligibility, Job, Requirement, WorkerRow
 from service.queue import Holder, Terms, eligibility
 from service.submissions import SubmissionRequest, submit
 
+T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=100)
 CASE = Case(workload="unet", preset="tiny")
 LETTERS = {f"label{number}": "x" for number in range(10)}
@@ -360,3 +364,83 @@ def test_what_was_queued_before_the_migration_is_handed_out_after_it(
         assert given is not None
         assert given.job_id == job
         assert lease(session) is None
+
+
+def again(database: Database, work: Callable[[Session], T]) -> T:
+    """Do some work as a client does it, who sends once more what the database put off."""
+    for _ in range(20):
+        try:
+            with database.writing() as session:
+                return work(session)
+        except Exception as error:
+            if not passes(error):
+                raise
+    raise AssertionError("the database puts everything off")
+
+
+@dataclass
+class Crowd:
+    """Clients and workers of one database, each in a thread of its own."""
+
+    database: Database
+    faults: list[Exception] = field(default_factory=list)
+
+    def come(self, name: str) -> None:
+        worker = Worker(name=name, labels=LETTERS)
+        again(self.database, lambda s: workers.introduce(s, worker, now_of(s)))
+
+    def ask(self, first: int) -> None:
+        for number in range(first, first + 20):
+            again(self.database, partial(put, requires=met(number % 7), priority=number % 3))
+
+    def work(self, name: str) -> None:
+        self.come(name)
+        random = Random(name)
+        for _ in range(40):
+            given = again(self.database, partial(lease, worker=name))
+            if given is not None:
+                again(self.database, partial(self._end, given, random.random() < 0.4))
+
+    def drain(self, name: str) -> None:
+        """Take all that there is."""
+        while again(self.database, partial(lease, worker=name)) is not None:
+            pass
+
+    def start(self, what: Callable[[Any], None], told: object) -> threading.Thread:
+        def kept() -> None:
+            try:
+                what(told)
+            except Exception as error:
+                self.faults.append(error)
+
+        thread = threading.Thread(target=kept)
+        thread.start()
+        return thread
+
+    @staticmethod
+    def _end(given: Lease, back: bool, session: Session) -> None:
+        holder = Holder(given.job_id, given.attempt, given.secret)
+        if back:
+            queue.release(session, holder, "", now_of(session))
+        else:
+            queue.complete(session, holder, result_of(given), now_of(session))
+
+
+def test_with_many_at_once_no_job_becomes_invisible(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Claims raise bounds all the time, beside submissions, jobs given back and new workers."""
+    monkeypatch.setattr(eligibility, "FEW", 1)
+    monkeypatch.setattr(eligibility, "MANY", 2)
+    crowd, names = Crowd(database), ("w0", "w1", "w2")
+    threads = [crowd.start(crowd.ask, first) for first in (0, 3)]
+    threads += [crowd.start(crowd.work, name) for name in names]
+    for thread in threads:
+        thread.join()
+    assert crowd.faults == []
+    crowd.come("last")
+    for name in (*names, "last"):
+        crowd.drain(name)
+    with database.reading() as session:
+        left = select(Job.id).where(Job.state == JobState.QUEUED)
+        assert session.scalars(left).all() == []
