@@ -202,6 +202,7 @@ def _wanted(stored: _Stored, result: Result) -> dict[str, dict[str, Any]]:
         measured_at=row.measured_at,
         environment=row.environment,
         worker=row.worker,
+        disturbed=results.disturbed(result),
     )
     points = results.points_of(place, results.series_of(result, stored.project or ""))
     return {each["series_id"]: each for each in points}
