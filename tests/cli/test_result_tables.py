@@ -12,8 +12,8 @@ from cli.console import Console
 
 def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
     row = RowView(
-        job_id="j",
-        result_id="r",
+        job_id="0" * 32,
+        result_id="1" * 32,
         case=Case(workload="resnet50", preset="tiny"),
         state=JobState.SUCCEEDED,
         status="ok",

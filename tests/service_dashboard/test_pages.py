@@ -475,7 +475,7 @@ def test_an_error_outside_the_api_is_a_page_with_one_sentence(
 
 
 def test_an_error_inside_the_api_stays_a_problem_document(pages: TestClient) -> None:
-    answer = pages.get("/api/v1/series/none")
+    answer = pages.get("/api/v1/series/00000000000000000000000000000000")
     assert answer.status_code == 404
     assert answer.headers["content-type"] == "application/problem+json"
 
