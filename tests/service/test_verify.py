@@ -171,7 +171,8 @@ CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
     "a counted result of another worker": (
         3,
         [
-            "INSERT INTO workers SELECT 'thief', labels, version, first_seen_at, last_seen_at "
+            "INSERT INTO workers (name, labels, version, first_seen_at, last_seen_at) "
+            "SELECT 'thief', labels, version, first_seen_at, last_seen_at "
             "FROM workers LIMIT 1",
             f"UPDATE results SET worker = 'thief' WHERE job_id = {OK}",
         ],
