@@ -23,7 +23,9 @@ SMALL_B = 16 * 2**10
 hundred bytes. All connections together hold no more than 64 MiB of such."""
 _PARSED_ASIDE_B = 2**18
 """A larger document is parsed in a thread, so that others are answered meanwhile."""
-_LINGER_S = 1.0
+_SILENCE_S = 1.0
+"""How long a refused client may pause. As long its answer waits for a small body."""
+_LINGER_S = 10.0
 """How long a refused client is listened to, so that it reads the answer before the line ends."""
 _RESULT = re.compile(r"/api/v1/jobs/[^/]+/attempts/[^/]+/result")
 _TOO_LARGE = "The body is larger than this service accepts; send less at once."
@@ -112,7 +114,9 @@ class Body:
             return True
         if self.head is None or not head.is_small(self.head, SMALL_B):
             return False
-        await self.linger()
+        with anyio.move_on_after(_SILENCE_S):
+            while self.more:
+                await self._next()
         return not self.more
 
     async def linger(self) -> None:
@@ -125,7 +129,10 @@ class Body:
         """
         with anyio.move_on_after(_LINGER_S):
             while self.more:
-                await self._next()
+                with anyio.move_on_after(_SILENCE_S) as silence:
+                    await self._next()
+                if silence.cancelled_caught:
+                    return
 
     def forget(self) -> None:
         """Give back the room that the body took."""
