@@ -33,11 +33,13 @@ BEGUN = {
     "resnet50": datetime(2026, 1, 1, tzinfo=UTC),
 }
 """When each workload's first revision was made: far apart, so that each has a finding."""
-STEADY, DROPPED, LARGE = 22, 12, 2
+STEADY, DROPPED, LARGE = 14, 6, 2
 """Results before and after a change of level, and how many of each side next to it are large."""
 SLOWER = 150
 """Times as long as of plain results that an answer may take: these have a thousandth of the values.
 A page of 2,000,000 zeros, packed small and fifty times, took more than 2,000 times as long."""
+LEAST_S = 0.02
+"""What a plain answer is taken to cost at least: two of them, on a busy machine, are luck."""
 PAGE_B = 6 * 2**20
 DOCUMENT_B = 6 * TRACE_VALUES + 2 * BESIDE_TRACES_B
 """Of the answers that give a whole result back."""
@@ -91,9 +93,7 @@ def history(client: TestClient, hand: Hand, workload: str, make: Make) -> Histor
             "replicates": PROCESSES if make is largest else 3,
             "trace": True,
         }
-        told = measured(client, hand, body, (make if near else plain), value, number)
-        if number == STEADY:
-            ids |= told
+        ids |= measured(client, hand, body, (make if near else plain), value, number)
     series = client.get(f"{API}/series?workload={workload}&metric=throughput").json()["items"]
     ids |= {"series_id": series[0]["id"], "first": f"{workload}-00", "last": body["revision"]}
     ids["name"] = f"{workload}-nightly"
@@ -110,6 +110,8 @@ def measured(
     assert answer.status_code == 201, answer.text
     lease = hand.must_claim()
     posted = send(hand, lease, make(lease, value, number))
+    if number != STEADY:
+        return {}
     assert hand.post_trace(lease, a_trace_file()).status_code == 201
     stored = client.get(f"{API}/results?revision={body['revision']}").json()["items"][0]
     whole = client.get(f"{API}/results/{stored['id']}").json()
@@ -164,25 +166,28 @@ class Cost:
     """What an answer costs."""
 
     took_s: float
-    peak_b: int
     size_b: int
 
 
 def cost(client: TestClient, address: str) -> Cost:
-    """The better of two times, and the memory of a third, which is slower for being watched."""
+    """The better of two times, and bytes."""
     times = []
     for _ in range(2):
         began_s = time.perf_counter()
         answer = client.get(address)
         times.append(time.perf_counter() - began_s)
         assert answer.status_code == 200, f"{address}: {answer.text[:500]}"
+    return Cost(min(times), len(answer.content))
+
+
+def peak_b(client: TestClient, address: str) -> int:
+    """Most memory that an answer takes; it is slower for being watched."""
     tracemalloc.start()
     try:
         client.get(address)
-        peak_b = tracemalloc.get_traced_memory()[1]
+        return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
-    return Cost(min(times), peak_b, len(answer.content))
 
 
 def templates() -> Iterator[str]:
@@ -206,12 +211,13 @@ def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
     walked, wrong = set(), []
     for template in sorted(set(templates()) - NOT_WALKED):
         little, much = (cost(client, one.address(template)) for one in both)
+        most_held_b = peak_b(client, both[1].address(template))
         walked.add(template)
         most_b = DOCUMENT_B if template in WHOLE else PAGE_B
-        told = f"{template}: {little} against {much}"
-        if much.size_b > most_b or much.peak_b > MEMORY_B:
+        told = f"{template}: {little} against {much}, {most_held_b} B held"
+        if much.size_b > most_b or most_held_b > MEMORY_B:
             wrong.append(f"too large: {told}")
-        if much.took_s > SLOWER * max(little.took_s, 0.005):
+        if much.took_s > SLOWER * max(little.took_s, LEAST_S):
             wrong.append(f"too slow: {told}")
     assert not wrong, "\n".join(wrong)
     assert len(walked) > 30
@@ -255,7 +261,7 @@ def test_the_page_of_one_that_was_taken_before_there_was_a_bound_is_cheap_and_sa
     lease = leased(client, hand)
     stored = send(hand, lease, zeros(lease))
     paid = cost(client, f"/runs/{stored}")
-    assert paid.peak_b < MEMORY_B
+    assert peak_b(client, f"/runs/{stored}") < MEMORY_B
     assert paid.size_b < PAGE_B
     assert paid.took_s < 30
     assert "more values than a page draws" in client.get(f"/runs/{stored}").text
