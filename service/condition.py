@@ -89,7 +89,7 @@ def check(database: Database, *, write: bool = True) -> None:
     """Make sure that the database can be used, and written unless ``write`` is False.
 
     Raises:
-        DatabaseUnavailable: it is away, locked or read-only.
+        DatabaseUnavailable: it is away, locked or read-only, or the role lacks rights.
         NotMigrated: it lacks this version's tables.
         MadeByNewer: it has those of a newer version.
     """
@@ -98,7 +98,7 @@ def check(database: Database, *, write: bool = True) -> None:
         with database.engine.connect() as connection:
             _check_version(connection)
             if write:
-                _check_writable(connection)
+                connection.execute(_PROBE)  # is undone; a role without rights is refused
             connection.rollback()
     except DBAPIError as error:
         raise explain(error) or error from error
@@ -122,14 +122,6 @@ def _check_version(connection: Connection) -> None:
             f"The database is at version {found} and this service needs {', '.join(wanted)}; "
             f"{MIGRATE}"
         )
-
-
-def _check_writable(connection: Connection) -> None:
-    if connection.dialect.name == "postgresql":
-        if connection.exec_driver_sql("SHOW transaction_read_only").scalar_one() == "on":
-            raise DatabaseUnavailable(READ_ONLY)
-        return
-    connection.exec_driver_sql("UPDATE revisions SET dated = dated WHERE name = ''")
 
 
 _SAYINGS: Sequence[tuple[tuple[str, ...], ServiceError]] = (

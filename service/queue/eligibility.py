@@ -83,6 +83,7 @@ _PAGE = _with_heads(
     .order_by(*_BOUND, _ROWS.c.requires)
     .limit(bindparam("limit"))
 )
+_OF_ALL = _with_heads(_OF_WORKER)
 _OF_SETS = _with_heads(_OF_WORKER.where(_ROWS.c.requires.in_(bindparam("sets", expanding=True))))
 _LOCKED = (
     select(_SETS.c.digest)
@@ -197,7 +198,7 @@ def add_set(session: Session, requires: str, labels: Mapping[str, str], first: P
     """Find the workers that meet a new requirement set, whose first job stands at ``first``."""
     alone(session, _PAIRS)
     known = session.execute(select(_WORKERS.c.name, _WORKERS.c.labels)).all()
-    _insert(session, [(name, requires) for name, has in known if _meets(has, labels)], first)
+    _insert(session, [(name, requires) for name, has in known if meets(has, labels)], first)
 
 
 def hold_pairs(session: Session) -> None:
@@ -211,12 +212,12 @@ def hold_pairs(session: Session) -> None:
 def set_worker(session: Session, worker: str, labels: Mapping[str, str]) -> None:
     """Find the requirement sets that a worker meets with its new labels."""
     sets = session.execute(select(_SETS.c.digest, _SETS.c.labels)).all()
-    meets = {digest for digest, required in sets if _meets(labels, required)}
+    met = {digest for digest, required in sets if meets(labels, required)}
     had = set(session.scalars(select(_ROWS.c.requires).where(_ROWS.c.worker == worker)))
-    if lost := sorted(had - meets):
+    if lost := sorted(had - met):
         gone = delete(_ROWS).where(_ROWS.c.worker == worker, _ROWS.c.requires == bindparam("set"))
         session.connection().execute(gone, [{"set": requires} for requires in lost])
-    new = sorted(meets - had)
+    new = sorted(met - had)
     # A bound that holds whatever others are queueing at this moment; then what can be seen.
     _insert(session, [(worker, requires) for requires in new], FIRST)
     for start in range(0, len(new), MANY):
@@ -229,7 +230,18 @@ def other_meets(session: Session, requires: str, worker: str, since: datetime) -
     return session.execute(_OTHER, told).first() is not None
 
 
-def _meets(has: Mapping[str, str] | None, required: Mapping[str, str]) -> bool:
+def sets_of(session: Session, worker: str) -> Sequence[Row[Any]]:
+    """Every row of a worker, and where the first job stands that it may begin: for `verify`."""
+    return session.execute(_OF_ALL, {"of": worker}).all()
+
+
+def hides(row: Row[Any]) -> bool:
+    """Whether the bound of a row of `sets_of` is past the first job of its set."""
+    return row.rank is None or (row.rank, row.place) > (row.head_rank, row.head)
+
+
+def meets(has: Mapping[str, str] | None, required: Mapping[str, str]) -> bool:
+    """Whether a worker with some labels may do jobs that require others."""
     return required.items() <= (has or {}).items()
 
 

@@ -10,7 +10,7 @@ from chaos.__main__ import place
 from chaos.replica import Replica
 from load import traffic
 from load.spread import spread
-from load.traffic import Held, Plan, Shape
+from load.traffic import Held, Material, Plan, Shape
 
 from service.access import key, store
 from service.access.permissions import Kind
@@ -27,8 +27,8 @@ def measure(kind: str, requests: int) -> dict[str, Any]:
     """The row of one database: each request of every kind in turn, one after the other."""
     with place(kind) as (url, folder, _):
         database = Database(url)
-        plan = Plan(results_per_s=0, seconds=0, shape=Shape.STEPS, workers=1)
-        (held,) = traffic.prepare(database, folder, traffic.a_posted(plan.shape), plan)
+        plan = Plan(results_per_s=0, seconds=0, shape=Shape.REAL, workers=1)
+        (held,) = traffic.prepare(database, folder, Material.of(plan), plan)
         with database.writing() as session:
             wanted = TokenRequest(kind=Kind.READ, name="reader")
             token = store.create(session, key.load(folder), wanted, now_of(session), None).token

@@ -43,6 +43,8 @@ VICTIMS = {
     "audit_events": "action = 'POST /api/v1/submissions' AND token_id IS NOT NULL",
     "comparison_tries": "result_id IS NOT NULL",
     "comparisons": "state = 'decided' AND key IS NOT NULL",
+    "eligibilities": "rank IS NOT NULL AND EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' "
+    "AND kept_for IS NULL AND jobs.requires = eligibilities.requires)",
     "enrolments": "used_at IS NOT NULL",
     "exclusions": "undone_at IS NULL",
     "finding_events": "action = 'plan'",
@@ -66,6 +68,7 @@ VALUES = {
     "comparison_tries.measured": """'{"metrics"\\: {}}'::json""",
     "comparisons.state": "'cancelled'",
     "confirmations.state": "'unresolved'",
+    "eligibilities.rank": "NULL",
     "findings.state": "'resolved'",
     "job_events.id": "(SELECT max(id) + 7 FROM job_events)",
     "job_events.from_state": "'granted'",
