@@ -129,9 +129,9 @@ def check(session: Session) -> Report:
                 note(breaches)
                 if look in counts:
                     counts[look] += 1
-        except DBAPIError:
-            raise
         except Exception as error:  # at a row that the service cannot have written
+            if isinstance(error, DBAPIError) and not rows.is_unreadable(error):
+                raise
             broken_off = True
             note([Breach(ROWS, "the database", f"{_UNREAD} ({type(error).__name__}: {error}).")])
     if broken_off:

@@ -72,7 +72,7 @@ def test_a_comparison_that_never_got_a_worker_is_not_half_there(
     gate.look()
     assert gate.read(waiting["id"])["outcome"] == "inconclusive"
     with database.writing() as session:
-        assert check(session).kept
+        assert check(session).findings[8].outcome is Outcome.HELD
         session.execute(update(ComparisonRow).values(rounds=1))
         assert "no job" in check(session).findings[8].sentence
         session.rollback()
