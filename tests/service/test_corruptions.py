@@ -43,8 +43,9 @@ VICTIMS = {
     "audit_events": "action = 'POST /api/v1/submissions' AND token_id IS NOT NULL",
     "comparison_tries": "result_id IS NOT NULL",
     "comparisons": "state = 'decided' AND key IS NOT NULL",
-    "eligibilities": "rank IS NOT NULL AND EXISTS (SELECT 1 FROM jobs WHERE state = 'queued' "
-    "AND kept_for IS NULL AND jobs.requires = eligibilities.requires)",
+    "eligibilities": "(rank, place) = (SELECT j.rank, j.place FROM jobs AS j WHERE "
+    "j.state = 'queued' AND j.kept_for IS NULL AND j.requires = eligibilities.requires "
+    "ORDER BY j.rank, j.place LIMIT 1)",
     "enrolments": "used_at IS NOT NULL",
     "exclusions": "undone_at IS NULL",
     "finding_events": "action = 'plan'",
@@ -67,7 +68,6 @@ VALUES = {
     "attempts.state": "'failed'",
     "comparison_tries.measured": """'{"metrics"\\: {}}'::json""",
     "comparisons.state": "'cancelled'",
-    "confirmations.state": "'unresolved'",
     "eligibilities.rank": "NULL",
     "findings.state": "'resolved'",
     "job_events.id": "(SELECT max(id) + 7 FROM job_events)",
@@ -80,7 +80,6 @@ VALUES = {
     "results.document": "(SELECT document FROM results WHERE status = 'oom')",
     "results.status": "'oom'",
     "slots.submission_id": "NULL",
-    "tokens.kind": "'admin'",
     "traces.body": "(SELECT document FROM results WHERE status = 'oom')",
 }
 """What is planted, where any other value of the type would not do."""
