@@ -141,11 +141,19 @@ def be_first(guard: socket.socket, tasks: int, places: list[str], command: list[
 def mount_proc() -> None:
     """Let /proc show this namespace: Python, PyTorch and NVML look themselves up there."""
     check(libc.unshare(CLONE_NEWNS))
-    # Elsewhere the new /proc must not show. In a chroot / is no mount point, and only what is
-    # mounted below it can be kept apart.
+    # Elsewhere neither the new /proc nor what is hidden may show. In a chroot / is no mount point:
+    # there each mount below it is kept apart by itself.
     if libc.mount(b"none", b"/", None, MS_REC | MS_SLAVE, None) != 0:
-        check(libc.mount(b"none", b"/proc", None, MS_REC | MS_SLAVE, None))
+        for point in mount_points():
+            check(libc.mount(b"none", point, None, MS_SLAVE, None))
     check(libc.mount(b"proc", b"/proc", b"proc", MS_NOSUID | MS_NODEV | MS_NOEXEC, None))
+
+
+def mount_points() -> list[bytes]:
+    """Where something is mounted, as this process reaches it."""
+    lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
+    # The fifth field; the kernel writes blanks and backslashes as three octal digits.
+    return [line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines]
 
 
 def named(places: list[str], role: str) -> list[str]:

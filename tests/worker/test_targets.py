@@ -196,7 +196,7 @@ def test_what_is_deployed_later_is_told_while_the_worker_waits_and_while_it_meas
         assert "abc" in service.workers["w1"].revisions
         deploy("later")
         eventually(lambda: "later" in service.workers["w1"].revisions)
-        service.submit("slow")
+        service.submit("endless")
         eventually(lambda: service.started)
         deploy("latest")
         eventually(lambda: "latest" in service.workers["w1"].revisions)

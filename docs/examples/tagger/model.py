@@ -1,4 +1,4 @@
-"""A tagger: embeddings, one bidirectional LSTM, a tag for every word."""
+"""A tagger: embeddings, one bidirectional GRU, a tag for every word."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ class Tagger(nn.Module):
     def __init__(self, words: int, tags: int, width: int) -> None:
         super().__init__()
         self.embedding = nn.Embedding(words, width)
-        self.lstm = nn.LSTM(width, width // 2, batch_first=True, bidirectional=True)
+        self.gru = nn.GRU(width, width // 2, batch_first=True, bidirectional=True)
         self.head = nn.Linear(width, tags)
 
     def forward(self, sentences: Tensor) -> Tensor:  # int64 [B, T]
         """Return the logits of each word's tag, [B, T, tags]."""
-        mixed, _ = self.lstm(self.embedding(sentences))  # [B, T, width]
+        mixed, _ = self.gru(self.embedding(sentences))  # [B, T, width]
         logits: Tensor = self.head(mixed)
         return logits
