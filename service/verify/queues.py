@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
 from service.models import Eligibility, Requirement, WorkerRow
@@ -15,8 +16,8 @@ from service.verify.values import Breach
 
 def eligible_workers(session: Session) -> Iterator[Breach]:
     """11: a worker has a row for each label set that it meets, and no row hides a job from it."""
-    sets = {name: has for name, has in session.execute(select(Requirement.digest, Requirement.labels))}
-    workers = {name: has for name, has in session.execute(select(WorkerRow.name, WorkerRow.labels))}
+    sets = _by_name(session, select(Requirement.digest, Requirement.labels))
+    workers = _by_name(session, select(WorkerRow.name, WorkerRow.labels))
     for worker, labels in workers.items():
         rows = eligibility.sets_of(session, worker)
         has = {row.requires for row in rows}
@@ -32,6 +33,10 @@ def eligible_workers(session: Session) -> Iterator[Breach]:
     of_nobody = select(Eligibility.requires, Eligibility.worker)
     for name, worker in session.execute(of_nobody.where(Eligibility.worker.not_in(workers))):
         yield Breach(ROWS, f"eligibilities {name}", f"There is no worker {worker}.")
+
+
+def _by_name(session: Session, wanted: Select[str, Any]) -> dict[str, Any]:
+    return {row[0]: row[1] for row in session.execute(wanted)}
 
 
 def devices_of_workers(session: Session) -> Iterator[Breach]:

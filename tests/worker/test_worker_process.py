@@ -120,6 +120,7 @@ def test_a_killed_workers_child_dies_and_its_job_is_run_again_under_the_same_lea
     service.submit("slowonce")
     with start() as process:
         eventually(lambda: len(pids()) == 2)
+        eventually(lambda: list(tmp_path.rglob("child.json")))  # its folder is written down
         process.kill()
         process.wait()
     eventually(lambda: not living())
