@@ -3,7 +3,7 @@
 #   LOCKLESS=1              install at the pinned versions without comparing hashes
 #   TORCH_INDEX=URL         where torch comes from beside PyPI; empty for PyPI alone
 .DEFAULT_GOAL := help
-.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos load lock sbom install-dev
+.PHONY: help up test lint gpu containers bench-detection bench-gate bench-nights chaos load lock reference sbom install-dev
 
 ONCE ?=
 # Not as many as cores: two leave a third of two cores idle, as tests wait for the real servers,
@@ -37,10 +37,10 @@ gpu: install-dev ## Run the tests that need a real NVIDIA GPU
 containers: ## Build the images and run the compose file for real with the engine at hand
 	@containers/try.sh
 
-bench-detection: install-dev ## Our change detection beside what others do (10 minutes; docs/judgement.md)
+bench-detection: install-dev ## Our change detection beside what others do (10 minutes; benchmarks/results/detection)
 	@PYTHONPATH=.:tests $(BIN)/python -m detection_bench
 
-bench-gate: install-dev ## Gates of equal and of slower revisions, with the noise of a GPU (2 minutes; docs/gate.md)
+bench-gate: install-dev ## Gates of equal and of slower revisions, with the noise of a GPU (2 minutes; benchmarks/results/gate)
 	@PYTHONPATH=.:tests $(BIN)/python -m gate_bench
 
 bench-nights: install-dev ## How soon a small regression is found, and how often one that is none (10 minutes)
@@ -49,13 +49,16 @@ bench-nights: install-dev ## How soon a small regression is found, and how often
 chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (more than an hour; docs/reliability.md)
 	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
 
-load: install-dev ## How much the service takes, on both databases, and its table in docs/reliability.md (25 minutes)
+load: install-dev ## How much the service takes, on both databases, and its table in benchmarks/results/reliability (25 minutes)
 	@PYTHONPATH=.:tests $(BIN)/python -m load all
 	@PYTHONPATH=.:tests $(BIN)/python -m load table --write
 
 lock: ## Write constraints.txt and requirements.lock (hashes) from what is installed in .venv
 	@scripts/install dev
 	@scripts/lock
+
+reference: install-dev ## Write docs/reference/ from the texts of --help and the OpenAPI document
+	@scripts/reference
 
 sbom: install-dev ## Write bills of materials (CycloneDX) of service, worker and .venv into dist/
 	@scripts/sbom

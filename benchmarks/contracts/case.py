@@ -35,7 +35,7 @@ def workload_of(key: str) -> tuple[str, str]:
 
 
 class Protocol(Contract):
-    """How a case is timed; stored with every result, each default argued in docs/measurement.md."""
+    """How a case is timed; stored with every result, docs/measurement.md explains it."""
 
     replicates: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
     """Fresh processes. The process is the unit of replication, not the step."""

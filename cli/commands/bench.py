@@ -53,7 +53,14 @@ def bench(
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Measure one case on this machine, without a service, and print what limits it."""
+    """Measure one case on this machine, without a service, and print what limits it.
+
+    It starts the same process as a worker, waits for an NVIDIA GPU to be idle, and shows what went
+    wrong with the device under flags. With several processes the interval is the one between them.
+    The profile is taken after the timed passes of the first process.
+
+    The exit code is 1 if the case failed, or with --parity if it computes something else.
+    """
     from cli import bench as measuring
     from cli import interrupts
     from cli.rig import set_up

@@ -21,7 +21,9 @@ def compare(
 ) -> None:
     """Compare two revisions case by case.
 
-    The exit code is 1 if a case got slower, 4 if one lacks a result of either revision.
+    It reads what was measured before, without the tier quick and without gates. The exit code is 1
+    if a case got slower; else 4 if one lacks a result of either revision, or may have got slower
+    and was not measured well enough. A case that is not clear otherwise leaves it at 0.
     """
     from cli import compare as comparing
     from cli import form

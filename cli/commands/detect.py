@@ -30,7 +30,15 @@ def detect(
         typer.Option(help="Which way is better where a history does not say: higher or lower."),
     ] = "lower",
 ) -> None:
-    """Print where the level of each history changed, as JSON lines."""
+    """Print where the level of each history changed, as JSON lines.
+
+    A line of the input has the values of one history, in the order of their revisions; optional are
+    id, direction, groups (the machine behind each value) and revisions. CSV has one row per point
+    with the columns value and id, or one column per history; group and revision are optional.
+
+    A history that cannot be judged has an error in its line, and the exit code is 1. Input that is
+    no history is wrong usage (2).
+    """
     from cli import detect as detecting
 
     wanted = detecting.Wanted(online, detector, threshold)

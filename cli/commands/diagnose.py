@@ -31,7 +31,12 @@ def diagnose(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Say what stops a case on this machine, try what may lift it, and keep what helped."""
+    """Say what stops a case on this machine, try what may lift it, and keep what helped.
+
+    Each case is measured in a fresh process with short windows. The batch is never changed; name
+    batch= to begin with another one. The exit code is 1 if the first case could not be measured, or
+    if processes of a case do not leave the device.
+    """
     from cli import bench, form, interrupts, ladder, wanted
     from cli import diagnose as climbing
     from cli.console import Console

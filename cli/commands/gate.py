@@ -72,7 +72,9 @@ def gate(
 ) -> None:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
 
-    The exit code is 0 for a pass, 1 for a regression, 2 if it could not decide, 64 for wrong usage.
+    The exit code is 0 for a pass, 1 for a regression, 2 if it could not decide, 64 for wrong usage
+    (such as a revision that no worker has), 4 if somebody cancelled the comparison. Ctrl-C and
+    SIGTERM cancel it with its jobs; the same key then starts another one.
     """
     from cli.gate.order import Order
     from cli.gate.run import run

@@ -26,7 +26,7 @@ def report(
     """Print the results of a submission.
 
     The exit code is 1 if a case failed, 4 while one is missing. With --against it is 1 as well if a
-    case got slower, 4 if one was not compared.
+    case got slower, 4 if one was not compared or is undecided.
     """
     from cli import form
     from cli import report as reporting

@@ -25,7 +25,8 @@ def serve(
     """Run the service alone: workers and people reach it over HTTP.
 
     The database is THROUGHLINE_DATABASE_URL, or SQLite in the state folder. It must be migrated:
-    see `throughline migrate`.
+    see `throughline migrate`. On an address that others reach it starts only once there is a token
+    of an administrator (see `throughline token create`), or with THROUGHLINE_ACCESS=open.
     """
     from cli import ports
     from cli.settings import child_environment

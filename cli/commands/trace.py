@@ -19,7 +19,11 @@ def trace(
     ] = None,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Fetch the profiler's Chrome trace of a result that was submitted with --trace."""
+    """Fetch the profiler's Chrome trace of a result that was submitted with --trace.
+
+    The trace comes a moment after its result. `throughline jobs show JOB` prints the result's id.
+    Nothing is overwritten.
+    """
     from cli import trace as fetching
 
     fetching.fetch(url, result, output)

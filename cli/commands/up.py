@@ -28,7 +28,9 @@ def up(
     """Start a service and a worker here, measure the smoke suite, show it, and go on serving.
 
     Each NVIDIA GPU gets a worker; without one the CPU does, with small presets. Run again, it
-    continues the same history. Ctrl-C stops everything that it started.
+    continues the same history. One up at a time uses a state folder; each process logs into its
+    folder logs. Ctrl-C stops everything that it started, after the case that is being measured; a
+    second one gives that case back at once.
     """
     from cli import up as starting
     from cli.state import StateFolder

@@ -28,7 +28,8 @@ def verify(
 ) -> None:
     """Check that a database keeps the promises about jobs and results; changes nothing.
 
-    Exit code 1 if one is broken: then the shortest history that shows it is printed.
+    It reads in one transaction and may run beside the service. Exit code 1 if a promise is broken:
+    then the shortest history that shows it is printed. Exit code 3 if the database cannot be read.
     """
     from cli import verification
 

@@ -34,7 +34,9 @@ def worker(
 ) -> None:
     """Take jobs from a service, measure them on this machine, send the results back.
 
-    Ctrl-C lets it finish its job first; a second one has it give the job back at once.
+    Ctrl-C lets it finish its job first; a second one has it give the job back at once. The exit
+    code is 1 if it cannot work here (no such device, or another worker of its name), 2 if a setting
+    is wrong or the service refuses it.
     """
     from cli.settings import child_environment
 

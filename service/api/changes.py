@@ -39,10 +39,15 @@ def compare(
 ) -> Changes | Response:
     """Compare two revisions case by case; with `suite`, every case of it has a row at least.
 
-    With `project` only its histories are looked into, else all, one by one.
+    It reads what was measured before; `POST /comparisons` measures. With `project` only its
+    histories are read, else all, one by one. A revision may be abbreviated like a commit; one that
+    was never submitted is refused with 422.
 
-    A verdict needs intervals over two replicates or more, and missing data is `missing`. A revision
-    may be abbreviated like a commit; one that was never submitted is refused.
+    The verdict is `faster`, `slower`, `unclear` or `missing`. With fewer than three processes a
+    side the noise of the series' own history decides; where that is not known the verdict is
+    `unclear`. A difference below 0.5 % (1 % between two workers) is `unclear` too. `undecided`
+    marks a possible slowdown that nobody has measured well enough. Of several results of a revision
+    the one with the most replicates counts, then the latest.
     """
     wanted = None if suite is None else report.cases_of(suite)
     baseline, contender = (revisions.find(session, name) for name in (baseline, contender))

@@ -39,7 +39,8 @@ def start(
 
     With an `Idempotency-Key` the same request may be sent again and again: it is started once, and
     answered with 200 and the same comparison. The key with another request is refused. A
-    comparison that is cancelled gives its key up.
+    comparison that is cancelled gives its key up. While workers are there, revisions that
+    none of them can measure are refused with 422 (`unknown-name`).
     """
     accepted = comparisons.start(session, owned(request, caller), now, idempotency_key)
     if accepted.replayed:

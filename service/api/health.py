@@ -30,7 +30,8 @@ class Health(BaseModel):
 async def read_health(request: Request) -> Health:
     """Say whether the database can be read and written; 503 with one sentence if not.
 
-    A row is written to find out, at most once in five seconds however many ask.
+    A row is written to find out, at most once in five seconds however many ask; `age_s` says how
+    long ago that was.
     """
     database = get_database(request)
     age_s = await request.app.state.checkup.now()

@@ -62,7 +62,9 @@ async def claim_job(
 ) -> Lease | Response:
     """Ask for a job that needs no label which the worker lacks; waits up to `wait_s` for one.
 
-    The same `claim_id` always gets the same lease back, so a claim may be sent again.
+    The same `claim_id` always gets the same lease back, so a claim may be sent again. A lease is a
+    duration: count it on a monotonic clock from the moment that the request was sent. Every write
+    to its attempt carries the header `Lease-Secret`; once the lease is over, 409 (`fenced`).
     """
     caller.be(claim.worker)
     database = get_database(request)

@@ -55,10 +55,16 @@ def list_results(
 
 @router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
-    """Read a whole result: every sample and fact; `trace` says whether the profiler's is here.
+    """Read a whole result: every sample, fact and replicate, as it was posted.
 
-    All of it is as it was posted but `verdict.suggestions`: these are made when they are read, so
-    that they rest on what was measured beside it by now.
+    `trace` is null where none was asked for; else it has `size_b` and `digest` of the profiler's
+    trace, or `absent` says why there is none.
+
+    `verdict.suggestions`, three at most, are made when they are read, from the results of the same
+    workload, revision and hardware. A value that was measured to be faster comes first, with its
+    `speedup`. One that was measured to gain 0.5 % or less is left out. One that nobody has measured
+    rests on the evidence of this result, and its `speedup` is null. The rate that counts is
+    `throughput` where the input is the limit, else `throughput_synth`.
     """
     stored = advice.advised(session, results.load_result(session, result_id))
     # Written here, where few at once do: the values of a large result are gone when others begin.
@@ -72,7 +78,10 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
 )
 def read_trace(result_id: Id, session: DatabaseSession) -> Response:
-    """Download the profiler's Chrome trace of a result, JSON packed with gzip."""
+    """Download the profiler's Chrome trace of a result, JSON packed with gzip.
+
+    404 where there is none. Of a job whose processes run in turns it is the first turn's.
+    """
     owner, body = results.load_trace(session, result_id)
     name = f'attachment; filename="trace-{owner}.json.gz"'
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})

@@ -33,7 +33,10 @@ def list_series(
 
 @router.get("/{series_id}", responses=problems(404))
 def read_series(series_id: Id, session: DatabaseSession) -> Series:
-    """Read a series with all its points, by revision and then by time of measurement."""
+    """Read a series with all its points, by revision and then by time of measurement.
+
+    A point whose `disturbed` names flags is neither judged nor compared.
+    """
     return results.load_series(session, series_id)
 
 
@@ -51,5 +54,8 @@ def list_points(
 
 @router.get("/{series_id}/judgement", responses=problems(404))
 def read_judgement(series_id: Id, session: DatabaseSession) -> SeriesJudgement:
-    """Read where a series' level changed, its noise, and what it can and cannot show."""
+    """Read where a series' level changed, its noise, and what it can and cannot show.
+
+    `one_percent` says how many processes would show a change of 1 %.
+    """
     return judgement_of(session, results.load_series(session, series_id))

@@ -49,6 +49,15 @@ def submit(
     With an `Idempotency-Key` the same request may be sent again and again: it is queued once, and
     answered with 200 and the same submission. The key with another request is refused.
     `left_out` says how many cases of the suite its device refuses.
+
+    `revision_at` is the commit's time and orders the history; without it a revision stands where it
+    was first seen. `only` picks workloads of the suite. `requires` chooses workers by label, such
+    as `{"device": "cuda"}`.
+
+    `tier` replaces the suite's timing: `quick` (one process, and no point in a series unless
+    `purpose` is `history`), `standard` (three processes) or `gate` (five, in longer windows).
+    `replicates` (1 to 50) changes only how many fresh processes measure each case. `trace` keeps
+    the profiler's trace of each case.
     """
     accepted = submissions.submit(session, owned(request, caller), now, idempotency_key)
     if accepted.replayed:
@@ -105,7 +114,12 @@ def read_report(
     against: Revision | None = None,
     format: Literal["json", "markdown"] = "json",  # noqa: A002 - the name in the address
 ) -> Report | Response:
-    """Read the results table of a submission, compared with another revision if one is named."""
+    """Read the results table of a submission, compared with another revision if one is named.
+
+    `advice` has what may be tried at the fastest case of each workload. Of a factorial suite,
+    `effects` says what each factor does. A case of a disturbed device names its flags, has no
+    speed-up and is compared with nothing.
+    """
     other = None if against is None else revisions.find(session, against)
     told = report.load(session, submission_id, other)
     if format == "markdown":

@@ -27,7 +27,8 @@ def introduce(
 ) -> WorkerView:
     """Introduce a worker, or tell what has changed about it; do so before the first claim.
 
-    409 while a worker of this name works from another folder, which the label `folder` tells.
+    409 while another worker of this name, which the label `folder` tells, was heard of within the
+    last minute.
     """
     if worker.name != name:
         raise Invalid("The name in the address and the name in the body must be the same.")
@@ -37,5 +38,5 @@ def introduce(
 
 @router.get("")
 def list_workers(session: DatabaseSession) -> Listing[WorkerView]:
-    """List all workers, the last seen first."""
+    """List all workers, the last seen first, with the `revisions` whose own code each can run."""
     return Listing(items=workers.every(session), next_cursor=None)

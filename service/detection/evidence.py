@@ -13,8 +13,9 @@ deviations:
 * *slope*: where both sides slope alike, the step is what is left at the border between them; and
   what a straight line explains better than a step is no step.
 
-The constants were chosen by a coarse grid over five suites at once (docs/judgement.md); neighbours
-on the grid differ by less than the labels can tell.
+The constants were chosen by a coarse grid over five suites at once
+(benchmarks/results/detection/README.md); neighbours on the grid differ by less than the labels can
+tell.
 """
 
 from __future__ import annotations

@@ -1,4 +1,6 @@
-"""``python -m chaos BAR``: shows a bar of docs/reliability.md and appends its raw row.
+"""``python -m chaos BAR``: shows a bar of benchmarks/results/reliability.
+
+Each run appends its raw row there.
 
 Bars: storm, zombies, power, takeover, mutants, killed; ``all`` shows each of them. A storm's seed
 is printed; ``--seed`` brings its plan of faults again. Exit code 1 if anything went wrong that must

@@ -140,7 +140,7 @@ def test_wrong_usage_is_one_sentence(diagnose: Run, arguments: list[str], senten
 
 def test_the_page_tells_the_thresholds_that_are_in_force() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "cli.md").read_text().split())
-    part = page.partition("## `throughline diagnose")[2].partition("## `throughline submit")[0]
+    part = page.partition("## Find what stops a model")[2].partition(" ## ")[0]
     told = {float(text) for text in re.findall(r"([\d.]+) %", part)}
     assert told == {100 * share for share in (climb.LEAST, climb.SURE, climb.WORTH, 0.95)}
     assert f"faster by more than {100 * climb.LEAST:g} %" in part

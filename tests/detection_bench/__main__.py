@@ -1,7 +1,7 @@
 """``make bench-detection``: our detector beside what others do, on the synthetic suite.
 
 Writes one row per detector and series to ``benchmarks/results/detection/synthetic.jsonl`` and the
-table into ``docs/judgement.md``; ``--ours`` keeps the others' rows, which do not change with our
+table into the README.md beside it; ``--ours`` keeps the others' rows, which do not change with our
 code. Each is asked once about a whole series, and once after every point; the others this only in
 noise of one size, as it takes long. ``--seeds`` prints our figures for other seeds of the suite.
 ``--labelled FILE`` prints, and keeps nowhere, the same for histories with labels (``labelled.py``)
@@ -27,7 +27,7 @@ from detection_bench.table import OURS
 
 ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "benchmarks" / "results" / "detection" / "synthetic.jsonl"
-PAGE = ROOT / "docs" / "judgement.md"
+PAGE = ROWS.parent / "README.md"
 ONLINE_NOISE = 0.01
 LEAST_SEEN = 20
 """Points from which on the others are asked: changes come later than that."""

@@ -1,7 +1,7 @@
 """``make bench-gate``: gates of equal revisions, and of one that is 1 % slower in one case.
 
 Writes one row per case and gate to ``benchmarks/results/gate/synthetic.jsonl`` and the tables into
-``docs/gate.md``. ``--replicates FILE`` prints, and keeps nowhere, the same for recorded processes;
+its ``README.md``. ``--replicates FILE`` prints, and keeps nowhere, the same for recorded processes;
 `gate_bench.replicates` says how such a file looks.
 """
 
@@ -20,7 +20,7 @@ from gate_bench.replicates import MEASURED, Times
 
 ROOT = Path(__file__).parents[2]
 ROWS = ROOT / "benchmarks" / "results" / "gate" / "synthetic.jsonl"
-PAGE = ROOT / "docs" / "gate.md"
+PAGE = ROWS.parent / "README.md"
 SEED = 4
 EQUAL, PLANTED = 500, 300
 """Gates of equal revisions, and of each slower case."""

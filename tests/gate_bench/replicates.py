@@ -24,7 +24,7 @@ GPU = len("GPU-") + 8
 
 @dataclass(frozen=True, slots=True)
 class Noise:
-    """How the step times of one configuration vary, as measured on an H200 (docs/gate.md)."""
+    """How the step times of one configuration vary, as measured on an H200."""
 
     name: str
     steps: int

@@ -1,4 +1,4 @@
-"""What the rows say, as tables for docs/gate.md."""
+"""What the rows say, as tables for benchmarks/results/gate/README.md."""
 
 from __future__ import annotations
 

@@ -4,7 +4,8 @@
 results to a real service process at the times when they are due, however long the answers take.
 ``latency`` times single requests on a connection that is kept. Each prints a raw row and appends
 it to benchmarks/results/reliability. ``all`` does all three, with the traffic of `PLANS`.
-``table`` prints the rows as docs/reliability.md has them, and with ``--write`` puts them there.
+``table`` prints the rows as the README.md beside them has them, and with ``--write`` puts them
+there.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ PLANS = (
     ("postgresql", Plan(50, SECONDS, Shape.REAL, replicas=2, claims_per_s=50)),
     ("postgresql", Plan(10, SECONDS, Shape.METRICS, workers=NIGHT)),
 )
-DOCUMENT = ROOT / "docs" / "reliability.md"
+DOCUMENT = RESULTS / "README.md"
 _NOT_CODE = (":!benchmarks/results", ":!docs")
 
 

@@ -1,4 +1,4 @@
-"""The rows of `make load` as the table of docs/reliability.md: every run, the bad ones too.
+"""The rows of `make load` as the table of their README.md: every run, the bad ones too.
 
 Runs of one plan, code and day stand in one line, in the order in which they were made. Nothing is
 averaged and nothing left out.
@@ -48,7 +48,7 @@ def replaced(document: str, table: str) -> str:
     before, begun, rest = document.partition(BEGIN)
     _, ended, after = rest.partition(END)
     if not (begun and ended) or BEGIN in after or END in after:
-        raise ValueError("docs/reliability.md has lost the marks of its table; put them back")
+        raise ValueError("the document has lost the marks of its table; put them back")
     return before + table + after
 
 

@@ -24,7 +24,7 @@ from service.database import Database, migrate
 from service.models import FindingRow, FindingSeries, SeriesRow
 
 ROWS = Path("benchmarks/results/nights/simulated.jsonl")
-PAGE = Path("docs/judgement.md")
+PAGE = ROWS.parent / "README.md"
 NODES = {"a": 1.0, "b": 1.004, "c": 0.997, "d": 1.001}
 NOISE = 0.003
 """Standard deviation between processes; a night has three."""
