@@ -19,10 +19,11 @@ from typing import NoReturn, TextIO
 
 from pydantic import ValidationError
 
-from benchmarks import catalog, trace_file
-from benchmarks.catalog import Refused, UnknownName
-from benchmarks.climb import Bar
+from benchmarks import trace_file
+from benchmarks.catalog import catalog
+from benchmarks.catalog.catalog import Refused, UnknownName
 from benchmarks.contracts import Case, Protocol
+from benchmarks.diagnosis.hill_climb import Bar
 from benchmarks.exits import NO_DEVICE
 
 LEAVE_S = 5.0

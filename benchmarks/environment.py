@@ -15,7 +15,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.contracts import Environment
-from benchmarks.processors import usable_cpus
+from benchmarks.cpus import usable_cpus
 
 _PACKAGES = ("numpy", "pillow", "triton", "pytorch-triton", "nvidia-nccl-cu12", "nvidia-nccl-cu13")
 """Named one by one beside the digest over all, because they explain changes of speed."""

@@ -7,7 +7,7 @@ axes are applied does not matter.
 A workload file holds:
 
 * a docstring whose first line says what it is and which cites the architecture's source;
-* literals that `benchmarks.catalog` reads without importing: ``ITEM`` (what throughput counts),
+* literals that `benchmarks.catalog.catalog` reads without importing: ``ITEM`` (what is counted),
   ``FACTS`` (what axes may ask for) and ``PRESETS`` (name to sizes, ``batch`` among them);
 * ``build(size, context) -> Recipe``.
 

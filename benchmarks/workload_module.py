@@ -18,8 +18,8 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
-from benchmarks import catalog
-from benchmarks.catalog import Refused, WorkloadEntry
+from benchmarks.catalog import catalog
+from benchmarks.catalog.catalog import Refused, WorkloadEntry
 
 OWN_PRESETS: Mapping[str, Mapping[str, int]] = {"full": {}, "tiny": {}}
 """Of a module without ``PRESETS``: `build` gets no sizes and decides by itself."""

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from cli.exits import Exit, Stop
-from service import backup as copying
 from service.errors import ServiceError
+from service.maintenance import backup as copying
 from service.settings import Settings
 
 

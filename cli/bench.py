@@ -18,26 +18,27 @@ from rich.text import Text
 
 from benchmarks import trace_file
 from benchmarks.contracts import Case, Profile, Protocol, Result, Sample, Status
+from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
-from benchmarks.merge import merge
-from benchmarks.printable import printable
-from cli import wanted
-from cli.console import Console
+from benchmarks.terminal import printable
+from cli import parse_case
 from cli.exits import Exit, Stop
-from cli.printed import read_until_exit, rest
-from cli.rig import Rig
+from cli.local.child_output import read_until_exit, rest
+from cli.local.local_device import Rig
+from cli.output.console import Console
 from cli.settings import our_packages
-from service import efficiency, formats
-from service.summary import summarise
-from worker import launch, processes
-from worker.conditions import Sampling
-from worker.outcome import exited, fault_of, nothing_left, read_result
-from worker.output import Output
-from worker.preflight import flagged
-from worker.processes import Tree
-from worker.station import listed
-from worker.telemetry import attach
-from worker.workspace import environment_in
+from service import formats
+from service.analysis.summary import summarise
+from service.reports import efficiency
+from worker.child import die_with_parent, process_tree
+from worker.child.output import Output
+from worker.child.process_tree import Tree
+from worker.child.workspace import environment_in
+from worker.device.conditions import Sampling
+from worker.device.preflight import flagged
+from worker.device.telemetry import attach
+from worker.result_builder import exited, fault_of, nothing_left, read_result
+from worker.supervisor import listed
 
 
 class TookTooLong(Stop):
@@ -137,10 +138,12 @@ def _one(rig: Rig, command: Sequence[str], limit_s: float | None, sampling: Samp
     """Run one child; however it ends, nothing that it started outlives it."""
     mark = uuid.uuid4().hex
     environment = environment_in(rig.folder, rig.settings) | our_packages()
-    marked = environment | {processes.MARK: mark}
+    marked = environment | {process_tree.MARK: mark}
     with closing(Output(rig.settings.output_limit_b)) as printed:
         try:
-            child = subprocess.Popen([*launch.tied(), *command], env=marked, stdout=printed.theirs)
+            child = subprocess.Popen(
+                [*die_with_parent.tied(), *command], env=marked, stdout=printed.theirs
+            )
         finally:
             os.close(printed.theirs)
         with child:
@@ -150,7 +153,7 @@ def _one(rig: Rig, command: Sequence[str], limit_s: float | None, sampling: Samp
                 read_until_exit(child, printed, limit_s)
             finally:
                 try:
-                    processes.end(tree, 0.0, rig.settings.kill_patience_s)
+                    process_tree.end(tree, 0.0, rig.settings.kill_patience_s)
                 finally:
                     child.kill()  # a second Ctrl-C ends it too; does nothing to one that has ended
         return _read(child.returncode, rest(printed))
@@ -171,8 +174,8 @@ def _case(arguments: Sequence[str]) -> Case:
     """The case that a child was asked for, which it did not live to tell."""
     workload, *settings = (word for word in arguments if not word.startswith("--"))
     given = [word.partition("=")[2] for word in arguments if word.startswith("--preset=")]
-    name, preset = wanted.named(workload)
-    return wanted.case(name, settings, given[-1] if given else preset or None)
+    name, preset = parse_case.named(workload)
+    return parse_case.case(name, settings, given[-1] if given else preset or None)
 
 
 def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:

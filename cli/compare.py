@@ -12,13 +12,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from cli import form, revision
-from cli.answers import ChangeView, ComparisonView, Estimate
-from cli.console import Console
+from cli import revision
+from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
-from cli.form import Form
-from cli.output import say
-from cli.service_client import ServiceClient, read
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.output.output_format import OutputFormat
+from cli.service_answers import ChangeView, ComparisonView, Estimate
 from service import formats
 
 _COLOUR = {"faster": "green", "slower": "red"}
@@ -32,17 +33,17 @@ class Within:
     project: str | None
 
 
-def run(url: str, baseline: str, contender: str, within: Within, shown_as: Form) -> Exit:
+def run(url: str, baseline: str, contender: str, within: Within, shown_as: OutputFormat) -> Exit:
     """Print the comparison; a case that got slower fails, and so does one that nobody can tell."""
     with ServiceClient(url) as client:
         text = _comparison(client, baseline, contender, within)
         found = read(ComparisonView, text)
-        if shown_as is Form.MARKDOWN:
+        if shown_as is OutputFormat.MARKDOWN:
             text = client.comparison(
                 *(found.baseline, found.contender, within.suite, within.project), "markdown"
             )
-    if shown_as is Form.TABLE:
-        show(found.changes, found.baseline, found.contender, form.paper())
+    if shown_as is OutputFormat.TABLE:
+        show(found.changes, found.baseline, found.contender, output_format.paper())
     else:
         say(text.rstrip("\n"))
     return outcome(found.changes)

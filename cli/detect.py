@@ -13,21 +13,21 @@ from benchmarks.contracts import Direction
 from cli.detect_input import HistoryLine, Read, Unreadable, from_csv, from_json_lines, opened
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
-from cli.output import say
+from cli.output.lines import say
 from service import formats
-from service.detection import online
-from service.detection.change import ChangePoint
-from service.detection.history import History, Refused
-from service.detection.judgement import Judgement
-from service.detection.registry import DETECTORS
-from service.detection.scale import between_units
+from service.analysis.detection import alarms as detection_alarms
+from service.analysis.detection.change import ChangePoint
+from service.analysis.detection.history import History, Refused
+from service.analysis.detection.registry import DETECTORS
+from service.analysis.detection.scale import between_units
+from service.analysis.detection.windows import Judgement
 
 LONG, POINT_S = 10_000, 0.002
 """Points whose replay nobody should have to wait for without a word, and what one of them takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DetectOptions:
     """What was asked for."""
 
     online: bool
@@ -35,7 +35,7 @@ class Wanted:
     threshold: float | None
 
 
-def run(source: str, wanted: Wanted, direction: str, *, csv: bool) -> int:
+def run(source: str, wanted: DetectOptions, direction: str, *, csv: bool) -> int:
     """Judge every history of ``source``; a refused one is a line of its own and exit code 1.
 
     ``direction`` is that of the histories that do not say theirs.
@@ -51,7 +51,7 @@ def run(source: str, wanted: Wanted, direction: str, *, csv: bool) -> int:
     return Exit.FAILED if refused else Exit.OK
 
 
-def _check(wanted: Wanted, direction: str) -> None:
+def _check(wanted: DetectOptions, direction: str) -> None:
     if wanted.detector not in DETECTORS:
         raise Stop(f"There is no detector {wanted.detector!r}; there are {', '.join(DETECTORS)}.")
     if wanted.online and wanted.detector != "steps":
@@ -62,7 +62,7 @@ def _check(wanted: Wanted, direction: str) -> None:
         raise Stop("A threshold is a number above zero.")
 
 
-def _answers(histories: Iterator[Read], wanted: Wanted) -> Iterator[dict[str, Any]]:
+def _answers(histories: Iterator[Read], wanted: DetectOptions) -> Iterator[dict[str, Any]]:
     try:
         for read in histories:
             line = read.line
@@ -99,17 +99,17 @@ def _warnings(read: Read) -> tuple[str, ...]:
     return (*read.unread, told) if told else read.unread
 
 
-def _judged(history: History, wanted: Wanted, warnings: tuple[str, ...]) -> dict[str, Any]:
+def _judged(history: History, wanted: DetectOptions, warnings: tuple[str, ...]) -> dict[str, Any]:
     detector, usual = DETECTORS[wanted.detector]
     threshold = usual if wanted.threshold is None else wanted.threshold
     judged = detector(history, threshold)
     judged = replace(judged, warnings=(*warnings, *judged.warnings))
     if wanted.online:
-        return replayed(list(online.replay(history, threshold)), judged)
+        return replayed(list(detection_alarms.replay(history, threshold)), judged)
     return document(judged)
 
 
-def replayed(alarms: Sequence[online.Alarm], whole: Judgement) -> dict[str, Any]:
+def replayed(alarms: Sequence[detection_alarms.Alarm], whole: Judgement) -> dict[str, Any]:
     """Alarms as they are printed, with what is odd in the whole history and in what they tell."""
     return {
         "alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms],

@@ -19,7 +19,7 @@ from benchmarks.contracts import Direction
 from cli.detect_names import unread_columns, unread_fields
 from cli.exits import Stop
 from service import formats
-from service.detection.history import Refused
+from service.analysis.detection.history import Refused
 
 VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
 """A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other

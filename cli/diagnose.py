@@ -5,17 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from benchmarks import climb
-from benchmarks.climb import Bar, Ending, Rung
-from benchmarks.conclusion import place_of
 from benchmarks.contracts import Case, Protocol, Result, Status
-from benchmarks.parity import FEED
-from benchmarks.suggestions import Move, with_move
+from benchmarks.diagnosis import hill_climb
+from benchmarks.diagnosis.conclude import place_of
+from benchmarks.diagnosis.hill_climb import Bar, Ending, Rung
+from benchmarks.diagnosis.parity import FEED
+from benchmarks.diagnosis.suggestions import Move, with_move
 from cli import bench
-from cli.console import Console
+from cli.diagnose_report import Climb, answer, remarks, say
 from cli.exits import Exit, Stop
-from cli.ladder import Climb, answer, remarks, say
-from cli.rig import Rig
+from cli.local.local_device import Rig
+from cli.output.console import Console
 from service import formats
 
 BRIEF = Protocol(
@@ -56,7 +56,7 @@ def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
     end_s = time.monotonic() + budget_s
     found = Climb(budget_s)
     result, took_s = _timed(measure, first, max(LEAST_S, budget_s), None)
-    found.rungs.append(climb.rung_of(result, None, took_s))
+    found.rungs.append(hill_climb.rung_of(result, None, took_s))
     found.unit = f"{result.item}/s"
     found.hardware = formats.hardware(result.environment.comparability())
     _say_first(found.rungs[0], told)
@@ -64,7 +64,7 @@ def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
     found.place = place_of(result)
     try:
         while found.ending is None:
-            move = climb.next_move(found.rungs, found.place, end_s - time.monotonic())
+            move = hill_climb.next_move(found.rungs, found.place, end_s - time.monotonic())
             if isinstance(move, Ending):
                 found.ending = move
             else:
@@ -85,8 +85,8 @@ def _try(measure: Measure, move: Move, found: Climb, end_s: float, told: Console
     left_s = max(1.0, end_s - time.monotonic())
     from_s = time.monotonic()
     try:
-        result, took_s = _timed(measure, case, left_s, climb.bar(best))
-        rung = climb.rung_of(result, move, took_s)
+        result, took_s = _timed(measure, case, left_s, hill_climb.bar(best))
+        rung = hill_climb.rung_of(result, move, took_s)
     except bench.TookTooLong as late:
         rung = _failed(case, move, Status.TIMEOUT, late.sentence, time.monotonic() - from_s)
     except bench.DeviceHeld:  # neither this case nor any other can be measured now
@@ -113,8 +113,8 @@ def _outcome(rung: Rung, base: Rung) -> str:
         return f"{rung.status.value}: {rung.reason}"
     if not rung.right:
         return "It computes something else than fp32 eager training: not kept."
-    gain = formats.times(climb.gain(rung, base))
-    return f"{gain}, kept." if climb.helped(rung, base) else f"{gain}, not kept."
+    gain = formats.times(hill_climb.gain(rung, base))
+    return f"{gain}, kept." if hill_climb.helped(rung, base) else f"{gain}, not kept."
 
 
 def _say_first(rung: Rung, told: Console) -> None:

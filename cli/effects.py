@@ -5,8 +5,8 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from cli.answers import EffectsView, TermView
-from cli.console import Console
+from cli.output.console import Console
+from cli.service_answers import EffectsView, TermView
 from service import formats
 
 

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from cli.client import ServiceClient
 from cli.exits import Exit, Stop
-from cli.output import say
-from cli.service_client import ServiceClient
-from worker import nvml
-from worker.folder import write_durably
+from cli.output.lines import say
+from worker.device import nvml
 from worker.settings import Settings
+from worker.state_dir import write_durably
 
 
 def enroll(code: str, url: str, device: str, name: str, state_dir: Path) -> None:

@@ -10,12 +10,13 @@ from datetime import UTC, datetime
 from rich import box
 from rich.table import Table
 
-from cli import form, jobs
-from cli.answers import FindingPage, FindingReport, FindingSummary, FindingView, MovedSeries
-from cli.console import Console
+from cli import jobs
+from cli.client import ServiceClient, read
 from cli.exits import Stop
-from cli.output import say
-from cli.service_client import ServiceClient, read
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.service_answers import FindingPage, FindingReport, FindingSummary, FindingView, MovedSeries
 from service import formats
 
 
@@ -100,7 +101,7 @@ def _account() -> str:
 
 
 def _print_list(items: Sequence[FindingSummary], none: str) -> None:
-    paper = form.paper()
+    paper = output_format.paper()
     wide = paper.width >= jobs.ROOMY
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     more = ("kind", "effect", "owner", "opened") if wide else ()

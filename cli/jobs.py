@@ -7,11 +7,11 @@ from datetime import UTC, datetime
 from rich import box
 from rich.table import Table
 
-from cli import form
-from cli.answers import JobView
-from cli.console import Console
-from cli.output import say
-from cli.service_client import ServiceClient
+from cli.client import ServiceClient
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.service_answers import JobView
 from service import formats
 
 ROOMY = 120
@@ -28,7 +28,7 @@ def show_list(
         say(page.model_dump_json())
         return
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    paper = form.paper()
+    paper = output_format.paper()
     wide = paper.width >= ROOMY
     for heading in ("job", "state", "case", *(("revision", "submitted", "reason") if wide else ())):
         table.add_column(heading, no_wrap=heading in {"job", "state"})

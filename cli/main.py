@@ -10,7 +10,6 @@ import sys
 
 import typer
 
-from cli import output
 from cli.commands import (
     backup,
     bench,
@@ -33,7 +32,8 @@ from cli.commands import (
 )
 from cli.commands import worker as worker_command
 from cli.exits import EXIT_CODES, Exit, Stop
-from cli.output import say
+from cli.output import lines
+from cli.output.lines import say
 from cli.settings import wrong_settings
 
 app = typer.Typer(
@@ -69,16 +69,16 @@ app.command("version")(version.version)
 
 def main() -> None:
     """Run the command line; an expected error is one sentence on stderr and its exit code."""
-    output.show_on_any_terminal()
+    lines.show_on_any_terminal()
     try:
         try:
             app(prog_name="throughline")
         finally:
-            output.flush()
+            lines.flush()
     except OSError as error:
-        if not output.was_lost(error):
+        if not lines.was_lost(error):
             raise
-        output.give_up(error)
+        lines.give_up(error)
         sys.exit(Exit.FAILED)
     except Stop as stop:
         say(stop.sentence, sys.stderr)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from cli.exits import Exit, Stop
+from service.database.migrate import upgrade
 from service.errors import ServiceError
-from service.migration import upgrade
 from service.settings import Settings
 
 

@@ -6,18 +6,21 @@ import math
 import sys
 
 from benchmarks.contracts import FINAL_STATES, JobState
-from cli import compare, effects, form, progress, table, watch
-from cli.answers import AdviceView, ReportView, SubmissionView
-from cli.console import Console
+from cli import compare, effects, watch
+from cli.client import ServiceClient, read
 from cli.exits import Exit
-from cli.form import Form
-from cli.output import say
-from cli.service_client import ServiceClient, read
+from cli.output import output_format, progress, result_table
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.output.output_format import OutputFormat
+from cli.service_answers import AdviceView, ReportView, SubmissionView
 
 _LEAST_BAD_FIRST = (Exit.OK, Exit.TIMEOUT, Exit.FAILED)
 
 
-def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_s: float) -> Exit:
+def run(
+    url: str, submission_id: str, against: str | None, shown_as: OutputFormat, wait_s: float
+) -> Exit:
     """Print the report, after waiting for ``wait_s`` at most.
 
     Raises:
@@ -29,13 +32,13 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
             view = progress.view(Console(stderr=True))
             limit_s = None if math.isinf(wait_s) else wait_s
             submission = watch.follow(client, submission, view, timeout_s=limit_s)
-        form_asked = "markdown" if shown_as is Form.MARKDOWN else "json"
+        form_asked = "markdown" if shown_as is OutputFormat.MARKDOWN else "json"
         told = client.report(submission_id, against, form_asked)
         found = told
         if against is not None and form_asked != "json":  # what to end with is not read off a text
             found = client.report(submission_id, against)
-    if shown_as is Form.TABLE:
-        show(read(ReportView, told), form.paper())
+    if shown_as is OutputFormat.TABLE:
+        show(read(ReportView, told), output_format.paper())
     else:
         say(told.rstrip("\n"))
     if against is None:
@@ -46,7 +49,7 @@ def run(url: str, submission_id: str, against: str | None, shown_as: Form, wait_
 
 def show(report: ReportView, console: Console) -> None:
     """Print the table, what may be tried next, and what changed if that was asked for."""
-    table.show(report.rows, console)
+    result_table.show(report.rows, console)
     for told in report.advice:
         _advise(told, console)
     for each in report.effects:

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from rich import box
 from rich.table import Table
 
-from cli import form, jobs, wanted
-from cli.answers import ScheduleView
-from cli.output import say
-from cli.service_client import ServiceClient
+from cli import jobs, parse_case
+from cli.client import ServiceClient
+from cli.output import output_format
+from cli.output.lines import say
+from cli.service_answers import ScheduleView
 from service import formats
 
 _NARROW = ("schedule", "cron", "suite", "next")
@@ -22,7 +23,7 @@ and `delete` take must be read, and in 80 columns there is room for these three.
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ScheduleOptions:
     """A schedule as it was typed."""
 
     cron: str
@@ -44,14 +45,14 @@ def show_list(url: str, *, as_json: bool) -> None:
         _print(found.items)
 
 
-def put(url: str, name: str, schedule: Wanted, *, as_json: bool) -> None:
+def put(url: str, name: str, schedule: ScheduleOptions, *, as_json: bool) -> None:
     """Make or replace a schedule and print it."""
     body: dict[str, object] = {
         "cron": schedule.cron,
         "timezone": schedule.timezone,
         "suite": schedule.suite,
         "revision_rule": schedule.revision_rule,
-        "requires": wanted.labels(schedule.requires),
+        "requires": parse_case.labels(schedule.requires),
         "enabled": schedule.enabled,
     }
     if schedule.project is not None:
@@ -83,7 +84,7 @@ def fire(url: str, name: str, *, as_json: bool) -> None:
 
 def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
-    paper = form.paper()
+    paper = output_format.paper()
     lines = [_cells(schedule) for schedule in schedules]
     headings = list(_ROOMY if paper.width >= jobs.ROOMY else _NARROW)
     if "project" in headings and not any(schedule.project for schedule in schedules):

@@ -9,21 +9,22 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tiers import Tier
-from cli import forecast, form, progress, report, trace, wanted, watch
-from cli.answers import CatalogView, ReportView, SubmissionView
-from cli.console import Console
+from benchmarks.catalog.precision_tiers import Tier
+from cli import estimate, parse_case, report, trace, watch
+from cli.client import ServiceClient, read
 from cli.exits import Exit, Stop
-from cli.output import say
+from cli.output import output_format, progress
+from cli.output.console import Console
+from cli.output.lines import say
 from cli.revision import given_or_checked_out
-from cli.service_client import ServiceClient, read
+from cli.service_answers import CatalogView, ReportView, SubmissionView
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is seen every few seconds."""
 
 
 @dataclass(frozen=True)
-class Order:
+class SubmitOptions:
     """What was asked for on the command line."""
 
     what: str
@@ -40,7 +41,9 @@ class Order:
     project: str | None = None
 
 
-def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json: bool) -> Exit:
+def run(
+    url: str, order: SubmitOptions, *, wait: bool, timeout_s: float | None, as_json: bool
+) -> Exit:
     """Submit ``order`` and print its id, or with ``wait`` its results."""
     request = _request(order)
     with ServiceClient(url) as client:
@@ -60,16 +63,16 @@ def run(url: str, order: Order, *, wait: bool, timeout_s: float | None, as_json:
     if as_json:
         say(told)
     else:
-        report.show(read(ReportView, told), form.paper())
+        report.show(read(ReportView, told), output_format.paper())
     for remark in trace.where(submission, url) if order.trace else ():
         say(remark, sys.stderr)
     return report.outcome(submission)
 
 
-def _remarks(submission: SubmissionView, known: CatalogView, order: Order) -> list[str]:
+def _remarks(submission: SubmissionView, known: CatalogView, order: SubmitOptions) -> list[str]:
     told = (
-        forecast.left_out(submission),
-        forecast.sentence(submission, known, order.replicates, order.tier),
+        estimate.left_out(submission),
+        estimate.sentence(submission, known, order.replicates, order.tier),
     )
     return [remark for remark in told if remark]
 
@@ -84,8 +87,8 @@ def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) 
     return f"It will wait: {which} was seen in the last two minutes."
 
 
-def _request(order: Order) -> dict[str, Any]:
-    chosen = wanted.read(order.what, order.settings, order.preset)
+def _request(order: SubmitOptions) -> dict[str, Any]:
+    chosen = parse_case.read(order.what, order.settings, order.preset)
     version = given_or_checked_out(order.revision, Path.cwd())
     request: dict[str, Any] = {"revision": version.revision, "priority": order.priority}
     if chosen.case is not None:
@@ -109,7 +112,7 @@ def _request(order: Order) -> dict[str, Any]:
     if order.trace:
         request["trace"] = True
     if order.requires:
-        request["requires"] = wanted.labels(order.requires)
+        request["requires"] = parse_case.labels(order.requires)
     return request
 
 

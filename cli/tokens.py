@@ -16,20 +16,22 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from benchmarks import local_service
-from cli import form, local_token, span
+from cli import durations
 from cli.exits import Exit, Stop
+from cli.local import local_token
 from cli.options import DEFAULT_URL
-from cli.output import say
+from cli.output import output_format
+from cli.output.lines import say
 from service import formats
-from service.access import audit, enrolment, key, sign_in_link, store, token
-from service.access.enrolment import EnrolmentRequest
-from service.access.key import Key
-from service.access.permissions import BOUND, Kind
-from service.access.principal import Principal
-from service.access.store import NewToken, TokenRequest
-from service.access.token import Mistyped
-from service.condition import check, explain
-from service.database import Database, now_of
+from service.auth import audit, enrolment, sign_in_link, signing_key, token_format, token_store
+from service.auth.enrolment import EnrolmentRequest
+from service.auth.permissions import BOUND, TokenKind
+from service.auth.principal import Principal
+from service.auth.signing_key import Key
+from service.auth.token_format import Mistyped
+from service.auth.token_store import NewToken, TokenRequest
+from service.database.connections import Database, now_of
+from service.database.health import check, explain
 from service.errors import ServiceError, Unauthorized
 from service.settings import Settings
 
@@ -68,14 +70,14 @@ class Desk:
             if self._is_good(wanted, file):
                 return
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            key.write_private(file, self._made(wanted).token)
+            signing_key.write_private(file, self._made(wanted).token)
         except OSError as error:
             raise Stop(f"{file} cannot be used ({error.strerror}).") from error
 
     def _is_good(self, wanted: Wanted, file: Path) -> bool:
         try:
-            shown = token.read(file.read_text(encoding="utf-8", errors="replace").strip())
-            found = store.verify(self._session, self._key, shown, self._now)
+            shown = token_format.read(file.read_text(encoding="utf-8", errors="replace").strip())
+            found = token_store.verify(self._session, self._key, shown, self._now)
         except (FileNotFoundError, Mistyped, Unauthorized):
             return False
         return (found.kind, found.name) == (wanted.kind, wanted.name)
@@ -84,25 +86,27 @@ class Desk:
         kind, name, expires, project = order.kind, order.name, order.expires, order.project
         lasts = None
         if expires is not None:
-            lasts = span.within("--expires", expires, store.SHORTEST_S, store.LONGEST_S)
-        if (kind, name) == (Kind.ADMIN, store.LOCAL):
+            lasts = durations.within(
+                "--expires", expires, token_store.SHORTEST_S, token_store.LONGEST_S
+            )
+        if (kind, name) == (TokenKind.ADMIN, token_store.LOCAL):
             raise Stop(
-                f"--name: {store.LOCAL} is kept for the token of this machine itself; choose "
+                f"--name: {token_store.LOCAL} is kept for the token of this machine itself; choose "
                 "another."
             )
-        if project is not None and Kind(kind) not in BOUND:
-            raise Stop(f"--project: {store.FOR_ALL.format(kind=kind)}.")
+        if project is not None and TokenKind(kind) not in BOUND:
+            raise Stop(f"--project: {token_store.FOR_ALL.format(kind=kind)}.")
         with _named("--name", name):
-            wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts)
+            wanted = TokenRequest(kind=TokenKind(kind), name=name, expires_in_s=lasts)
         with _named("--project", project):
             wanted = TokenRequest(**wanted.model_dump() | {"project": project})
-        made = store.create(self._session, self._key, wanted, self._now, None)
+        made = token_store.create(self._session, self._key, wanted, self._now, None)
         self._note("token create", made.id)
         return made
 
     def enrolment(self, worker: str | None, valid: str, *, as_json: bool) -> None:
         """Make a code for a worker and print it."""
-        lasts = span.within("--valid", valid, enrolment.SHORTEST_S, enrolment.LONGEST_S)
+        lasts = durations.within("--valid", valid, enrolment.SHORTEST_S, enrolment.LONGEST_S)
         with _named("--worker", worker):
             wanted = EnrolmentRequest(worker=worker, expires_in_s=lasts)
         made = enrolment.create(self._session, self._key, wanted, self._now, None)
@@ -120,19 +124,19 @@ class Desk:
 
     def rotate(self, token_id: str, *, as_json: bool) -> None:
         """Give a token another secret and print it."""
-        made = store.rotate(self._session, self._key, token_id, self._now)
+        made = token_store.rotate(self._session, self._key, token_id, self._now)
         self._note("token rotate", token_id)
         _print(made, as_json=as_json)
 
     def revoke(self, token_id: str) -> None:
         """End a token."""
-        gone = store.revoke(self._session, token_id, self._now)
+        gone = token_store.revoke(self._session, token_id, self._now)
         self._note("token revoke", token_id)
         say(f"The token {gone.id} ({gone.kind} {gone.name}) is revoked.")
 
     def show(self, *, as_json: bool) -> None:
         """Print every token."""
-        found = store.every(self._session, self._now)
+        found = token_store.every(self._session, self._now)
         if as_json:
             say(f"[{','.join(one.model_dump_json() for one in found)}]")
             return
@@ -148,7 +152,7 @@ class Desk:
             made = formats.ago(one.created_at, now)
             project = (one.project or "all",) if bound else ()
             table.add_row(one.id, one.kind, one.name, *project, one.state, made, used, ends)
-        form.paper().print(table if found else "There are no tokens.")
+        output_format.paper().print(table if found else "There are no tokens.")
 
     def _note(self, action: str, object_id: str) -> None:
         audit.record(self._session, ME, action, object_id, self._now)
@@ -176,7 +180,7 @@ def desk(url: str | None, state_dir: Path) -> Iterator[Desk]:
         try:
             check(database)
             with database.writing() as session:
-                yield Desk(session, key.of(settings))
+                yield Desk(session, signing_key.of(settings))
         finally:
             database.close()
     except DBAPIError as error:

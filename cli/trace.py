@@ -8,10 +8,10 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks import trace_file
 from benchmarks.contracts import Id
-from cli.answers import SubmissionView
+from cli.client import ServiceClient
 from cli.exits import Exit, Stop
-from cli.output import say
-from cli.service_client import ServiceClient
+from cli.output.lines import say
+from cli.service_answers import SubmissionView
 
 
 def fetch(url: str, result_id: str, to: Path | None) -> None:

@@ -8,30 +8,22 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from cli import (
-    form,
-    interrupts,
-    local_token,
-    machine,
-    migration,
-    ports,
-    progress,
-    report,
-    revision,
-    watch,
-)
-from cli.answers import ReportView, SubmissionView
-from cli.console import Console
-from cli.ensemble import Ensemble
+from cli import interrupts, migration, report, revision, watch
+from cli.client import ServiceClient, read
 from cli.exits import Exit
+from cli.local import devices as local_devices
+from cli.local import local_token, ports
+from cli.local.state_dir import StateFolder
+from cli.local.supervisor import Ensemble
 from cli.options import DEFAULT_URL
+from cli.output import output_format, progress
+from cli.output.console import Console
 from cli.revision import Version
-from cli.service_client import ServiceClient, read
-from cli.state import StateFolder
+from cli.service_answers import ReportView, SubmissionView
 from service import formats
-from service.access.sign_in_link import LASTS
+from service.auth.sign_in_link import LASTS
 from service.settings import Settings
-from worker import containment
+from worker.child import containment
 from worker.settings import Settings as WorkerSettings
 
 _LOOK_S = 1.0
@@ -88,7 +80,7 @@ def _start(
 ) -> None:
     """Service, workers."""
     ensemble.start_service(client)
-    here = machine.look()
+    here = local_devices.look()
     say(here.notice)
     ensemble.start_workers(here.devices)
     if ensemble.token_file is not None:
@@ -131,7 +123,7 @@ def _measure(
     view = progress.view(Console(stderr=True))
     submission = watch.follow(client, submission, view, check=ensemble.check)
     say(f"Measured in {formats.duration(time.monotonic() - started_s)}.")
-    report.show(read(ReportView, client.report(submission.id)), form.paper())
+    report.show(read(ReportView, client.report(submission.id)), output_format.paper())
     return report.outcome(submission)
 
 

@@ -10,19 +10,19 @@ import orjson
 from sqlalchemy.exc import DBAPIError
 
 from cli.exits import Exit, Stop
-from cli.output import say
-from service.condition import check, explain
-from service.database import Database
+from cli.output.lines import say
+from service.database.connections import Database
+from service.database.health import check, explain
 from service.errors import ServiceError
+from service.maintenance.verify import CheckOutcome, Event, Finding, VerificationReport
+from service.maintenance.verify import verify as check_promises
 from service.settings import Settings
-from service.verify import Event, Finding, Outcome, Report
-from service.verify import verify as check_promises
 
 _LINES = 60
 """Longest history that is printed to people; JSON has all of it."""
 
 
-def verify(url: str | None, state_dir: Path) -> Report:
+def verify(url: str | None, state_dir: Path) -> VerificationReport:
     """Check the database at ``url``, or the one of the state folder.
 
     Raises:
@@ -43,20 +43,20 @@ def verify(url: str | None, state_dir: Path) -> Report:
         raise Stop(sentence, Exit.AWAY) from error
 
 
-def as_json(report: Report) -> str:
+def as_json(report: VerificationReport) -> str:
     """The whole report as one JSON document."""
     told = {"kept": report.kept, **asdict(report)}
     return orjson.dumps(told, option=orjson.OPT_INDENT_2).decode()
 
 
-def show(report: Report) -> None:
+def show(report: VerificationReport) -> None:
     """Print a line for each promise, and under a broken one the history that shows it."""
     say(f"{report.jobs:,} jobs, {report.results:,} results")
     for finding in report.findings:
         say(f"{finding.number:2}  {finding.outcome.value:14}  {finding.promise}")
         if finding.sentence:
             say(f"    {finding.sentence}")
-        if finding.outcome is Outcome.BROKEN:
+        if finding.outcome is CheckOutcome.BROKEN:
             _show_history(finding)
     for warning in report.warnings:
         say(warning, sys.stderr)

@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Callable
 
-from cli.answers import SubmissionView
+from cli.client import ServiceClient
 from cli.exits import Away, Exit, Stop
-from cli.progress import View
-from cli.service_client import ServiceClient
+from cli.output.progress import View
+from cli.service_answers import SubmissionView
 
 LOOK_S = 1.0
 """How long the service may hold each request: what is shown is at most this old."""

@@ -1,4 +1,4 @@
-"""Runs migrations on the connection that `service.migration` hands over."""
+"""Runs migrations on the connection that `service.database.migrate` hands over."""
 
 from __future__ import annotations
 

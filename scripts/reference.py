@@ -18,8 +18,8 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from cli.main import app as command_line
-from service.access.permissions import MAY, ROUTES, Permission
 from service.app import create_app
+from service.auth.permissions import MAY, ROUTES, Permission
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]

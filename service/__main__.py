@@ -16,14 +16,14 @@ from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks import local_service
-from benchmarks.printable import log_to_stderr, printable
-from service.access import local_token, rules
-from service.access.rules import Asked
+from benchmarks.terminal import log_to_stderr, printable
 from service.app import create_app
-from service.condition import check, explain
-from service.database import Database
+from service.auth import access_mode, local_token
+from service.auth.access_mode import Asked
+from service.database.connections import Database
+from service.database.health import check, explain
 from service.errors import ServiceError
-from service.server import listen, serve
+from service.http.server import listen, serve
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -37,15 +37,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
         settings = _settings(arguments)
         app = create_app(settings)
         check(app.state.database)
-        rules.check(app.state.database, settings)
-        log.info("%s", rules.told(app.state.database, settings))
+        access_mode.check(app.state.database, settings)
+        log.info("%s", access_mode.describe(app.state.database, settings))
         _keep_a_token(app.state.database, settings)
         listener = listen(settings.host, settings.port)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         name = "_".join(["THROUGHLINE", *map(str, fault["loc"])]).upper()
         return _say(2, f"The setting {name} is wrong: {fault['msg']}.")
-    except rules.NobodyMayEnter as error:
+    except access_mode.NobodyMayEnter as error:
         return _say(2, error.detail)
     except ServiceError as error:
         return _say(3, error.detail)
@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _keep_a_token(database: Database, settings: Settings) -> None:
     """See to it that whoever owns this service can change something, and say how."""
-    if rules.in_force(database, settings) is not Asked.CHANGES:
+    if access_mode.in_force(database, settings) is not Asked.CHANGES:
         return
     try:
         path = local_token.prepare(database, settings)

@@ -11,17 +11,20 @@ from fastapi import FastAPI
 
 from benchmarks.version import installed
 from service import errors
-from service.access.door import Door
-from service.api.answers import DescribedApi
+from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
+from service.auth.authenticate import Authenticator
 from service.background import Background
-from service.condition import Checkup
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
-from service.database import Database
-from service.headers import ProtectedAnswers
-from service.intake import Bounds, Gate, GuardedRoute, Heads, guarded
-from service.queue import Terms
-from service.sending import Sending
+from service.database.connections import Database
+from service.database.health import Checkup
+from service.http.answer_room import Sending
+from service.http.body_limit import Gate
+from service.http.body_reader import Bounds
+from service.http.head_method import Heads
+from service.http.security_headers import ProtectedAnswers
+from service.http.strict_route import GuardedRoute, guarded
+from service.jobs.types import Terms
 from service.settings import Settings
 
 
@@ -60,7 +63,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)
-    app.state.door = Door(app.state.database, settings, guarded(app.routes))
+    app.state.door = Authenticator(app.state.database, settings, guarded(app.routes))
     return app
 
 

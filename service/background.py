@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
-from service import comparisons, confirmation, judging, queue, schedule
-from service.aside import Aside
-from service.database import Database, now_of
-from service.queue import Terms
+from service import comparisons
+from service.analysis_process import AnalysisProcess
+from service.database.connections import Database, now_of
+from service.findings import confirm, pipeline
+from service.jobs import expiry, schedules, types
+from service.jobs.types import Terms
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +32,7 @@ class Background:
         self._terms = terms
         self._every_s = every_s
         self._confirmations = confirmations
-        self._aside = Aside(database)
+        self._aside = AnalysisProcess(database)
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
@@ -69,7 +71,7 @@ class Background:
     def _look(self) -> None:
         self._sweep()
         with self._database.writing() as session:
-            fired = schedule.fire_due(session, now_of(session))
+            fired = schedules.fire_due(session, now_of(session))
         for slot in fired:
             log.info("schedule %s fired its slot of %s", slot.schedule, slot.due_at)
         self._compare()
@@ -87,22 +89,22 @@ class Background:
         with self._database.writing() as session:
             now = now_of(session)
             jumped = self._clock.jumped(now)
-            if (deaf or jumped) and (count := queue.grant_amnesty(session, self._terms, now)):
+            if (deaf or jumped) and (count := expiry.extend_all_leases(session, self._terms, now)):
                 log.warning("%d live leases count from now: heartbeats may have been missed", count)
-            swept = queue.sweep(session, self._terms, now)
+            swept = expiry.sweep(session, self._terms, now)
         self._deaf = False
-        if swept != queue.Swept():
+        if swept != types.Swept():
             log.warning("expired leases: %s", swept)
 
     def _judge(self) -> None:
-        confirmation.follow_all(self._database)
+        confirm.follow_all(self._database)
         while self._look_at_series().notes:
             if self._stop.is_set():
                 return
         self._aside.spare()
 
-    def _look_at_series(self) -> judging.Looked:
-        return judging.look(self._database, self._stop.wait, self._confirmations, self._aside.ask)
+    def _look_at_series(self) -> pipeline.Looked:
+        return pipeline.look(self._database, self._stop.wait, self._confirmations, self._aside.ask)
 
 
 class WallClock:

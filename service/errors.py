@@ -307,7 +307,7 @@ def _place(loc: Sequence[int | str]) -> list[int | str]:
 
 
 def _database(request: Request, error: Exception) -> JSONResponse:
-    from service.condition import explain  # noqa: PLC0415 - it knows these classes
+    from service.database.health import explain  # noqa: PLC0415 - it knows these classes
 
     assert isinstance(error, DBAPIError)
     known = explain(error)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context
 

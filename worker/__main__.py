@@ -9,7 +9,7 @@ import sys
 from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
-from benchmarks.printable import log_to_stderr
+from benchmarks.terminal import log_to_stderr
 from worker.loop import WRONG, run
 from worker.settings import Settings, faults
 

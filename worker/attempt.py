@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 
 from benchmarks.contracts import Lease, Progress, Result, Status, line
-from worker.caches import Turn
+from worker.child.compile_cache import Turn
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
-from worker.delivery import Delivery
-from worker.device import Unusable
+from worker.device.usable import Unusable
 from worker.heartbeat import Cause, Heartbeat
-from worker.outcome import without_numbers
-from worker.patience import Patience
+from worker.outbox.upload import Delivery
+from worker.result_builder import without_numbers
+from worker.retry import Patience
 from worker.runner import Runner
-from worker.station import Interrupted
 from worker.stop import Stop
+from worker.supervisor import Interrupted
 
 log = logging.getLogger(__name__)
 

@@ -13,7 +13,7 @@ from pydantic_core import from_json
 
 from benchmarks.contracts import Claim, Heartbeat, Id, Lease, Renewal, Secret, Worker
 from benchmarks.trace_file import GZIP
-from worker.exchange import Bounds, Exchange, GoesOn, always
+from worker.http_exchange import Bounds, Exchange, GoesOn, always
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from typing import Self
 
 from worker.checkouts import Checkouts
 from worker.client import ClientError
-from worker.folder import Occupied
+from worker.state_dir import Occupied
 
 _NOTHING = object()
 """Told so far: the first look tells what came since the introduction."""

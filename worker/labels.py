@@ -8,15 +8,15 @@ import sys
 
 from benchmarks.contracts import FOLDER, Worker, line
 from benchmarks.version import installed
-from worker.containment import Containment
-from worker.nvml import Gpu, driver_version
+from worker.child.containment import Containment
+from worker.device.nvml import Gpu, driver_version
 from worker.settings import Settings
 
 
 def introduce(settings: Settings, gpu: Gpu | None, containment: Containment, folder: str) -> Worker:
     """This worker as the service will know it; settings' own labels win.
 
-    ``folder`` is what `worker.folder.identity` says.
+    ``folder`` is what `worker.state_dir.identity` says.
     """
     labels = {
         FOLDER: folder,

@@ -11,25 +11,27 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
-from worker import bytecode, containment, device, nvml, processes, workspace
+from worker import startup_checks
 from worker.attempt import Attempt, summary
 from worker.checkouts import Checkouts
+from worker.child import containment, process_tree, workspace
 from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
-from worker.delivery import Delivery
 from worker.deployments import Deployments
-from worker.device import Unusable
-from worker.exchange import GoesOn
-from worker.folder import Journal, Occupied, Pending, identity, locked
+from worker.device import nvml, usable
+from worker.device.usable import Unusable
+from worker.device.vacancy import Vacancy
 from worker.heartbeat import Heartbeat, now_s
+from worker.http_exchange import GoesOn
 from worker.labels import introduce
-from worker.outcome import without_numbers
-from worker.patience import Patience
+from worker.outbox.spool import Answer, Spool
+from worker.outbox.upload import Delivery
+from worker.result_builder import without_numbers
+from worker.retry import Patience
 from worker.runner import Runner
 from worker.settings import Settings, visible_devices
-from worker.spool import Answer, Spool
-from worker.station import Station
+from worker.state_dir import Journal, Occupied, Pending, identity, locked
 from worker.stop import Aborted, Stop
-from worker.vacancy import Vacancy
+from worker.supervisor import Station
 
 log = logging.getLogger(__name__)
 
@@ -68,8 +70,8 @@ def run(settings: Settings, stop: Stop | None = None) -> int:
             contained, why = containment.choose(settings.containment, settings.device)
             log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
             log.info("%s", containment.SEEN[contained])
-            device.insist(settings, lambda: not stop.draining)
-            if advice := bytecode.lost():
+            usable.insist(settings, lambda: not stop.draining)
+            if advice := startup_checks.lost():
                 log.warning("%s", advice)
             station = Station(settings, contained, gauge, Journal(folder).started)
             runner = Runner(settings, station)
@@ -309,7 +311,7 @@ class Loop:
         leftover = self._journal.leftover()
         if leftover is None:
             return
-        found = processes.end(leftover.tree, 0.0, self._settings.kill_patience_s)
+        found = process_tree.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.station.survivors = tuple(found)
         self._runner.station.conditions.occupancy.expect(leftover.tree)
         if not workspace.remove_leftover(Path(leftover.folder)):

@@ -13,15 +13,21 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
+from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
+from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
-from benchmarks.flags import THROTTLED as HELD_BACK
-from benchmarks.merge import merge
-from worker import canary, device, trace
-from worker.caches import Caches, Turn
-from worker.canary import NodeHistory
-from worker.child import Ending, Exit
-from worker.device import Unusable
-from worker.outcome import (
+from worker.child.allowed_models import refused
+from worker.child.compile_cache import Caches, Turn
+from worker.child.process import Ending, Exit
+from worker.child.target import Target, TargetAbsent, target_of
+from worker.child.workspace import environment_in, workspace
+from worker.device import canary, usable
+from worker.device.canary import NodeHistory
+from worker.device.preflight import flagged
+from worker.device.telemetry import attach
+from worker.device.usable import Unusable
+from worker.outbox import trace
+from worker.result_builder import (
     REFUSED,
     Run,
     failure,
@@ -31,13 +37,8 @@ from worker.outcome import (
     whole,
     without_numbers,
 )
-from worker.own_models import refused
-from worker.preflight import flagged
 from worker.settings import Settings
-from worker.station import Interrupted, Station, Task, Watch, listed
-from worker.target import Target, TargetAbsent, target_of
-from worker.telemetry import attach
-from worker.workspace import environment_in, workspace
+from worker.supervisor import Interrupted, Station, Task, Watch, listed
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +159,7 @@ class Runner:
             Unusable: it cannot, or the child says so and nobody else can tell.
             Interrupted: ``watch`` gave a cause meanwhile.
         """
-        why = device.obstacle(self._settings, _goes_on(watch))
+        why = usable.obstacle(self._settings, _goes_on(watch))
         if cause := watch.cause():
             raise Interrupted(cause)
         if why is None and left.code == NO_DEVICE:

@@ -14,8 +14,8 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from benchmarks import local_service
 from benchmarks.contracts import Worded
-from benchmarks.processors import usable_cpus
-from worker.containment import Wanted
+from benchmarks.cpus import usable_cpus
+from worker.child.containment import Wanted
 
 Positive = Annotated[float, Field(gt=0)]
 _NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?"
@@ -90,7 +90,7 @@ class Settings(BaseSettings):
     output_limit_b: Annotated[int, Field(gt=0)] = 64 * 2**20
     """What a child may write to standard output or standard error before it is stopped."""
     containment: Wanted = Wanted.AUTO
-    """What keeps a child's processes together; ``auto`` is `worker.containment.choose`'s."""
+    """What keeps a child's processes together; ``auto`` is `worker.child.containment.choose`'s."""
     processes_limit: Annotated[int, Field(gt=0)] = 1024
     """How many processes a child may have; 32 loaders and as many compilers are usual at most."""
     temp_limit_b: Annotated[int, Field(gt=0)] = 16 * 2**30

@@ -5,7 +5,7 @@ Which crop of which file is read is the same for each value.
 
 from dataclasses import replace
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 from benchmarks.data.decoded import Decoded
 from benchmarks.data.encoded import DeviceDecoder, Encoded
 from benchmarks.data.images import Files, Images

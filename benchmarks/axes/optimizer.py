@@ -3,7 +3,7 @@
 import inspect
 from dataclasses import replace
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 from benchmarks.workload import Recipe
 
 DEFAULT = "foreach"

@@ -13,7 +13,7 @@ class Case(Contract):
     """A workload with one value on each axis.
 
     ``axes`` names only what differs from the axes' defaults, so that adding an axis later
-    continues every series; `benchmarks.catalog.normalise` brings a case into that form.
+    continues every series; `benchmarks.catalog.catalog.normalise` brings a case into that form.
     """
 
     workload: Workload

@@ -42,7 +42,7 @@ class Efficiency(Contract):
     dtype: Name = "fp32"
     """Arithmetic of the matrix products: fp32, tf32, bf16 or fp16."""
     device: Line = ""
-    """The row of `benchmarks.peaks` that was matched."""
+    """The row of `benchmarks.diagnosis.peaks` that was matched."""
     peak_flop_per_s: Number | None = None
     uses: dict[Literal["full", "synth"], Use] = Field(default_factory=dict)
     reason: Line = ""

@@ -20,7 +20,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils.data import Dataset, default_collate
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 from benchmarks.data import UnusableData
 from benchmarks.data.images import Files, Images, readable, sample_rng
 from benchmarks.workload import Batch

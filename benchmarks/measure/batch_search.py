@@ -17,10 +17,10 @@ from dataclasses import replace
 import torch
 from torch import Tensor
 
-from benchmarks.catalog import Refused
-from benchmarks.measure import feed, flags, flex
+from benchmarks.catalog.catalog import Refused
+from benchmarks.measure import batch_source, flags, flex
 from benchmarks.measure.failures import is_out_of_memory
-from benchmarks.measure.marks import drain
+from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -88,7 +88,7 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
     # without it the timed passes would run what a trial had chosen without a look. The next
     # `put_in_force` takes it back.
     torch.backends.cudnn.deterministic = True
-    sample = feed.first(recipe, SAMPLES)
+    sample = batch_source.first(recipe, SAMPLES)
 
     def fits(batch: int) -> bool:
         found = _fits(replace(eager, batch=batch), device, _filled(sample, batch), seed)

@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.contracts import Canary
 from benchmarks.measure.device import choose
-from benchmarks.measure.marks import drain, maker
+from benchmarks.measure.timestamps import drain, maker
 
 GEMM = {"cuda": (8192, torch.bfloat16), "cpu": (1024, torch.float32)}
 """Rows and columns of the square product, and its arithmetic."""

@@ -8,7 +8,7 @@ from functools import partial
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 
 
 def recompute(model: nn.Module, blocks: tuple[type[nn.Module], ...]) -> None:

@@ -12,7 +12,7 @@ from scipy.special import stdtrit
 
 from benchmarks.contracts import Pass, Protocol, StopReason, Trace
 from benchmarks.contracts.bounds import pass_steps
-from benchmarks.measure.loop import StepTimes, Timed
+from benchmarks.measure.loop import StepTimes, TimedPass
 
 Floats = NDArray[np.float64]
 
@@ -142,7 +142,7 @@ class StopRule:
         return len(last) == PLATEAU and max(last) <= min(last) * (1 + PLATEAU_SPAN)
 
 
-def summarise(timed: Timed, items_per_step: int, rule: StopRule, *, queued: bool) -> Pass:
+def summarise(timed: TimedPass, items_per_step: int, rule: StopRule, *, queued: bool) -> Pass:
     """The contract's `Pass` of a finished pass. No step is left out.
 
     Args:

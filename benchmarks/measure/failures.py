@@ -6,7 +6,7 @@ import re
 
 import torch
 
-from benchmarks.catalog import Refused, UnknownName
+from benchmarks.catalog.catalog import Refused, UnknownName
 from benchmarks.contracts import Status
 from benchmarks.data import UnusableData
 

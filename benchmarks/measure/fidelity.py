@@ -21,15 +21,15 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from benchmarks import catalog
 from benchmarks.__main__ import cache_folder
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Protocol
-from benchmarks.measure import feed, flags, loop, session
+from benchmarks.measure import batch_source, flags, loop, session
 from benchmarks.measure.device import choose
 from benchmarks.measure.estimate import StopRule
-from benchmarks.measure.marks import drain
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
+from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context
 
@@ -86,7 +86,7 @@ def compare(
     recipe = session.build(case, context)
     flags.put_in_force(recipe)
     trainer = Trainer(recipe, context.device)
-    ring = itertools.cycle(feed.ring(trainer, feed.batches(recipe, context.seed)))
+    ring = itertools.cycle(batch_source.ring(trainer, batch_source.batches(recipe, context.seed)))
     _plain(trainer, ring, 5)
     steps = max(10, round(span_s / _plain(trainer, ring, 10)))
     _plain(trainer, ring, steps)

@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.attention.flex_attention import BlockMask, create_block_mask, flex_attention
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 
 _plain: Callable[..., Tensor] = functional.scaled_dot_product_attention
 

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 
 FORWARD = torch.float8_e4m3fn
 GRADIENT = torch.float8_e5m2

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 

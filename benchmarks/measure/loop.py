@@ -25,9 +25,9 @@ import torch
 from torch import Tensor
 
 from benchmarks.contracts import Window
-from benchmarks.measure.marks import Mark, drain, maker
+from benchmarks.cpus import pressure_s
+from benchmarks.measure.timestamps import Mark, drain, maker
 from benchmarks.measure.trainer import Trainer
-from benchmarks.processors import pressure_s
 
 RUN_AHEAD = 2
 """Steps that the host may be ahead of the device."""
@@ -48,7 +48,7 @@ class StepTimes:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedPass:
     """A finished pass."""
 
     times: StepTimes
@@ -83,7 +83,7 @@ class _Queued:
 
 def run(
     trainer: Trainer, feed: Iterator[Sequence[Tensor]], enough: Callable[[StepTimes], bool]
-) -> Timed:
+) -> TimedPass:
     """Step until ``enough`` says so; it sees the finished steps, at most two late.
 
     Args:
@@ -123,7 +123,7 @@ def run(
         item.read_into(times, before.end)
         before = item
     window = Window(start_s=start_s, end_s=end_s)
-    return Timed(times, window, wall_s, _share(waited_s, wall_s), _value(loss))
+    return TimedPass(times, window, wall_s, _share(waited_s, wall_s), _value(loss))
 
 
 def _items(device: torch.device) -> list[_Queued]:

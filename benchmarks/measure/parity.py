@@ -1,4 +1,4 @@
-"""Runs what `benchmarks.parity` judges: the case as it was timed, its base, the reference twice.
+"""Runs what `benchmarks.diagnosis.parity` judges: the timed case, its base, the reference twice.
 
 The case comes first, while its trainer still exists. The others are built when the trainer is gone,
 one after the other, so that the device holds one model at a time. What they computed is kept in
@@ -22,14 +22,14 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Parity, ParityStatus, Status
-from benchmarks.measure import feed, flags
+from benchmarks.diagnosis.parity import FEED, STEPS, Reference, Trajectory, judge, rule
+from benchmarks.measure import batch_source, flags
 from benchmarks.measure.failures import classify, is_out_of_memory
-from benchmarks.measure.shelf import Shelf
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import TooSlow, follow
-from benchmarks.parity import FEED, STEPS, Reference, Trajectory, judge, rule
+from benchmarks.measure.trajectory_cache import Shelf
 from benchmarks.workload import Batch, Context, Recipe
 
 LIMIT_S = 240.0
@@ -176,7 +176,7 @@ def _with_batch(case: Case, axes: Mapping[str, str]) -> Case:
 
 def inputs(recipe: Recipe, seed: int) -> list[Batch]:
     """Batches on the host, with whatever the loss would draw by itself drawn beforehand."""
-    batches = list(itertools.islice(feed.batches(recipe, seed), feed.RING))
+    batches = list(itertools.islice(batch_source.batches(recipe, seed), batch_source.RING))
     if recipe.draw is None:
         return batches
     with torch.random.fork_rng():

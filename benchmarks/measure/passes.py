@@ -15,17 +15,17 @@ from pathlib import Path
 
 from torch import Tensor
 
-from benchmarks import soundness
 from benchmarks.contracts import Pass, Protocol, Replicate, Warmup
-from benchmarks.measure import compilation, conditions, feed, flags, loop
+from benchmarks.diagnosis import sanity
+from benchmarks.diagnosis.verdict import HOST_SYNC
+from benchmarks.measure import batch_source, compilation, conditions, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
 from benchmarks.measure.loop import StepTimes
-from benchmarks.measure.marks import drain
 from benchmarks.measure.profile import passes as beside
 from benchmarks.measure.progress import Reporter
+from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.warmup import WarmupRule
-from benchmarks.verdict import HOST_SYNC
 from benchmarks.workload import Batch
 
 CLOCK_AGREEMENT = 0.005
@@ -62,25 +62,25 @@ class Passes:
         self._flags = [HOST_SYNC] if trainer.syncs else []
         recipe = trainer.recipe
         self.items_per_step = recipe.batch * recipe.items_per_sample
-        self._queue = feed.queue_batches(recipe)
+        self._queue = batch_source.queue_batches(recipe)
         self._workers = int(recipe.loader_options.get("num_workers", 0))
 
     def replicate(self, seed: int, import_s: float, build_s: float) -> Replicate:
         """Run every pass."""
-        batches: Iterator[Sequence[Tensor]] = feed.batches(self._trainer.recipe, seed)
+        batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
         warmup, step_s = self._warm_up(batches)
         conditions.reset_peak(self._device)
         full = self._full(batches, step_s, seed)
         peak_b, reserved_b = conditions.peak_memory(self._device)
-        ring = feed.ring(self._trainer, batches)
-        if len(ring) < feed.RING:
+        ring = batch_source.ring(self._trainer, batches)
+        if len(ring) < batch_source.RING:
             self._flags.append("synth.small_ring")
         del batches  # ends the loader's processes: SYNTH shares the machine with nobody
         synth = self._synth(itertools.cycle(ring), seed)
         if compilation.graphs_skipped():
             self._flags.append("cudagraphs_skipped")
         retries, compiled = conditions.allocator_retries(self._device), compilation.read()
-        timed = beside.Timed(full, synth)
+        timed = beside.TimedPasses(full, synth)
         asked = self._asked_beside(full, synth)
         also = beside.run(self._trainer, ring, timed, asked, self._reporter, self._trace)
         return Replicate(
@@ -134,7 +134,7 @@ class Passes:
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
             # After every pause, because a pause fills the queue, which the pass would then live on.
-            feed.empty_queue(self._trainer.recipe, batches)
+            batch_source.empty_queue(self._trainer.recipe, batches)
             # A loader that keeps up has its queue again after one round of its processes; without
             # these steps the wait for that round would be taken for a stall.
             round_ = max(REFILL_STEPS, self._workers)
@@ -153,10 +153,10 @@ class Passes:
             timed = loop.run(self._trainer, ring, self.watched("synth", rule))
         return self._summary("synth", timed, rule, scale)
 
-    def _summary(self, name: str, timed: loop.Timed, rule: StopRule, scale: float) -> Pass:
+    def _summary(self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float) -> Pass:
         doubts = _doubts(timed)
-        if soundness.lost(scale, self._trainer.scale, len(timed.times.step)):
-            doubts.append(soundness.DISCARDED)
+        if sanity.lost(scale, self._trainer.scale, len(timed.times.step)):
+            doubts.append(sanity.DISCARDED)
         self._flags += [f"{name}.{flag}" for flag in doubts]
         return summarise(timed, self.items_per_step, rule, queued=self._device.type == "cuda")
 
@@ -174,7 +174,7 @@ class Passes:
         return enough
 
 
-def _doubts(timed: loop.Timed) -> list[str]:
+def _doubts(timed: loop.TimedPass) -> list[str]:
     """Flags that a finished pass has earned."""
     steps = timed.times.step
     total_s = sum(steps)
@@ -184,5 +184,5 @@ def _doubts(timed: loop.Timed) -> list[str]:
     if total_s / len(steps) > (1 + TAIL) * statistics.median(steps):
         found.append("tail")
     if not math.isfinite(timed.loss):
-        found.append(soundness.NOT_FINITE)
+        found.append(sanity.NOT_FINITE)
     return found

@@ -12,9 +12,8 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import catalog, parity, soundness, workload_module
-from benchmarks.climb import Bar
-from benchmarks.conclusion import concluded
+from benchmarks import workload_module
+from benchmarks.catalog import catalog
 from benchmarks.contracts import (
     Case,
     Efficiency,
@@ -25,14 +24,17 @@ from benchmarks.contracts import (
     Result,
     Status,
 )
+from benchmarks.diagnosis import parity, sanity
+from benchmarks.diagnosis.conclude import concluded
+from benchmarks.diagnosis.hill_climb import Bar
+from benchmarks.diagnosis.merge import samples
 from benchmarks.environment import capture
-from benchmarks.measure import admission, batch_search, device, flags, graphs, work
+from benchmarks.measure import batch_search, check_recipe, device, flags, flops, graphs
 from benchmarks.measure.failures import classify
 from benchmarks.measure.parity import PHASE, Check
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer
-from benchmarks.merge import samples
 from benchmarks.workload import Context, Recipe
 from benchmarks.workload_module import Sizes
 
@@ -130,8 +132,8 @@ class _Session:
             repro=_repro(self._case, self._request),
         )
         result = concluded(result)
-        if broken := soundness.not_finite(replicate.flags):
-            return soundness.without_speed(result, broken), None
+        if broken := sanity.not_finite(replicate.flags):
+            return sanity.without_speed(result, broken), None
         if not self._beside(replicate).parity:
             return result, None
         check = self._check()
@@ -143,7 +145,7 @@ class _Session:
 
     def _efficiency(self) -> Efficiency:
         facts = self._environment.facts
-        return work.efficiency(self._case, self.batch, self._request.context, facts, build)
+        return flops.efficiency(self._case, self.batch, self._request.context, facts, build)
 
     def _check(self) -> Check:
         def tell(step: int) -> None:
@@ -201,7 +203,7 @@ def _proposed(case: Case, context: Context) -> Recipe:
     """What the workload builds; a user's own model may have forgotten device and mode."""
     module = workload_module.load(case.workload)
     made = module.build(Sizes(module.entry.presets[case.preset]), context)
-    recipe = admission.recipe(made, case.workload)
+    recipe = check_recipe.recipe(made, case.workload)
     if catalog.is_own(case.workload):
         recipe.model.to(context.device).train()
     return recipe

@@ -10,9 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from benchmarks.catalog import Refused
-from benchmarks.measure import admission, checkpointing, float8
-from benchmarks.measure.placement import placement
+from benchmarks.catalog.catalog import Refused
+from benchmarks.measure import check_recipe, checkpointing, float8
+from benchmarks.measure.to_device import placement
 from benchmarks.workload import Batch, Recipe
 
 
@@ -108,7 +108,7 @@ class Trainer:
     def _ahead(self, batch: Batch, share: float = 1.0) -> Tensor:
         """The loss of ``batch``, times ``share``."""
         with self._autocast():
-            loss = admission.loss(self._forward(batch))
+            loss = check_recipe.loss(self._forward(batch))
             return loss if share == 1.0 else loss * share
 
     def _backward(self, loss: Tensor) -> None:

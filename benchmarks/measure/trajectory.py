@@ -12,8 +12,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from benchmarks.diagnosis.parity import STEPS, Trajectory
 from benchmarks.measure.trainer import Trainer
-from benchmarks.parity import STEPS, Trajectory
 from benchmarks.workload import Batch
 
 ENTRIES = 4096

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, StateDir
-from cli.output import say
+from cli.output.lines import say
 
 
 def backup(

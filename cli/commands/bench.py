@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.tiers import Tier, timed
+from benchmarks.catalog.precision_tiers import Tier, timed
 from cli.options import Json
-from cli.output import say
+from cli.output.lines import say
 
 
 def bench(
@@ -63,7 +63,7 @@ def bench(
     """
     from cli import bench as measuring
     from cli import interrupts
-    from cli.rig import set_up
+    from cli.local.local_device import set_up
 
     given = {
         "--preset": preset,

@@ -26,9 +26,9 @@ def compare(
     and was not measured well enough. A case that is not clear otherwise leaves it at 0.
     """
     from cli import compare as comparing
-    from cli import form
+    from cli.output import output_format
 
-    shown_as = form.chosen(markdown=markdown, as_json=as_json)
+    shown_as = output_format.chosen(markdown=markdown, as_json=as_json)
     raise typer.Exit(
         comparing.run(url, base, contender, comparing.Within(suite, project), shown_as)
     )

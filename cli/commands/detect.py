@@ -41,6 +41,6 @@ def detect(
     """
     from cli import detect as detecting
 
-    wanted = detecting.Wanted(online, detector, threshold)
+    wanted = detecting.DetectOptions(online, detector, threshold)
     reads_csv = csv or source.lower().endswith(".csv")
     raise typer.Exit(detecting.run(source, wanted, direction, csv=reads_csv))

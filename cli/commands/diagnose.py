@@ -37,16 +37,17 @@ def diagnose(
     batch= to begin with another one. The exit code is 1 if the first case could not be measured, or
     if processes of a case do not leave the device.
     """
-    from cli import bench, form, interrupts, ladder, wanted
+    from cli import bench, diagnose_report, interrupts, parse_case
     from cli import diagnose as climbing
-    from cli.console import Console
-    from cli.output import say
-    from cli.rig import set_up
-    from cli.span import seconds
+    from cli.durations import seconds
+    from cli.local.local_device import set_up
+    from cli.output import output_format
+    from cli.output.console import Console
+    from cli.output.lines import say
 
     given = {"--device": device, "--data-root": data_root}
     options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    first = wanted.case(workload, settings or [], preset)
+    first = parse_case.case(workload, settings or [], preset)
     timing = bench.read_protocol(protocol, climbing.BRIEF)
     interrupts.as_ctrl_c()
     with set_up(device) as rig:
@@ -57,5 +58,5 @@ def diagnose(
 
         say(json.dumps(found.document()))
     else:
-        ladder.show(found, form.paper())
+        diagnose_report.show(found, output_format.paper())
     raise typer.Exit(climbing.exit_code(found))

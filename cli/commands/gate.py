@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 
 from cli.exits import Exit
-from cli.gate import Form, Inconclusive
+from cli.gate import GateFormat, Inconclusive
 from cli.options import DEFAULT_URL, Project, Url
 
 
@@ -58,7 +58,9 @@ def gate(
     ] = None,
     worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
     project: Project = None,
-    shown_as: Annotated[Form, typer.Option("--format", help="How to print it.")] = Form.TEXT,
+    shown_as: Annotated[
+        GateFormat, typer.Option("--format", help="How to print it.")
+    ] = GateFormat.TEXT,
     output: Annotated[
         Path | None, typer.Option(help="Write it to this file instead of stdout.")
     ] = None,
@@ -76,10 +78,10 @@ def gate(
     (such as a revision that no worker has), 4 if somebody cancelled the comparison. Ctrl-C and
     SIGTERM cancel it with its jobs; the same key then starts another one.
     """
-    from cli.gate.order import Order
+    from cli.gate.order import GateOptions
     from cli.gate.run import run
 
-    order = Order(
+    order = GateOptions(
         baseline,
         contender,
         suite,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cli.options import DEFAULT_STATE_DIR, StateDir
-from cli.output import say
+from cli.output.lines import say
 
 
 def migrate(*, state_dir: StateDir = DEFAULT_STATE_DIR) -> None:

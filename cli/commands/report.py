@@ -28,9 +28,9 @@ def report(
     The exit code is 1 if a case failed, 4 while one is missing. With --against it is 1 as well if a
     case got slower, 4 if one was not compared or is undecided.
     """
-    from cli import form
     from cli import report as reporting
+    from cli.output import output_format
 
-    shown_as = form.chosen(markdown=markdown, as_json=as_json)
+    shown_as = output_format.chosen(markdown=markdown, as_json=as_json)
     wait_s = timeout_s if timeout_s is not None else (float("inf") if wait else 0.0)
     raise typer.Exit(reporting.run(url, submission, against, shown_as, wait_s))

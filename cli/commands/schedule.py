@@ -44,7 +44,9 @@ def set_schedule(
     from cli import schedule
 
     requires = tuple(require or ())
-    wanted = schedule.Wanted(cron, timezone, suite, revision_rule, requires, enabled, project)
+    wanted = schedule.ScheduleOptions(
+        cron, timezone, suite, revision_rule, requires, enabled, project
+    )
     schedule.put(url, name, wanted, as_json=as_json)
 
 

@@ -28,7 +28,7 @@ def serve(
     see `throughline migrate`. On an address that others reach it starts only once there is a token
     of an administrator (see `throughline token create`), or with THROUGHLINE_ACCESS=open.
     """
-    from cli import ports
+    from cli.local import ports
     from cli.settings import child_environment
 
     ports.choose(host, port)

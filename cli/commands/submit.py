@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from benchmarks.tiers import Tier
+from benchmarks.catalog.precision_tiers import Tier
 from cli.options import DEFAULT_URL, Json, Project, Revision, Url
 
 
@@ -58,7 +58,7 @@ def submit(
     """
     from cli import submit as submitting
 
-    order = submitting.Order(
+    order = submitting.SubmitOptions(
         what,
         tuple(settings or ()),
         revision,

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, Json, StateDir
-from service.access.permissions import Kind
+from service.auth.permissions import TokenKind
 
 app = typer.Typer(
     help="Make, list, renew and end tokens, where the service's database is.", no_args_is_help=True
@@ -19,7 +19,7 @@ TokenId = Annotated[str, typer.Argument(metavar="ID", help="As `throughline toke
 @app.command("create")
 def create(
     *,
-    kind: Annotated[Kind, typer.Option(help="What it is good for.")],
+    kind: Annotated[TokenKind, typer.Option(help="What it is good for.")],
     name: Annotated[
         str, typer.Option(help="What it is for, such as ci; of a worker's token its worker.")
     ],

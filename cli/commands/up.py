@@ -33,7 +33,7 @@ def up(
     second one gives that case back at once.
     """
     from cli import up as starting
-    from cli.state import StateFolder
+    from cli.local.state_dir import StateFolder
 
     plan = starting.Plan(StateFolder(state_dir), host, port, suite, revision, once)
     raise typer.Exit(starting.run(plan))

@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, StateDir
-from cli.output import say
+from cli.output.lines import say
 
 
-class Format(StrEnum):
+class VerifyFormat(StrEnum):
     """How the report is printed."""
 
     TEXT = "text"
@@ -22,8 +22,8 @@ def verify(
     *,
     database: Database = None,
     format_: Annotated[
-        Format, typer.Option("--format", help="Text for people, or one JSON document.")
-    ] = Format.TEXT,
+        VerifyFormat, typer.Option("--format", help="Text for people, or one JSON document.")
+    ] = VerifyFormat.TEXT,
     state_dir: StateDir = DEFAULT_STATE_DIR,
 ) -> None:
     """Check that a database keeps the promises about jobs and results; changes nothing.
@@ -34,7 +34,7 @@ def verify(
     from cli import verification
 
     report = verification.verify(database, state_dir)
-    if format_ is Format.JSON:
+    if format_ is VerifyFormat.JSON:
         say(verification.as_json(report))
     else:
         verification.show(report)

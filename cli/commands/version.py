@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from cli.output import say
+from cli.output.lines import say
 
 
 def version() -> None:

@@ -3,7 +3,7 @@
 from enum import StrEnum
 
 
-class Form(StrEnum):
+class GateFormat(StrEnum):
     """How a decision is printed."""
 
     TEXT = "text"

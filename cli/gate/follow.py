@@ -6,10 +6,10 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from cli.console import Console
+from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
 from cli.gate.answers import CaseFinding, ComparisonAnswer
-from cli.service_client import ServiceClient, read
+from cli.output.console import Console
 from service import formats
 
 LOOK_S = 2.0

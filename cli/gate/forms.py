@@ -12,14 +12,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.printable import LINES, printable
-from cli import form
-from cli.console import Console
-from cli.gate import Form
+from benchmarks.terminal import LINES, printable
+from cli.gate import GateFormat
 from cli.gate.answers import CaseFinding, ComparisonAnswer, Decision, Outcome
 from cli.gate.follow import plain
+from cli.output import output_format
+from cli.output.console import Console
 from service import formats
-from service.markup import escape, table
+from service.reports.markup import escape, table
 
 REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")
@@ -50,20 +50,20 @@ class Shown:
         """Where a browser shows it."""
         return f"{self.url.rstrip('/')}{self.comparison.page}"
 
-    def written(self, shown_as: Form) -> str:
+    def written(self, shown_as: GateFormat) -> str:
         """The whole as one text, without a line's end."""
         match shown_as:
-            case Form.JSON:
+            case GateFormat.JSON:
                 return printable(self.text.rstrip("\n"), LINES)
-            case Form.MARKDOWN:
+            case GateFormat.MARKDOWN:
                 return printable("\n\n".join(self._markdown()), LINES)
-            case Form.JUNIT:
+            case GateFormat.JUNIT:
                 return printable(self._junit(), LINES)
-            case Form.TEXT:
+            case GateFormat.TEXT:
                 return self._table().rstrip("\n")
 
     def _table(self) -> str:
-        paper = form.paper()
+        paper = output_format.paper()
         drawn = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
         for heading in self._head:
             right = heading not in ("case", "verdict")

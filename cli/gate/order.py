@@ -11,14 +11,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from cli import wanted
+from cli import parse_case
+from cli.durations import seconds
 from cli.exits import Stop
 from cli.revision import given_or_checked_out
-from cli.span import seconds
 
 
 @dataclass(frozen=True)
-class Order:
+class GateOptions:
     """What was asked for on the command line."""
 
     baseline: str
@@ -48,7 +48,7 @@ class Order:
             "contender": contender.revision,
             "budget_s": seconds(self.budget),
             "policy": self._policy(),
-            "requires": wanted.labels(self.requires),
+            "requires": parse_case.labels(self.requires),
             "source": "gate",
         }
         if self.suite is not None:
@@ -83,7 +83,7 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises:
         Stop: it is none; the sentence names the place.
     """
-    from service.gate import Policy  # noqa: PLC0415 - scipy, which a mistyped option need not wait for
+    from service.analysis.gate import Policy  # noqa: PLC0415 - scipy, which a mistyped option need not wait for
 
     try:
         told = Policy.model_validate_json(json.dumps(policy, default=str))
@@ -97,10 +97,10 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
 def _case(words: str) -> dict[str, Any]:
     """Read ``resnet50 precision=bf16``, or with its preset ``resnet50:full precision=bf16``."""
     workload, *settings = words.split()[:65] or [""]
-    name, preset = wanted.named(workload)
+    name, preset = parse_case.named(workload)
     if not name:
         raise Stop("An empty --case names nothing; write such as --case 'unet precision=bf16'.")
-    return wanted.case(name, settings, preset or None).model_dump(mode="json")
+    return parse_case.case(name, settings, preset or None).model_dump(mode="json")
 
 
 def _document(path: Path) -> dict[str, Any]:

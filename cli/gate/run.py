@@ -5,16 +5,17 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from cli import forecast, interrupts
-from cli.console import Console
+from cli import estimate as cli_estimate
+from cli import interrupts
+from cli.client import ServiceClient, read
+from cli.durations import seconds
 from cli.exits import Exit, Stop
-from cli.gate import Form, Inconclusive, follow
+from cli.gate import GateFormat, Inconclusive, follow
 from cli.gate.answers import ComparisonAnswer, Outcome
 from cli.gate.forms import Shown
-from cli.gate.order import Order
-from cli.output import say
-from cli.service_client import ServiceClient, read
-from cli.span import seconds
+from cli.gate.order import GateOptions
+from cli.output.console import Console
+from cli.output.lines import say
 from service import formats
 
 _CODES = {
@@ -26,7 +27,11 @@ _INCONCLUSIVE = {Inconclusive.PASS: Exit.OK, Inconclusive.FAIL: Exit.FAILED}
 
 
 def run(
-    url: str, order: Order, shown_as: Form, output: Path | None, inconclusive: Inconclusive
+    url: str,
+    order: GateOptions,
+    shown_as: GateFormat,
+    output: Path | None,
+    inconclusive: Inconclusive,
 ) -> int:
     """Print what came of the comparison, and return the exit code.
 
@@ -43,7 +48,7 @@ def run(
     except Stop as stop:
         code = Exit.GATE_USAGE if stop.code is Exit.USAGE else stop.code
         raise Stop(stop.sentence, code) from stop
-    if output is not None or shown_as is not Form.TEXT:
+    if output is not None or shown_as is not GateFormat.TEXT:
         assert comparison.decision is not None
         _remark(f"{outcome.value}: {comparison.decision.sentence}")
         _remark(shown.address)
@@ -52,7 +57,7 @@ def run(
     return int(_CODES[outcome])
 
 
-def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
+def _decided(url: str, order: GateOptions) -> tuple[ComparisonAnswer, str]:
     request = order.request()
     budget_s = seconds(order.budget)
     interrupts.as_ctrl_c()  # CI ends a job with SIGTERM; what was to be measured for it stops then
@@ -64,7 +69,7 @@ def _decided(url: str, order: Order) -> tuple[ComparisonAnswer, str]:
             f"{client.url}{begun.page}"
         )
         try:
-            if estimate := forecast.of_gate(request, client.catalog()):
+            if estimate := cli_estimate.of_gate(request, client.catalog()):
                 _remark(estimate)
             text = follow.until_decided(client, begun, Console(stderr=True), budget_s)
         except KeyboardInterrupt:

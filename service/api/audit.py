@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service.access import audit
-from service.access.audit import AuditView
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
-from service.api.noun import noun
+from service.api.router import noun
+from service.auth import audit
+from service.auth.audit import AuditView
 
 router = noun("/audit", "access")
 

@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pydantic import BaseModel
 from sqlalchemy.orm import Session
 
-from benchmarks import catalog, suites
+from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Case, Protocol
-from service import durations
 from service.api.dependencies import DatabaseSession
-from service.api.noun import noun
+from service.api.router import noun
+from service.jobs import estimates
 
 router = noun("", "catalog")
 
@@ -90,7 +90,7 @@ def read_catalog(session: DatabaseSession) -> Catalog:
 
 
 def _suite(session: Session, suite: suites.Suite) -> SuiteView:
-    expected = durations.expectations(suite, durations.taken_before(session, suite))
+    expected = estimates.expectations(suite, estimates.taken_before(session, suite))
     return SuiteView(
         name=suite.name,
         summary=suite.summary,

@@ -9,10 +9,11 @@ from fastapi.responses import PlainTextResponse
 from pydantic import BaseModel
 
 from benchmarks.contracts import Name, Revision
-from service import markdown, report, revisions
 from service.api.dependencies import DatabaseSession
-from service.api.noun import noun
-from service.changes import Change
+from service.api.router import noun
+from service.history import revisions
+from service.history.compare import RevisionChange
+from service.reports import markdown, report
 
 router = noun("/changes", "changes")
 
@@ -24,7 +25,7 @@ class Changes(BaseModel):
     contender: str
     suite: str | None
     metric: str
-    changes: list[Change]
+    changes: list[RevisionChange]
 
 
 @router.get("", response_model=Changes, responses={200: {"content": {"text/markdown": {}}}})

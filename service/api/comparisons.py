@@ -6,8 +6,6 @@ from fastapi import Response
 
 from benchmarks.contracts import Revision
 from service import comparisons
-from service.access import audit
-from service.api.answers import problems
 from service.api.dependencies import (
     Caller,
     Cursor,
@@ -19,7 +17,9 @@ from service.api.dependencies import (
     Now,
     owned,
 )
-from service.api.noun import noun
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
 from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 from service.models import ComparisonRow, ComparisonState
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from service import confirmation
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
-from service.api.noun import noun
-from service.confirmation import ConfirmationView
+from service.api.router import noun
+from service.findings import confirm
+from service.findings.confirm import ConfirmationView
 from service.models import ConfirmationRow, ConfirmationState
 
 router = noun("/confirmations", "findings")
@@ -20,4 +20,4 @@ def list_confirmations(
 ) -> Listing[ConfirmationView]:
     """List results that were suspicious and are or were measured again, the newest first."""
     wanted = [] if state is None else [ConfirmationRow.state == state]
-    return Listing.of(confirmation.list_confirmations(session, *wanted, after=cursor, limit=limit))
+    return Listing.of(confirm.list_confirmations(session, *wanted, after=cursor, limit=limit))

@@ -11,13 +11,13 @@ from pydantic import BaseModel, BeforeValidator
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from service.access.key import Key
-from service.access.principal import Principal
+from service.auth.principal import Principal
+from service.auth.signing_key import Key
 from service.comparisons import ComparisonRequest
-from service.database import get_now, get_session
-from service.paging import Page
-from service.queue import Holder, Terms
-from service.submissions import JobRequest, SubmissionRequest
+from service.database.connections import get_now, get_session
+from service.database.paging import Page
+from service.jobs.requests import JobRequest, SubmissionRequest
+from service.jobs.types import Holder, Terms
 
 T = TypeVar("T")
 
@@ -67,7 +67,7 @@ async def get_terms(request: Request) -> Terms:
 
 
 async def get_principal(request: Request) -> Principal:
-    """Who asks; `service.access.guard` has found out."""
+    """Who asks; `service.auth.authorize` has found out."""
     principal = request.state.principal
     assert isinstance(principal, Principal)
     return principal

@@ -7,20 +7,20 @@ from typing import Annotated
 
 from fastapi import Depends, Request
 
-from service.access import audit, enrolment
-from service.access.door import Door
-from service.access.enrolment import EnrolmentRequest, NewEnrolment, Redemption
-from service.access.principal import Principal
-from service.access.store import NewToken
 from service.api.dependencies import Caller, DatabaseSession, Now, ServerKey
-from service.api.noun import noun
+from service.api.router import noun
+from service.auth import audit, enrolment
+from service.auth.authenticate import Authenticator
+from service.auth.enrolment import EnrolmentRequest, NewEnrolment, Redemption
+from service.auth.principal import Principal
+from service.auth.token_store import NewToken
 
 router = noun("/enrolments", "access")
 
 
 async def count_failures(request: Request) -> AsyncIterator[None]:
     """Let an address try codes only so often."""
-    door: Door = request.app.state.door
+    door: Authenticator = request.app.state.door
     with door.trying(request) as wait_s:
         if wait_s:
             raise door.too_many(wait_s)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pydantic import BaseModel
 
-from service import results
-from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Digest
-from service.api.noun import noun
+from service.api.openapi import problems
+from service.api.router import noun
+from service.history import queries
 
 router = noun("/environments", "environments")
 
@@ -22,4 +22,4 @@ class EnvironmentView(BaseModel):
 @router.get("/{digest}", responses=problems(404))
 def read_environment(digest: Digest, session: DatabaseSession) -> EnvironmentView:
     """Read the facts of an environment."""
-    return EnvironmentView(digest=digest, facts=results.load_environment(session, digest))
+    return EnvironmentView(digest=digest, facts=queries.load_environment(session, digest))

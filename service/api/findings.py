@@ -12,10 +12,10 @@ from sqlalchemy import ColumnElement, select
 from benchmarks import contracts
 from benchmarks.contracts import Contract, Day, Worded
 from service import findings
-from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now, Plain
-from service.api.noun import noun
-from service.findings import FindingSummary, FindingView, Kind, Plan
+from service.api.openapi import problems
+from service.api.router import noun
+from service.findings import FindingKind, FindingSummary, FindingView, Plan
 from service.models import FindingRow, FindingSeries, FindingState
 
 router = noun("/findings", "findings")
@@ -81,7 +81,7 @@ class MorningReport(BaseModel):
 def list_findings(
     session: DatabaseSession,
     state: FindingState | None = None,
-    kind: Kind | None = None,
+    kind: FindingKind | None = None,
     series: Annotated[contracts.Id | None, Query()] = None,
     active: bool | None = None,
     cursor: Cursor = None,

@@ -5,9 +5,6 @@ from __future__ import annotations
 from fastapi import Response
 
 from benchmarks.contracts import JobState, Revision
-from service import jobs, queue, submissions
-from service.access import audit
-from service.api.answers import problems
 from service.api.dependencies import (
     Caller,
     Cursor,
@@ -19,10 +16,14 @@ from service.api.dependencies import (
     Now,
     owned,
 )
-from service.api.noun import noun
-from service.jobs import JobView
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
+from service.jobs import expiry, requests, views
+from service.jobs import submit as jobs_submit
+from service.jobs.requests import JobRequest
+from service.jobs.views import JobView
 from service.models import Job
-from service.submissions import JobRequest
 
 router = noun("/jobs", "jobs")
 
@@ -37,11 +38,11 @@ def submit(
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
     """Queue one case; a submission of one job."""
-    request = submissions.request_of(owned(spec, caller))
-    accepted = submissions.submit(session, request, now, idempotency_key)
+    request = requests.request_of(owned(spec, caller))
+    accepted = jobs_submit.submit(session, request, now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
-    queued = jobs.jobs_of(session, accepted.submission_id)[0]
+    queued = views.jobs_of(session, accepted.submission_id)[0]
     audit.made(session, queued.id, before=accepted.replayed)
     return queued
 
@@ -60,13 +61,13 @@ def list_jobs(
         wanted.append(Job.state == state)
     if revision is not None:
         wanted.append(Job.revision == revision)
-    return Listing.of(jobs.list_jobs(session, *wanted, after=cursor, limit=limit))
+    return Listing.of(views.list_jobs(session, *wanted, after=cursor, limit=limit))
 
 
 @router.get("/{job_id}", responses=problems(404))
 def read_job(job_id: Id, session: DatabaseSession) -> JobView:
     """Read a job with its attempts."""
-    return jobs.load_job(session, job_id)
+    return views.load_job(session, job_id)
 
 
 @router.post("/{job_id}/cancel", responses=problems(404))
@@ -75,5 +76,5 @@ def cancel(job_id: Id, session: DatabaseSession, now: Now) -> JobView:
 
     A job that has ended stays as it is.
     """
-    queue.cancel(session, job_id, now)
-    return jobs.load_job(session, job_id)
+    expiry.cancel(session, job_id, now)
+    return views.load_job(session, job_id)

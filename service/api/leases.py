@@ -14,15 +14,17 @@ from sqlalchemy.orm import Session
 
 from benchmarks import trace_file
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
-from service import comparisons, queue, results
-from service.api.answers import problems
+from service import comparisons
 from service.api.dependencies import AttemptHolder, Caller, LeaseTerms
-from service.api.noun import noun
-from service.api.waiting import pauses
-from service.database import get_database, now_of
+from service.api.long_poll import pauses
+from service.api.openapi import problems
+from service.api.router import noun
+from service.database.connections import get_database, now_of
 from service.errors import Fenced, Invalid, answer
-from service.queue import Completion, Terms
-from service.results import KeptTrace
+from service.history import traces
+from service.history.types import KeptTrace
+from service.jobs import attempts, candidates, leases
+from service.jobs.types import Completion, Terms
 
 router = noun("", "leases")
 
@@ -83,7 +85,7 @@ async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> N
     """Say that the measurement begins; repeating it changes nothing."""
 
     def work(session: Session) -> None:
-        queue.start(session, holder, terms, now_of(session))
+        attempts.start(session, holder, terms, now_of(session))
 
     await get_database(request).run(work, write=True)
 
@@ -95,7 +97,7 @@ async def heartbeat(
     """Renew the lease and report progress; the answer says whether the job was cancelled."""
 
     def work(session: Session) -> Renewal:
-        return queue.heartbeat(session, holder, beat.progress, terms, now_of(session))
+        return attempts.heartbeat(session, holder, beat.progress, terms, now_of(session))
 
     return await get_database(request).run(work, write=True)
 
@@ -117,7 +119,7 @@ async def post_result(
 
     def work(session: Session) -> Completion:
         now = now_of(session)
-        completion = queue.complete(session, holder, result, now)
+        completion = attempts.complete(session, holder, result, now)
         if completion.counted:
             comparisons.move_on_after(session, holder.job_id, now)
         return completion
@@ -152,7 +154,7 @@ async def post_trace(holder: AttemptHolder, request: Request, response: Response
 
     def work(session: Session) -> KeptTrace:
         now = now_of(session)
-        return results.keep_trace(session, queue.taken_from(session, holder), body, now)
+        return traces.keep_trace(session, attempts.taken_from(session, holder), body, now)
 
     kept = await get_database(request).run(work, write=True)
     if not kept.created:
@@ -165,14 +167,14 @@ async def release(body: Release, holder: AttemptHolder, request: Request) -> Non
     """Give a job back unharmed: it is queued again, and nothing counts as lost."""
 
     def work(session: Session) -> None:
-        queue.release(session, holder, body.reason, now_of(session))
+        attempts.release(session, holder, body.reason, now_of(session))
 
     await get_database(request).run(work, write=True)
 
 
 def _lease(claim: Claim, terms: Terms, session: Session) -> Lease | None:
-    return queue.lease(session, claim, terms, now_of(session))
+    return leases.lease(session, claim, terms, now_of(session))
 
 
 def _has_work(worker: str, session: Session) -> bool:
-    return queue.has_work(session, worker)
+    return candidates.has_work(session, worker)

@@ -9,14 +9,15 @@ from pydantic import StringConstraints, TypeAdapter
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
 from benchmarks.trace_file import GZIP
-from service import advice, levels, results
-from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
 from service.api.findings import Actor
-from service.api.noun import noun
-from service.levels import ExclusionView
+from service.api.openapi import problems
+from service.api.router import noun
+from service.history import exclusions, queries, traces
+from service.history.exclusions import ExclusionView
+from service.history.types import ResultSummary, StoredResult
 from service.models import ResultRow
-from service.results import ResultSummary, StoredResult
+from service.reports import suggestions
 
 router = noun("/results", "results")
 
@@ -50,7 +51,7 @@ def list_results(
         ResultRow.status: status,
     }
     wanted = [column == value for column, value in filters.items() if value is not None]
-    return Listing.of(results.list_results(session, *wanted, after=cursor, limit=limit))
+    return Listing.of(queries.list_results(session, *wanted, after=cursor, limit=limit))
 
 
 @router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
@@ -66,9 +67,9 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     rests on the evidence of this result, and its `speedup` is null. The rate that counts is
     `throughput` where the input is the limit, else `throughput_synth`.
     """
-    stored = advice.advised(session, results.load_result(session, result_id))
+    stored = suggestions.advised(session, queries.load_result(session, result_id))
     # Written here, where few at once do: the values of a large result are gone when others begin.
-    written = _WRITTEN.dump_json(results.with_trace(session, stored))
+    written = _WRITTEN.dump_json(traces.with_trace(session, stored))
     return Response(written, media_type="application/json")
 
 
@@ -82,7 +83,7 @@ def read_trace(result_id: Id, session: DatabaseSession) -> Response:
 
     404 where there is none. Of a job whose processes run in turns it is the first turn's.
     """
-    owner, body = results.load_trace(session, result_id)
+    owner, body = traces.load_trace(session, result_id)
     name = f'attachment; filename="trace-{owner}.json.gz"'
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 
@@ -90,7 +91,7 @@ def read_trace(result_id: Id, session: DatabaseSession) -> Response:
 @router.get("/{result_id}/exclusions", responses=problems(404))
 def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
-    return Listing(items=levels.exclusions_of(session, result_id), next_cursor=None)
+    return Listing(items=exclusions.exclusions_of(session, result_id), next_cursor=None)
 
 
 @router.put("/{result_id}/exclusion", responses=problems(404, 409))
@@ -98,7 +99,7 @@ def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
 ) -> ExclusionView:
     """Take a result out of its histories: it stays, is shown, and is judged no more."""
-    return levels.exclude(session, result_id, request.reason, request.actor, now)
+    return exclusions.exclude(session, result_id, request.reason, request.actor, now)
 
 
 @router.delete("/{result_id}/exclusion", responses=problems(404))
@@ -106,4 +107,4 @@ def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
 ) -> ExclusionView:
     """Put an excluded result back into its histories."""
-    return levels.include(session, result_id, actor, now)
+    return exclusions.include(session, result_id, actor, now)

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import Path
 
 from benchmarks.contracts import Name
-from service import schedule, submissions
-from service.access import audit
-from service.api.answers import problems
 from service.api.dependencies import DatabaseSession, Listing, Now
-from service.api.noun import noun
-from service.schedule import ScheduleRequest, ScheduleView
-from service.submissions import Submitted
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
+from service.jobs import schedules, submissions
+from service.jobs.schedules import ScheduleRequest, ScheduleView
+from service.jobs.submissions import Submitted
 
 router = noun("/schedules", "schedules")
 
@@ -23,13 +23,13 @@ ScheduleName = Annotated[Name, Path()]
 @router.get("")
 def list_schedules(session: DatabaseSession) -> Listing[ScheduleView]:
     """List all schedules, by name."""
-    return Listing(items=schedule.every(session), next_cursor=None)
+    return Listing(items=schedules.every(session), next_cursor=None)
 
 
 @router.get("/{name}", responses=problems(404))
 def read_schedule(name: ScheduleName, session: DatabaseSession) -> ScheduleView:
     """Read a schedule."""
-    return schedule.load(session, name)
+    return schedules.load(session, name)
 
 
 @router.put("/{name}")
@@ -37,18 +37,18 @@ def put_schedule(
     name: ScheduleName, request: ScheduleRequest, session: DatabaseSession, now: Now
 ) -> ScheduleView:
     """Make or change a schedule; it fires next at the first slot after now."""
-    return schedule.put(session, name, request, now)
+    return schedules.put(session, name, request, now)
 
 
 @router.delete("/{name}", status_code=204, responses=problems(404))
 def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
     """Forget a schedule; what it submitted stays."""
-    schedule.delete(session, name)
+    schedules.delete(session, name)
 
 
 @router.post("/{name}/fire", status_code=201, responses=problems(404))
 def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> Submitted:
     """Submit a schedule's suite now, beside its slots."""
-    accepted = schedule.fire(session, name, now)
+    accepted = schedules.fire(session, name, now)
     audit.made(session, accepted.submission_id)
     return submissions.answer_of(session, accepted)

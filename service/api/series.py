@@ -8,12 +8,12 @@ import orjson
 from fastapi import Query, Response
 
 from benchmarks.contracts import Name, Workload
-from service import results
-from service.api.answers import problems
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
-from service.api.noun import noun
-from service.judgement import SeriesJudgement, judgement_of
-from service.results import Series, SeriesPoint
+from service.api.openapi import problems
+from service.api.router import noun
+from service.history import queries
+from service.history.description import AnalysisView, describe
+from service.history.types import Series, SeriesPoint
 
 router = noun("/series", "series")
 
@@ -27,7 +27,7 @@ def list_series(
     limit: Limit = 100,
 ) -> Listing[Series]:
     """List series by case and metric, without their points."""
-    page = results.list_series(session, metric=metric, workload=workload, after=cursor, limit=limit)
+    page = queries.list_series(session, metric=metric, workload=workload, after=cursor, limit=limit)
     return Listing.of(page)
 
 
@@ -37,7 +37,7 @@ def read_series(series_id: Id, session: DatabaseSession) -> Series:
 
     A point whose `disturbed` names flags is neither judged nor compared.
     """
-    return results.load_series(session, series_id)
+    return queries.load_series(session, series_id)
 
 
 @router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
@@ -48,14 +48,14 @@ def list_points(
     limit: Annotated[int, Query(ge=1, le=10_000), Plain] = 1_000,
 ) -> Response:
     """List the points of a series, by revision and then by time of measurement."""
-    page = results.page_of_points(session, series_id, after=cursor, limit=limit)
+    page = queries.page_of_points(session, series_id, after=cursor, limit=limit)
     return Response(orjson.dumps(page), media_type="application/json")
 
 
 @router.get("/{series_id}/judgement", responses=problems(404))
-def read_judgement(series_id: Id, session: DatabaseSession) -> SeriesJudgement:
+def read_judgement(series_id: Id, session: DatabaseSession) -> AnalysisView:
     """Read where a series' level changed, its noise, and what it can and cannot show.
 
     `one_percent` says how many processes would show a change of 1 %.
     """
-    return judgement_of(session, results.load_series(session, series_id))
+    return describe(session, queries.load_series(session, series_id))

@@ -10,9 +10,7 @@ from fastapi.responses import PlainTextResponse
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Name, Revision
-from service import markdown, models, report, revisions, submissions
-from service.access import audit
-from service.api.answers import problems
+from service import models
 from service.api.dependencies import (
     Caller,
     Cursor,
@@ -25,12 +23,19 @@ from service.api.dependencies import (
     Wait,
     owned,
 )
-from service.api.noun import noun
-from service.api.waiting import pauses
-from service.database import get_database
-from service.projects import within
-from service.report import Report
-from service.submissions import SubmissionRequest, SubmissionSummary, SubmissionView, Submitted
+from service.api.long_poll import pauses
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit
+from service.database.connections import get_database
+from service.history import revisions
+from service.jobs import submissions
+from service.jobs import submit as jobs_submit
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submissions import SubmissionSummary, SubmissionView, Submitted
+from service.models.project_filter import within
+from service.reports import markdown, report
+from service.reports.report import Report
 
 router = noun("/submissions", "submissions")
 
@@ -59,7 +64,7 @@ def submit(
     `replicates` (1 to 50) changes only how many fresh processes measure each case. `trace` keeps
     the profiler's trace of each case.
     """
-    accepted = submissions.submit(session, owned(request, caller), now, idempotency_key)
+    accepted = jobs_submit.submit(session, owned(request, caller), now, idempotency_key)
     if accepted.replayed:
         response.status_code = 200
     audit.made(session, accepted.submission_id, before=accepted.replayed)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fastapi import Request
 
-from service.access import audit, store
-from service.access.store import NewToken, TokenRequest, TokenView
-from service.api.answers import problems
 from service.api.dependencies import Caller, DatabaseSession, Listing, Now, ServerKey, TokenId
-from service.api.noun import noun
+from service.api.openapi import problems
+from service.api.router import noun
+from service.auth import audit, token_store
+from service.auth.token_store import NewToken, TokenRequest, TokenView
 
 router = noun("/tokens", "access")
 
@@ -23,7 +23,7 @@ def create(
     caller: Caller,
 ) -> NewToken:
     """Make a token; the answer is the only place where it is ever told."""
-    made = store.create(session, key, wanted, now, caller.token_id)
+    made = token_store.create(session, key, wanted, now, caller.token_id)
     audit.made(session, made.id)
     request.app.state.door.look_again()
     return made
@@ -32,16 +32,16 @@ def create(
 @router.get("")
 def list_tokens(session: DatabaseSession, now: Now) -> Listing[TokenView]:
     """List all tokens, the newest first, without what is secret of them."""
-    return Listing(items=store.every(session, now), next_cursor=None)
+    return Listing(items=token_store.every(session, now), next_cursor=None)
 
 
 @router.post("/{token_id}/rotate", responses=problems(404, 409))
 def rotate(token_id: TokenId, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
     """Give a token another secret; the old one is refused from the next request on."""
-    return store.rotate(session, key, token_id, now)
+    return token_store.rotate(session, key, token_id, now)
 
 
 @router.post("/{token_id}/revoke", responses=problems(404))
 def revoke(token_id: TokenId, session: DatabaseSession, now: Now) -> TokenView:
     """End a token: it is refused from the next request on. One that is over stays as it is."""
-    return store.revoke(session, token_id, now)
+    return token_store.revoke(session, token_id, now)

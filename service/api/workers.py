@@ -7,12 +7,12 @@ from typing import Annotated
 from fastapi import Path
 
 from benchmarks.contracts import Name, Worker
-from service import workers
-from service.api.answers import problems
 from service.api.dependencies import Caller, DatabaseSession, Listing, Now
-from service.api.noun import noun
+from service.api.openapi import problems
+from service.api.router import noun
 from service.errors import Invalid
-from service.workers import WorkerView
+from service.jobs import workers
+from service.jobs.workers import WorkerView
 
 router = noun("/workers", "workers")
 

@@ -7,17 +7,17 @@ it stands; its ``decision`` is there once its state is ``decided``.
 """
 
 from service.comparisons.advance import advance, advance_after, advance_all, cancel, move_on_after
-from service.comparisons.read import (
+from service.comparisons.queries import (
     ComparisonSummary,
     ComparisonView,
     list_comparisons,
     load_comparison,
 )
 from service.comparisons.request import ComparisonRequest
-from service.comparisons.start import Accepted, start
+from service.comparisons.start import AcceptedComparison, start
 
 __all__ = [
-    "Accepted",
+    "AcceptedComparison",
     "ComparisonRequest",
     "ComparisonSummary",
     "ComparisonView",

@@ -12,17 +12,19 @@ from sqlalchemy import ColumnElement, Table, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
-from service import formats, gate, queue
-from service.comparisons import pin, tries
+from service import formats
+from service.analysis import gate
+from service.analysis.gate import Decision
+from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.request import ComparisonRequest
-from service.database import Database, now_of, rows
+from service.database.connections import Database, now_of, rows
 from service.errors import NotFound
-from service.gate import Decision
-from service.models import ComparisonRow, ComparisonState, Job, TryRow
+from service.jobs import expiry
+from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job
 
 log = logging.getLogger(__name__)
 
-_TRIES = cast(Table, TryRow.__table__)
+_TRIES = cast(Table, ComparisonJob.__table__)
 # Made once: every result asks.
 _COMPARISON_OF = select(_TRIES.c.comparison_id).where(_TRIES.c.job_id == bindparam("job_id"))
 NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
@@ -77,20 +79,20 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     row = _load(session, comparison_id)
     if row.state != ComparisonState.RUNNING:
         return False
-    made = tries.of(session, comparison_id)
-    under_way = tries.take_note(session, made)
+    made = comparison_jobs.of(session, comparison_id)
+    under_way = comparison_jobs.take_note(session, made)
     over = now >= row.ends_at
     if under_way and not over:
         return False
-    made = tries.of(session, comparison_id)
+    made = comparison_jobs.of(session, comparison_id)
     request = ComparisonRequest.model_validate(row.request)
-    records = tries.records(row, made)
+    records = comparison_jobs.records(row, made)
     found = gate.judge_all(records, request.policy)
     unsettled = [place for place, case in enumerate(found) if not case.settled]
     if over or not unsettled:
         revisions = (row.baseline, row.contender)
         decision = gate.decide(records, request.policy, revisions, last=over)
-        used = tries.used(records, made, request.policy.max_pairs)
+        used = comparison_jobs.used(records, made, request.policy.max_pairs)
         cut = over and any(decision.cases[place].verdict not in gate.GOOD for place in unsettled)
         told = decision.model_copy(update={"used": used})
         if decision.outcome is gate.Outcome.INCONCLUSIVE:
@@ -100,7 +102,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     if row.worker is None and not _pin(session, row, request, now):
         return False
     if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
-        tries.submit(session, _load(session, comparison_id), made, unsettled, now)
+        comparison_jobs.submit(session, _load(session, comparison_id), made, unsettled, now)
     return False
 
 
@@ -136,10 +138,10 @@ def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datet
 
 
 def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime) -> bool:
-    chosen = pin.choose(session, request, now)
+    chosen = worker_choice.choose(session, request, now)
     if chosen is not None:
         return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
-    without = pin.lacking(session, request, now)
+    without = worker_choice.lacking(session, request, now)
     waits = without or f"Waits for a {_worker(request)}: none was heard of lately."
     if row.reason != waits:
         _change(session, row, reason=waits[:500])
@@ -159,20 +161,23 @@ def _lacked(
         budget = formats.duration(request.budget_s).replace(formats.NBSP, " ")
         yield f"The budget of {budget} ended before every case was decided."
     if row.worker is None:
-        yield pin.lacking(session, request, now) or f"No {_worker(request)} was heard of."
+        yield worker_choice.lacking(session, request, now) or f"No {_worker(request)} was heard of."
         return
-    found = (tries.last_loss(session, row.id), pin.lost(session, row.worker, now))
+    found = (
+        comparison_jobs.last_loss(session, row.id),
+        worker_choice.lost(session, row.worker, now),
+    )
     yield from filter(None, found)
 
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:
     open_ = (
-        select(TryRow.job_id)
-        .join(Job, Job.id == TryRow.job_id)
-        .where(TryRow.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
+        select(ComparisonJob.job_id)
+        .join(Job, Job.id == ComparisonJob.job_id)
+        .where(ComparisonJob.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
     )
     for job_id in session.scalars(open_).all():
-        queue.cancel(session, job_id, now)
+        expiry.cancel(session, job_id, now)
 
 
 def _change(

@@ -7,8 +7,9 @@ from typing import Annotated, Self
 from pydantic import Field, FiniteFloat, model_validator
 
 from benchmarks.contracts import Case, Contract, JobSpec, Labels, Name, Protocol, Purpose, Revision
-from service.gate import Policy
-from service.submissions import Source, SubmissionRequest, expand
+from service.analysis.gate import Policy
+from service.jobs.expand import expand
+from service.jobs.requests import Source, SubmissionRequest
 
 
 class ComparisonRequest(Contract):

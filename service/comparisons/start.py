@@ -11,17 +11,18 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec
-from service import models, revisions
-from service.comparisons import pin
+from service import models
+from service.comparisons import worker_choice
 from service.comparisons.request import ComparisonRequest
+from service.database.ids import new_id
 from service.errors import REUSED, Invalid, KeyReused, UnknownChoice
-from service.ids import new_id
+from service.history import revisions
+from service.jobs.submit import digest_of, kept_as
 from service.models import ComparisonRow, ComparisonState
-from service.submissions import digest_of, kept_as
 
 
 @dataclass(frozen=True, slots=True)
-class Accepted:
+class AcceptedComparison:
     """The comparison that a request made, or had made before."""
 
     comparison_id: str
@@ -30,7 +31,7 @@ class Accepted:
 
 def start(
     session: Session, request: ComparisonRequest, now: datetime, key: str | None = None
-) -> Accepted:
+) -> AcceptedComparison:
     """Store a comparison; with ``key``, only the first time.
 
     Raises:
@@ -47,11 +48,11 @@ def start(
     before = _answered(session, request, key)
     if before is not None:
         return before
-    if why := pin.lacking(session, request, now):
+    if why := worker_choice.lacking(session, request, now):
         raise UnknownChoice(why)
     try:
         with session.begin_nested():
-            return Accepted(_store(session, request, specs, now, key), replayed=False)
+            return AcceptedComparison(_store(session, request, specs, now, key), replayed=False)
     except IntegrityError:  # another request with the same key was faster
         before = _answered(session, request, key)
         if before is None:
@@ -115,7 +116,9 @@ def _submission(
     return row.id
 
 
-def _answered(session: Session, request: ComparisonRequest, key: str | None) -> Accepted | None:
+def _answered(
+    session: Session, request: ComparisonRequest, key: str | None
+) -> AcceptedComparison | None:
     if key is None:
         return None
     row = session.scalars(select(ComparisonRow).where(ComparisonRow.key == key)).first()
@@ -123,4 +126,4 @@ def _answered(session: Session, request: ComparisonRequest, key: str | None) -> 
         return None
     if row.key_digest != digest_of(request):
         raise KeyReused(REUSED)
-    return Accepted(row.id, replayed=True)
+    return AcceptedComparison(row.id, replayed=True)

@@ -15,7 +15,7 @@ from importlib.resources.abc import Traversable
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
-from service.sending import InPieces
+from service.http.answer_room import InPieces
 
 _OURS = files("service.dashboard") / "static"
 _STYLES_ID = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')

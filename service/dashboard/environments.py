@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.dashboard.figures import environment_changes
-from service.results import SeriesPoint
+from service.history.types import SeriesPoint
 
 GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
 
@@ -18,7 +18,7 @@ FACTS_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class FingerprintDifference:
     """One fact that is not the same before and after."""
 
     fact: str
@@ -27,13 +27,13 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class FactChange:
     """A step in a history at which the environment changed, numbered as in the chart."""
 
     number: int
     before: SeriesPoint
     after: SeriesPoint
-    differences: tuple[Difference, ...]
+    differences: tuple[FingerprintDifference, ...]
 
 
 def grouped(facts: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
@@ -50,10 +50,12 @@ def grouped(facts: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
     return groups
 
 
-def differences(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
+def differences(
+    before: Mapping[str, str], after: Mapping[str, str]
+) -> tuple[FingerprintDifference, ...]:
     """List the facts that differ, in the order of their names."""
     return tuple(
-        Difference(fact, before.get(fact), after.get(fact))
+        FingerprintDifference(fact, before.get(fact), after.get(fact))
         for fact in sorted(before.keys() | after.keys())
         if before.get(fact) != after.get(fact)
     )
@@ -67,13 +69,13 @@ def told(points: Sequence[SeriesPoint]) -> set[str]:
 
 def changes(
     points: Sequence[SeriesPoint], facts: Mapping[str, Mapping[str, str]]
-) -> tuple[Change, ...]:
+) -> tuple[FactChange, ...]:
     """List each change of environment along a history; ``facts`` is by environment digest.
 
     Of those before the newest `SHOWN` the differences need not be known.
     """
     return tuple(
-        Change(
+        FactChange(
             number,
             points[index - 1],
             points[index],

@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import Response
 
-from service.access import browser
+from service.auth import csrf
 from service.dashboard import sign_in
 from service.dashboard.rendering import render_error
 from service.errors import Unauthorized
@@ -40,7 +40,7 @@ def _with_page(handler: Handler) -> Handler:
 
 def _page(request: Request, error: Exception, response: Response) -> Response:
     if isinstance(error, Unauthorized):  # a person signs in, and goes on where that was needed
-        shown = "authorization" in request.headers or browser.cookie_of(request)
+        shown = "authorization" in request.headers or csrf.cookie_of(request)
         asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         to = asked if request.method == "GET" else "/"
         return sign_in.page(request, to=to, fault=error.detail if shown else "", status=401)

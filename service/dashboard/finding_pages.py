@@ -12,17 +12,17 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from service import findings
+from service.analysis.detection.alarms import PATIENCE
+from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
-from service.dashboard import evidence, figures, inbox, levels
-from service.dashboard import finding_words as told
-from service.dashboard.addresses import InboxAddress
+from service.dashboard import figures, finding_data, inbox, series_changes
+from service.dashboard import finding_labels as told
+from service.dashboard.query_params import InboxAddress
 from service.dashboard.rendering import partial, render
 from service.dashboard.routers import COUNTED, page_router
-from service.detection.judgement import LEAST_POINTS
-from service.detection.online import PATIENCE
 from service.findings import AffectedSeries
-from service.results import load_series
+from service.history.queries import load_series
 
 router = page_router(COUNTED)
 
@@ -66,18 +66,18 @@ def show_finding(request: Request, session: Reading, now: Now, finding_id: str) 
         one=summary,
         first=first,
         figure=_figure(session, finding_id, first) if first else None,
-        evidence=evidence.grouped(found.attribution),
-        compare=evidence.compare_link(summary, first.series.metric if first else ""),
-        confirmations=evidence.confirmations_of(session, found),
-        node=evidence.node_of(session, summary),
+        evidence=finding_data.grouped(found.attribution),
+        compare=finding_data.compare_link(summary, first.series.metric if first else ""),
+        confirmations=finding_data.confirmations_of(session, found),
+        node=finding_data.node_of(session, summary),
         offers=told.offers(summary.state),
     )
 
 
 def _figure(session: Session, finding_id: str, affected: AffectedSeries) -> figures.Figure | None:
     series = load_series(session, affected.series.id)
-    changes = levels.changes_of(session, series, chosen=finding_id)
-    judged = levels.judged(session, series, changes)
+    changes = series_changes.changes_of(session, series, chosen=finding_id)
+    judged = series_changes.judged(session, series, changes)
     if not any(step.chosen for step in judged.steps):
         return None
-    return figures.before_after(series, evidence.with_end(judged, series, affected))
+    return figures.before_after(series, finding_data.with_end(judged, series, affected))

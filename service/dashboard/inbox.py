@@ -10,20 +10,20 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import confirmation, findings
-from service.confirmation import ConfirmationView
-from service.findings import ACTIVE, FindingSummary, Kind, SeriesName
-from service.findings.read import name_of
+from service import findings
+from service.database.paging import Page
+from service.findings import ACTIVE, FindingKind, FindingSummary, SeriesName, confirm
+from service.findings.confirm import ConfirmationView
+from service.findings.queries import name_of
 from service.models import (
+    AnalysisRow,
     ConfirmationRow,
     ConfirmationState,
     FindingRow,
     FindingSeries,
     FindingState,
-    JudgementRow,
     SeriesRow,
 )
-from service.paging import Page
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""
@@ -36,7 +36,7 @@ FOR_NOTHING = (ConfirmationState.NOT_REPRODUCED, ConfirmationState.UNRESOLVED)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class InboxReport:
     """How many findings were opened lately, and how much of that is expected to be false."""
 
     opened: int
@@ -61,12 +61,12 @@ class Suspect:
         return (self.effect > 0) == (self.series.direction is Direction.HIGHER)
 
 
-def report(session: Session, now: datetime) -> Report:
+def report(session: Session, now: datetime) -> InboxReport:
     """What came up lately."""
     since = now - LATELY
     opened = select(func.count()).select_from(FindingRow).where(FindingRow.opened_at >= since)
     expected = findings.expected_false_since(session, since)
-    return Report(session.execute(opened).scalar_one(), expected)
+    return InboxReport(session.execute(opened).scalar_one(), expected)
 
 
 def active(session: Session) -> list[FindingSummary]:
@@ -84,13 +84,13 @@ def closed(session: Session, cursor: str | None) -> Page[FindingSummary]:
 def running(session: Session) -> list[Suspect]:
     """What is being measured again."""
     state = ConfirmationRow.state == ConfirmationState.RUNNING
-    page = confirmation.list_confirmations(session, state, limit=MOST_CONFIRMATIONS)
+    page = confirm.list_confirmations(session, state, limit=MOST_CONFIRMATIONS)
     return _suspects(session, page.items)
 
 
 def for_nothing(session: Session, now: datetime) -> list[Suspect]:
     """What was suspicious lately, was measured again, and came to nothing."""
-    page = confirmation.list_confirmations(
+    page = confirm.list_confirmations(
         session,
         ConfirmationRow.state.in_(FOR_NOTHING),
         ConfirmationRow.decided_at >= now - REMEMBERED,
@@ -105,7 +105,7 @@ def _suspects(session: Session, told: Iterable[ConfirmationView]) -> list[Suspec
 
 def longest_history(session: Session) -> int:
     """Points of the longest series that was judged: how far it is to the first finding."""
-    return session.scalar(select(func.max(JudgementRow.points))) or 0
+    return session.scalar(select(func.max(AnalysisRow.points))) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ class Mark:
     """A finding that asks for attention, as other pages point to it."""
 
     finding: str
-    kind: Kind
+    kind: FindingKind
 
 
 def marks(session: Session) -> dict[str, Mark]:
@@ -125,5 +125,6 @@ def marks(session: Session) -> dict[str, Mark]:
         .order_by(FindingRow.id)
     )
     return {
-        series_id: Mark(finding, Kind(kind)) for series_id, finding, kind in session.execute(wanted)
+        series_id: Mark(finding, FindingKind(kind))
+        for series_id, finding, kind in session.execute(wanted)
     }

@@ -8,14 +8,14 @@ from statistics import median
 
 from markupsafe import Markup
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Direction, Verdict
 from service import formats
-from service.changes import NOTHING, Change, Known, compare, ratio
-from service.dashboard import words
+from service.dashboard import labels
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
-from service.results import Series, SeriesPoint
+from service.history.compare import NOTHING, Known, RevisionChange, compare, ratio
+from service.history.types import Series, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,12 +31,12 @@ class Speedup:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class OverviewRow:
     """One series on the overview."""
 
     series: Series
     latest: SeriesPoint
-    change: Change | None
+    change: RevisionChange | None
     speedup: Speedup | None
     """Against the baseline of the same group; None for the baseline itself."""
     is_baseline: bool
@@ -47,7 +47,7 @@ class Row:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class SeriesGroup:
     """The series of one workload and preset on one kind of hardware."""
 
     workload: str
@@ -56,7 +56,7 @@ class Group:
     comparability: Mapping[str, str]
     shared: Mapping[str, str]
     """What every case of the group sets alike, so that rows need not repeat it."""
-    rows: tuple[Row, ...]
+    rows: tuple[OverviewRow, ...]
     project: str = ""
     """Empty: they belong to none."""
 
@@ -80,7 +80,7 @@ def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
     return found.contender if found and found.contender else points[-1]
 
 
-def change(series: Series, known: Known = NOTHING) -> Change | None:
+def change(series: Series, known: Known = NOTHING) -> RevisionChange | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))
     return compare(series, names[-2], names[-1], known=known) if len(names) > 1 else None
@@ -112,7 +112,7 @@ def speedup(series: Series, baseline: Series | None) -> Speedup | None:
     return Speedup(found.value, found.low, found.high, own.revision, sure)
 
 
-def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Group]:
+def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[SeriesGroup]:
     """Sort series into groups, simple cases first, and hold each against its baseline.
 
     ``series`` have one point a revision and only such as count, as `latest_of_each_series` gives
@@ -125,7 +125,7 @@ def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[Gr
             key = (one.case.workload, one.case.preset, hardware, one.project)
             members.setdefault(key, []).append(one)
     return [
-        Group(
+        SeriesGroup(
             workload,
             preset,
             formats.hardware(own[0].comparability),
@@ -145,21 +145,21 @@ def _shared(series: Sequence[Series]) -> dict[str, str]:
     return dict(alike)
 
 
-def _rows(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> tuple[Row, ...]:
+def _rows(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> tuple[OverviewRow, ...]:
     # A case has a series of its own for each unit that it was ever told in.
     known = {(one.case.key, one.unit): one for one in series}
-    ordered = sorted(series, key=lambda one: words.rank(one.case))
+    ordered = sorted(series, key=lambda one: labels.rank(one.case))
     return tuple(
         _row(one, known.get((catalog.baseline(one.case).key, one.unit)), verdicts)
         for one in ordered
     )
 
 
-def _row(series: Series, baseline: Series | None, verdicts: Mapping[str, Verdict]) -> Row:
+def _row(series: Series, baseline: Series | None, verdicts: Mapping[str, Verdict]) -> OverviewRow:
     points = series.points
     latest = points[-1]
     breaks = environment_changes(points)
-    return Row(
+    return OverviewRow(
         series=series,
         latest=latest,
         change=change(series),
@@ -183,10 +183,10 @@ def _usual_interval(points: Sequence[SeriesPoint]) -> float:
 def _spark_label(series: Series) -> str:
     values = [point.value for point in series.points]
     low, high = (formats.quantity(end, series.unit) for end in (min(values), max(values)))
-    return f"{words.metric(series.metric)}, last {len(values)} revisions: {low} to {high}"
+    return f"{labels.metric(series.metric)}, last {len(values)} revisions: {low} to {high}"
 
 
-def matching(groups_: Sequence[Group], text: str) -> list[Group]:
+def matching(groups_: Sequence[SeriesGroup], text: str) -> list[SeriesGroup]:
     """Keep the rows whose case, hardware, revision or verdict hold every word of ``text``."""
     wanted = text.lower().split()
     kept = []
@@ -197,8 +197,8 @@ def matching(groups_: Sequence[Group], text: str) -> list[Group]:
     return kept
 
 
-def _said(group: Group, row: Row) -> str:
+def _said(group: SeriesGroup, row: OverviewRow) -> str:
     verdict = row.verdict.sentence if row.verdict else ""
-    bound = words.BOTTLENECKS[row.verdict.bottleneck] if row.verdict else ""
+    bound = labels.BOTTLENECKS[row.verdict.bottleneck] if row.verdict else ""
     parts = (row.series.case.key, group.hardware, row.latest.revision, row.latest.worker)
     return " ".join((*parts, group.project, verdict, bound)).lower()

@@ -10,12 +10,11 @@ from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.suites import suites
 from benchmarks.contracts import FINAL_STATES, JobState
-from benchmarks.suites import suites
-from service import advice, levels, revisions
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import LeaseTerms, Now
-from service.comparisons.pin import LATELY
+from service.comparisons.worker_choice import LATELY
 from service.dashboard import (
     assets,
     environments,
@@ -27,18 +26,16 @@ from service.dashboard import (
     runs,
     tables,
 )
-from service.dashboard.addresses import (
-    CompareAddress,
-    JobsAddress,
-    OverviewAddress,
-    RunAddress,
-)
+from service.dashboard.query_params import CompareAddress, JobsAddress, OverviewAddress, RunAddress
 from service.dashboard.rendering import partial, render, render_error
 from service.dashboard.routers import COUNTED, page_router
 from service.errors import NotFound, UnknownChoice
-from service.queue import Terms
-from service.report import cases_of, changes_between
-from service.results import latest_of_each_series, load_result, with_trace
+from service.history import exclusions, revisions
+from service.history.queries import latest_of_each_series, load_result
+from service.history.traces import with_trace
+from service.jobs.types import Terms
+from service.reports import suggestions
+from service.reports.report import cases_of, changes_between
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -109,7 +106,7 @@ def show_run(
     at: Annotated[RunAddress, Query()],
 ) -> HTMLResponse:
     """Show all that one run found out."""
-    stored = with_trace(session, advice.advised(session, load_result(session, result_id)))
+    stored = with_trace(session, suggestions.advised(session, load_result(session, result_id)))
     result = stored.result
     drawable = figures.drawable(result)
     metrics = runs.metrics(result, queries.metric_values(session, result_id))
@@ -136,7 +133,7 @@ def show_run(
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
         attempts=queries.attempts(session, stored.job_id),
-        exclusions=levels.exclusions_of(session, result_id),
+        exclusions=exclusions.exclusions_of(session, result_id),
     )
 
 

@@ -18,22 +18,22 @@ from benchmarks.contracts import (
     Verdict,
     workload_of,
 )
-from service.dashboard import words
+from service.dashboard import labels as dashboard_labels
+from service.history.revisions import IN_HISTORY
+from service.history.types import Series
 from service.models import (
     Attempt,
     EnvironmentRow,
     Job,
+    LabelSet,
     Point,
-    Requirement,
     ResultRow,
     Revision,
     Schedule,
+    ScheduleRun,
     SeriesRow,
-    Slot,
     WorkerRow,
 )
-from service.results import Series
-from service.revisions import IN_HISTORY
 
 MOST_METRICS = 200
 """Names that a page offers: a result has so many metrics at most, of which the catalog knows 20."""
@@ -198,7 +198,7 @@ def jobs_before(session: Session, job: Job) -> int:
 
     These are the jobs whose labels one worker could have beside those of ``job``.
     """
-    own = session.get_one(Requirement, job.requires).labels
+    own = session.get_one(LabelSet, job.requires).labels
     ahead = tuple_(Job.rank, Job.place) < tuple_(job.rank, job.place)
     waiting = (
         select(Job.requires, func.count().label("jobs"))
@@ -206,8 +206,8 @@ def jobs_before(session: Session, job: Job) -> int:
         .group_by(Job.requires)
         .subquery()
     )
-    sets = select(Requirement.labels, waiting.c.jobs).join(
-        waiting, waiting.c.requires == Requirement.digest
+    sets = select(LabelSet.labels, waiting.c.jobs).join(
+        waiting, waiting.c.requires == LabelSet.digest
     )
     return sum(
         jobs
@@ -239,12 +239,12 @@ def workers(session: Session, gone_before: datetime) -> list[WorkerLine]:
     ]
 
 
-def schedules(session: Session) -> list[tuple[Schedule, Slot | None]]:
+def schedules(session: Session) -> list[tuple[Schedule, ScheduleRun | None]]:
     """Read every schedule by name, with the slot that fired last."""
     found = []
     for schedule in session.scalars(select(Schedule).order_by(Schedule.name)):
-        query = select(Slot).where(Slot.schedule == schedule.name)
-        last = session.scalars(query.order_by(Slot.due_at.desc()).limit(1)).first()
+        query = select(ScheduleRun).where(ScheduleRun.schedule == schedule.name)
+        last = session.scalars(query.order_by(ScheduleRun.due_at.desc()).limit(1)).first()
         found.append((schedule, last))
     return found
 
@@ -263,7 +263,7 @@ def revisions(session: Session, limit: int = 200) -> Sequence[Revision]:
 def metrics(session: Session) -> list[str]:
     """Name the metrics that have a series, as people think of them, and no more than fit a page."""
     known = session.scalars(select(SeriesRow.metric).distinct())
-    return words.in_order(known)[:MOST_METRICS]
+    return dashboard_labels.in_order(known)[:MOST_METRICS]
 
 
 def siblings(session: Session, series: Series) -> list[Sibling]:

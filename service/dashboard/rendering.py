@@ -9,11 +9,12 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from service import efficiency, formats
-from service.access.permissions import Permission
-from service.access.principal import READER
-from service.dashboard import assets, figures, words
-from service.headers import PAGE_POLICY
+from service import formats
+from service.auth.permissions import Permission
+from service.auth.principal import READER
+from service.dashboard import assets, figures, labels
+from service.http.security_headers import PAGE_POLICY
+from service.reports import efficiency
 
 _TITLES = {
     400: "That request was not understood",
@@ -35,7 +36,7 @@ _templates = Environment(
 _templates.globals.update(
     asset=assets.url,
     plotly_styles=assets.plotly_styles,
-    words=words,
+    words=labels,
     formats=formats,
     efficiency=efficiency,
 )

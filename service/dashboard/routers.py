@@ -8,7 +8,7 @@ from fastapi.responses import HTMLResponse
 from service import findings
 from service.api.dependencies import DatabaseSession as Reading
 from service.dashboard.rendering import partial
-from service.intake import GuardedRoute
+from service.http.strict_route import GuardedRoute
 
 
 def count(request: Request, session: Reading) -> None:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
-from benchmarks import flags as benchmark_flags
 from benchmarks.contracts import (
     Bottleneck,
     Direction,
@@ -17,12 +16,13 @@ from benchmarks.contracts import (
     Sample,
     Verdict,
 )
+from benchmarks.diagnosis import disturbances as benchmark_flags
 from service import formats
-from service.dashboard import words
+from service.analysis.summary import summarise
+from service.dashboard import labels
 from service.dashboard.figures import PassName
 from service.dashboard.queries import MetricValue
 from service.dashboard.sparkline import stacked_bar
-from service.summary import summarise
 
 HEADLINES = ("throughput", "throughput_synth", "input_stall", "first_step_time", "peak_memory")
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
@@ -35,7 +35,7 @@ _EXPLAINED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class ShownMetric:
     """One metric of a run, with its raw values and, if it counts, its series."""
 
     name: str
@@ -53,7 +53,7 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class ShownEvidence:
     """One thing that a verdict rests on."""
 
     title: str
@@ -84,7 +84,7 @@ class Readings:
     count: int
 
 
-def metrics(result: Result, stored: Sequence[MetricValue]) -> list[Metric]:
+def metrics(result: Result, stored: Sequence[MetricValue]) -> list[ShownMetric]:
     """List a run's metrics, the headlines first; a run that does not count has no series."""
     by_name = {value.metric: value for value in stored}
     order = {name: place for place, name in enumerate(HEADLINES)}
@@ -95,11 +95,13 @@ def metrics(result: Result, stored: Sequence[MetricValue]) -> list[Metric]:
     return [_metric(sample, by_name.get(sample.metric), explained) for sample in samples]
 
 
-def _metric(sample: Sample, stored: MetricValue | None, explained: Mapping[str, str]) -> Metric:
+def _metric(
+    sample: Sample, stored: MetricValue | None, explained: Mapping[str, str]
+) -> ShownMetric:
     told = stored or summarise(sample)
-    return Metric(
+    return ShownMetric(
         name=sample.metric,
-        title=words.metric(sample.metric),
+        title=labels.metric(sample.metric),
         explained=explained.get(sample.metric, f"{sample.direction.value} is better"),
         unit=sample.unit,
         value=told.value,
@@ -111,13 +113,13 @@ def _metric(sample: Sample, stored: MetricValue | None, explained: Mapping[str, 
     )
 
 
-def headlines(listed: Iterable[Metric], verdict: Verdict | None) -> list[Metric]:
+def headlines(listed: Iterable[ShownMetric], verdict: Verdict | None) -> list[ShownMetric]:
     """Keep the numbers that a reader wants first, and doubt what was not measurable."""
     kept = [metric for metric in listed if metric.name in HEADLINES]
     return [replace(metric, doubt=_doubt(metric, verdict)) for metric in kept]
 
 
-def _doubt(metric: Metric, verdict: Verdict | None) -> str:
+def _doubt(metric: ShownMetric, verdict: Verdict | None) -> str:
     """Why the input stall, a small difference of two rates, says nothing in this run."""
     if metric.name != "input_stall":
         return ""
@@ -178,7 +180,7 @@ def readings(result: Result, name: PassName) -> Readings | None:
 
 def flags(result: Result) -> dict[str, str]:
     """Explain each flag of the result and its processes once."""
-    return {flag: words.flag(flag) for flag in benchmark_flags.every(result)}
+    return {flag: labels.flag(flag) for flag in benchmark_flags.every(result)}
 
 
 def profile(result: Result) -> Profile:
@@ -187,18 +189,18 @@ def profile(result: Result) -> Profile:
     return first or Profile()
 
 
-def evidence(values: Mapping[str, float]) -> list[Evidence]:
+def evidence(values: Mapping[str, float]) -> list[ShownEvidence]:
     """Explain a verdict's evidence: shares as per cent, unknown names and values as they are."""
-    order = {name: place for place, name in enumerate(words.EVIDENCE)}
+    order = {name: place for place, name in enumerate(labels.EVIDENCE)}
     known_first = sorted(values, key=lambda name: (order.get(name, len(order)), name))
     return [_evidence(name, values[name]) for name in known_first]
 
 
-def _evidence(name: str, value: float) -> Evidence:
-    if name not in words.EVIDENCE:
-        return Evidence(name, formats.number(value), "")
-    title, meaning = words.EVIDENCE[name]
-    return Evidence(title, formats.share(value), meaning)
+def _evidence(name: str, value: float) -> ShownEvidence:
+    if name not in labels.EVIDENCE:
+        return ShownEvidence(name, formats.number(value), "")
+    title, meaning = labels.EVIDENCE[name]
+    return ShownEvidence(title, formats.share(value), meaning)
 
 
 def better(direction: Direction) -> str:

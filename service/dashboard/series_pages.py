@@ -13,17 +13,26 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
-from service.changes import Known
-from service.dashboard import environments, figures, levels, overview, queries, tables, words
-from service.dashboard import finding_words as told
-from service.dashboard.addresses import HistoryAddress
+from service.dashboard import (
+    environments,
+    figures,
+    labels,
+    overview,
+    queries,
+    series_changes,
+    tables,
+)
+from service.dashboard import finding_labels as told
 from service.dashboard.queries import Sibling
+from service.dashboard.query_params import HistoryAddress
 from service.dashboard.rendering import render
 from service.dashboard.routers import COUNTED, page_router
 from service.findings.rules import watched
-from service.judgement import judgement_of
-from service.repeats import repeats_of
-from service.results import Series, load_series
+from service.history.compare import Known
+from service.history.description import describe
+from service.history.queries import load_series
+from service.history.run_noise import repeats_of
+from service.history.types import Series
 
 router = page_router(COUNTED)
 
@@ -46,8 +55,8 @@ def show_series(
     pages = max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1)
     at = at.model_copy(update={"page": min(at.page, pages)})
     siblings = _in_order(queries.siblings(session, whole))
-    found = levels.changes_of(session, whole)
-    judged = levels.judged(session, whole, found)
+    found = series_changes.changes_of(session, whole)
+    judged = series_changes.judged(session, whole, found)
     return render(
         request,
         "series.html",
@@ -59,7 +68,7 @@ def show_series(
         figure=figures.history(series, at.view, judged),
         told=told,
         levels=found[::-1],
-        judgement=judgement_of(session, whole),
+        judgement=describe(session, whole),
         watched=watched(whole.metric),
         reasons=judged.reasons,
         changes=environments.changes(series.points, known),
@@ -83,7 +92,7 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
 
 
 def _in_order(siblings: Sequence[Sibling]) -> list[Sibling]:
-    names = words.in_order({one.metric for one in siblings})
+    names = labels.in_order({one.metric for one in siblings})
     return sorted(siblings, key=lambda one: names.index(one.metric))
 
 

@@ -11,15 +11,15 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
-from service.access import audit, browser, door, sessions, sign_in_link
-from service.access.door import Door
-from service.access.key import Key
-from service.access.permissions import Permission
-from service.access.principal import Principal
-from service.access.rules import Asked
+from service.auth import audit, authenticate, csrf, sessions, sign_in_link
+from service.auth.access_mode import Asked
+from service.auth.authenticate import Authenticator
+from service.auth.permissions import Permission
+from service.auth.principal import Principal
+from service.auth.signing_key import Key
 from service.dashboard.rendering import render
 from service.dashboard.routers import page_router
-from service.database import get_database, now_of
+from service.database.connections import get_database, now_of
 from service.errors import BadRequest, Unauthorized
 
 router = page_router()
@@ -46,7 +46,7 @@ async def show(
 @router.post("/sign-in")
 async def sign_in(request: Request) -> Response:
     """Begin a session for the holder of the token in the form, or of the code of a link."""
-    browser.check_origin(request)
+    csrf.check_origin(request)
     form = await _form(request)
     to = _within(form.get("to", "/"))
     try:
@@ -57,22 +57,22 @@ async def sign_in(request: Request) -> Response:
     except Unauthorized as error:
         return page(request, to=to, fault=error.detail, status=401)
     response = RedirectResponse(to, 303)
-    browser.keep(request, response, cookie)
+    csrf.keep(request, response, cookie)
     return response
 
 
 @router.post("/sign-out")
 async def sign_out(request: Request) -> Response:
     """End the session; the same page asks for a token again."""
-    browser.check_origin(request)
-    cookie, proof = browser.cookie_of(request), (await _form(request)).get("proof", "")
+    csrf.check_origin(request)
+    cookie, proof = csrf.cookie_of(request), (await _form(request)).get("proof", "")
     key = _door(request).key
     if cookie and not sessions.proves(key, cookie, proof):
-        raise browser.foreign()
+        raise csrf.foreign()
     response = RedirectResponse("/sign-in", 303)
     if cookie:
         await get_database(request).run(partial(_end, key, cookie), write=True)
-        browser.forget(request, response)
+        csrf.forget(request, response)
     return response
 
 
@@ -86,7 +86,7 @@ def page(
 
 
 async def _by_token(request: Request, shown: str) -> str:
-    who = await _door(request).proven(request, lambda: door.read(shown))
+    who = await _door(request).proven(request, lambda: authenticate.read(shown))
     if Permission.READ not in who.may:
         raise Unauthorized("A worker's token opens no pages; use one of another kind.")
     return await get_database(request).run(partial(_begin, request, who, "token"), write=True)
@@ -114,9 +114,9 @@ def _end(key: Key, cookie: str, session: Session) -> None:
     sessions.end(session, key, cookie)
 
 
-def _door(request: Request) -> Door:
+def _door(request: Request) -> Authenticator:
     found = request.app.state.door
-    assert isinstance(found, Door)
+    assert isinstance(found, Authenticator)
     return found
 
 

@@ -6,8 +6,8 @@ import csv
 import io
 from collections.abc import Sequence
 
-from service.changes import Change, Verdict
-from service.results import Series
+from service.history.compare import ChangeVerdict, RevisionChange
+from service.history.types import Series
 
 _CSV_COLUMNS = (
     "revision",
@@ -22,7 +22,12 @@ _CSV_COLUMNS = (
     "environment",
     "result_id",
 )
-_ORDER = {Verdict.SLOWER: 0, Verdict.FASTER: 1, Verdict.UNCLEAR: 2, Verdict.MISSING: 3}
+_ORDER = {
+    ChangeVerdict.SLOWER: 0,
+    ChangeVerdict.FASTER: 1,
+    ChangeVerdict.UNCLEAR: 2,
+    ChangeVerdict.MISSING: 3,
+}
 
 
 def csv_of(series: Series) -> str:
@@ -45,7 +50,7 @@ def _no_formula(text: str) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def worst_first(changes: Sequence[Change]) -> list[Change]:
+def worst_first(changes: Sequence[RevisionChange]) -> list[RevisionChange]:
     """Put what got slower first, the largest loss on top, and what is missing last."""
     return sorted(
         changes,

@@ -12,47 +12,47 @@ question.py   gathers what is known around a change and asks for its cause
 lifecycle.py  the only module that changes a finding's state
 read.py       reads findings
 
-`service.judging` calls them in turn.
+`service.findings.pipeline` calls them in turn.
 """
 
 from service.findings.lifecycle import ACTIONS, Plan, act, plan
-from service.findings.read import (
+from service.findings.queries import (
     count_active,
     expected_false_since,
     list_findings,
     load_finding,
     of_series,
 )
-from service.findings.values import (
+from service.findings.types import (
     ACTIVE,
     AffectedSeries,
+    AlreadyReported,
     Candidate,
     Certainty,
-    Covered,
     FindingEventView,
+    FindingKind,
     FindingSummary,
     FindingView,
-    Kind,
+    PendingShift,
+    Remeasured,
     SeriesName,
-    Shift,
-    Sides,
 )
 
 __all__ = [
     "ACTIONS",
     "ACTIVE",
     "AffectedSeries",
+    "AlreadyReported",
     "Candidate",
     "Certainty",
-    "Covered",
     "FindingEventView",
+    "FindingKind",
     "FindingSummary",
     "FindingView",
-    "Kind",
+    "PendingShift",
     "Plan",
+    "Remeasured",
     "SeriesName",
-    "Shift",
-    "Sides",
     "act",
     "count_active",
     "expected_false_since",

@@ -10,16 +10,16 @@ from typing import Any
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from service.database import rows
+from service.database.connections import rows
+from service.database.ids import new_id
 from service.errors import Conflict, NotFound
-from service.findings.values import ACTIVE
-from service.ids import new_id
-from service.levels import PlacedChange
+from service.findings.types import ACTIVE
+from service.history.placed_changes import PlacedChange
 from service.models import FindingEvent, FindingRow, FindingState
 
 log = logging.getLogger(__name__)
 
-OURSELVES = "throughline"
+SYSTEM_ACTOR = "throughline"
 """The actor of what nobody did by hand."""
 NO_SUCH = "There is no such finding; GET /api/v1/findings lists them."
 _CLOSED = frozenset(FindingState) - ACTIVE
@@ -84,7 +84,7 @@ def open_finding(session: Session, now: datetime, **known: Any) -> str:
     )
     session.add(row)
     session.flush()
-    record(session, row.id, OURSELVES, "open", row.sentence, now)
+    record(session, row.id, SYSTEM_ACTOR, "open", row.sentence, now)
     announce(session, row.id, now)
     session.refresh(row)
     log.warning("finding %s: %s", row.id, row.sentence)
@@ -166,7 +166,7 @@ def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> 
     _change(session, row, place)
     by_now = f"last good {row.last_good}, first bad {row.first_bad}"
     if by_now != was:
-        record(session, row.id, OURSELVES, "move", f"from {was} to {by_now}", now)
+        record(session, row.id, SYSTEM_ACTOR, "move", f"from {was} to {by_now}", now)
 
 
 def announce(session: Session, finding_id: str, now: datetime) -> bool:
@@ -175,7 +175,7 @@ def announce(session: Session, finding_id: str, now: datetime) -> bool:
     told = update(FindingRow).where(*first).values(announced_at=now)
     if not rows(session, told):
         return False
-    record(session, finding_id, OURSELVES, "announce", "", now)
+    record(session, finding_id, SYSTEM_ACTOR, "announce", "", now)
     return True
 
 

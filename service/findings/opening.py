@@ -11,24 +11,25 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import workload_of
-from service import levels, revisions
-from service.attribution import Cause
-from service.condition import passes
-from service.detection.online import SAME
-from service.findings import lifecycle, read, rules
-from service.findings.follow import settle, takes_back
-from service.findings.members import members, say_again, without_cause
-from service.findings.question import explain
-from service.findings.values import (
+from service.analysis.attribution import Cause
+from service.analysis.detection.alarms import SAME
+from service.database.health import passes
+from service.findings import lifecycle, queries, rules
+from service.findings.affected_series import members, say_again, without_cause
+from service.findings.gather_evidence import explain
+from service.findings.types import (
     ACTIVE,
     NOTHING,
     REFUTED,
+    AlreadyReported,
     Candidate,
-    Covered,
-    Kind,
-    Sides,
+    FindingKind,
+    Remeasured,
 )
-from service.levels import PlacedChange, Standing, Tail
+from service.findings.update import settle, takes_back
+from service.history import analysis, revisions
+from service.history.placed_changes import PlacedChange, SeriesAnalysis
+from service.history.recent import RecentPoints
 from service.models import (
     FindingRow,
     FindingSeries,
@@ -43,7 +44,11 @@ DAY = timedelta(days=1)
 
 
 def candidates(
-    session: Session, standing: Standing, tail: Tail, covered: Covered, ill: frozenset[str]
+    session: Session,
+    standing: SeriesAnalysis,
+    tail: RecentPoints,
+    covered: AlreadyReported,
+    ill: frozenset[str],
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     row = session.get_one(SeriesRow, standing.series_id)
@@ -73,7 +78,7 @@ def open_findings(
     session: Session,
     found: Iterable[Candidate],
     now: datetime,
-    measured: Sides = NOTHING,
+    measured: Remeasured = NOTHING,
 ) -> list[str]:
     """Open a finding for each cause among the candidates that may be opened today; their ids.
 
@@ -81,7 +86,7 @@ def open_findings(
     measured for the only candidate.
     """
     news = [each for each in found if not takes_back(session, each, now)]
-    accepted = rules.accepted(news, read.doubts_since(session, now - DAY))
+    accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
     for group in rules.groups(accepted):
         try:
@@ -95,7 +100,7 @@ def open_findings(
 
 
 def _tell(
-    session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
+    session: Session, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     home = _home(session, group[0])
@@ -113,7 +118,7 @@ def _candidate(
     session: Session, row: SeriesRow, placed: PlacedChange, back: PlacedChange | None
 ) -> Candidate:
     return Candidate(
-        series=read.name_of(row),
+        series=queries.name_of(row),
         placed=placed,
         rank=revisions.rank(session, placed.first_bad_at, row.project),
         doubt=1.0 - placed.change.confidence,
@@ -180,7 +185,7 @@ def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
         .order_by(FindingSeries.place)
     )
     first = session.scalars(wanted.limit(1)).one()
-    tail = levels.load_tail(session, candidate.series.id)
+    tail = analysis.load_recent_points(session, candidate.series.id)
     there = tail.index_at((first.revision_at, first.revision, first.measured_at))
     here = tail.place_of(candidate.placed.first_bad_result, candidate.placed.first_bad_at)
     return here is not None and there is not None and abs(here - there) <= SAME
@@ -194,18 +199,18 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
     )
     workloads = frozenset(workload_of(key)[0] for key in session.scalars(cases))
     rank = revisions.rank(session, row.first_bad_at, row.project)
-    return rules.Footprint(Kind(row.kind), row.comparability, rank, workloads, row.project)
+    return rules.Footprint(FindingKind(row.kind), row.comparability, rank, workloads, row.project)
 
 
 def _open(
-    session: Session, group: Sequence[Candidate], measured: Sides, now: datetime
+    session: Session, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> str | None:
     told = explain(session, group, measured)
     first, known = group[0], asdict(measured)
     if first.not_reproduced:
         told = without_cause(told)
         known["not_reproduced"] = [first.placed.first_bad_result]
-    if told.cause is Cause.NODE and first.kind is Kind.REGRESSION:
+    if told.cause is Cause.NODE and first.kind is FindingKind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
     finding_id = lifecycle.open_finding(
         session,
@@ -214,7 +219,7 @@ def _open(
         cause=told.cause,
         certainty=first.certainty,
         sentence=told.sentence,
-        attribution=read.ATTRIBUTION.dump_python(told, mode="json"),
+        attribution=queries.ATTRIBUTION.dump_python(told, mode="json"),
         measured=known,
         share=None,
         last_good=first.placed.last_good,
@@ -234,7 +239,7 @@ def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: da
     known = members(session, row)
     _link(session, row.id, group, first=len(known))
     names = ", ".join(f"{each.series.case.key} {each.series.metric}" for each in group)
-    lifecycle.record(session, row.id, lifecycle.OURSELVES, "join", names, now)
+    lifecycle.record(session, row.id, lifecycle.SYSTEM_ACTOR, "join", names, now)
     if row.state in ACTIVE:
         fresh = {each.series.id for each in group}
         whole = [each for each in known if each.series.id not in fresh] + list(group)

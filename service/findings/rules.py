@@ -7,11 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from service.changes import LEAST_EFFECT
-from service.detection.online import PATIENCE, SAME
-from service.detection.scale import HIGHEST
-from service.findings.values import Candidate, Kind
-from service.levels import PlacedChange, Standing, Tail, own_values
+from service.analysis.detection.alarms import PATIENCE, SAME
+from service.analysis.detection.scale import HIGHEST
+from service.findings.types import Candidate, FindingKind
+from service.history.compare import LEAST_EFFECT
+from service.history.placed_changes import PlacedChange, SeriesAnalysis
+from service.history.recent import RecentPoints, without_worker_offset
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is
@@ -51,26 +52,26 @@ def worth_telling(change: float) -> bool:
     return abs(change) >= LEAST_EFFECT
 
 
-def recent(standing: Standing, placed: PlacedChange) -> bool:
+def recent(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
     """Whether a change lies near enough to the end to be news."""
     return standing.points - placed.change.index <= RECENT
 
 
-def stands(standing: Standing, placed: PlacedChange) -> bool:
+def stands(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
     """Whether a change has stood for long enough to be believed without measuring again."""
     return standing.points - placed.change.index >= PATIENCE
 
 
-def leaving(standing: Standing, tail: Tail, placed: PlacedChange) -> bool:
+def leaving(standing: SeriesAnalysis, tail: RecentPoints, placed: PlacedChange) -> bool:
     """Whether the newest points are back at the level before a change that nothing follows."""
     if placed.change.index != max(each.change.index for each in standing.changes):
         return False
-    own = own_values(tail, standing.machine_offsets)
+    own = without_worker_offset(tail, standing.machine_offsets)
     before, after = placed.change.before, placed.change.after
     return all(taken_back(before, after, own(point)) for point in tail.points[-LEAVING:])
 
 
-def beside_ill(tail: Tail, index: int, ill: frozenset[str]) -> bool:
+def beside_ill(tail: RecentPoints, index: int, ill: frozenset[str]) -> bool:
     """Whether a point, or the one before it, was measured by a worker that is known to be slow.
 
     What begins or ends there is that worker's doing.
@@ -80,7 +81,7 @@ def beside_ill(tail: Tail, index: int, ill: frozenset[str]) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class KnownChange:
     """A change of a series that somebody was told of, as far as it is known again by that."""
 
     index: int
@@ -125,7 +126,9 @@ def alike(one: float, other: float) -> bool:
     return one * other > 0 and max(abs(one), abs(other)) <= ALIKE * min(abs(one), abs(other))
 
 
-def assigned(changes: Sequence[PlacedChange], known: Sequence[Told]) -> list[PlacedChange | None]:
+def assigned(
+    changes: Sequence[PlacedChange], known: Sequence[KnownChange]
+) -> list[PlacedChange | None]:
     """For each change that somebody was told of, the one that it is by now.
 
     More points may move a change by a few places; they do not turn it round, and two changes
@@ -173,7 +176,7 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
 class Footprint:
     """Where and how something changed, as far as it tells causes apart."""
 
-    kind: Kind
+    kind: FindingKind
     comparability: Mapping[str, str]
     rank: int
     """Place of the first bad revision among those of the history."""
@@ -268,7 +271,7 @@ def newest_return(
     return None
 
 
-def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
+def recovery(standing: SeriesAnalysis, change: PlacedChange) -> PlacedChange | None:
     """The later change, standing, that takes ``change`` back."""
     later = (
         each
@@ -284,14 +287,14 @@ def recovery(standing: Standing, change: PlacedChange) -> PlacedChange | None:
     return next(ends, None)
 
 
-def led(standing: Standing, change: PlacedChange, later: PlacedChange) -> float:
+def led(standing: SeriesAnalysis, change: PlacedChange, later: PlacedChange) -> float:
     """The level that ``later`` led to, as it would be had nothing drifted since ``change``."""
     drift = standing.noise.drift_per_point if standing.noise else 0.0
     points = later.change.index - change.change.index
     return later.change.after * math.exp(min(-points * drift, HIGHEST))
 
 
-def only_ends(standing: Standing, change: PlacedChange, back: PlacedChange) -> bool:
+def only_ends(standing: SeriesAnalysis, change: PlacedChange, back: PlacedChange) -> bool:
     """Whether what takes ``change`` back is no news beside it."""
     told = change.change
     level = led(standing, change, back)

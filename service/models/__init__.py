@@ -1,8 +1,8 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
-from service.models.columns import NAMING, Base, Owned, UtcDateTime
-from service.models.comparisons import ComparisonRow, ComparisonState, TryRow
+from service.models.columns import NAMING, Base, ProjectOwned, UtcDateTime
+from service.models.comparisons import ComparisonJob, ComparisonRow, ComparisonState
 from service.models.confirmations import ConfirmationRow, ConfirmationState
 from service.models.events import JobEvent
 from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
@@ -11,21 +11,23 @@ from service.models.jobs import (
     Eligibility,
     IdempotencyKey,
     Job,
-    Requirement,
+    LabelSet,
     Submission,
     WorkerRow,
 )
-from service.models.levels import Exclusion, JudgementRow, SettledWindow, Unjudged
+from service.models.levels import AnalysisRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
-from service.models.schedules import Schedule, Slot
+from service.models.schedules import Schedule, ScheduleRun
 
 __all__ = [
     "NAMING",
+    "AnalysisRow",
     "Attempt",
     "AuditEvent",
     "Base",
     "BrowserSession",
+    "ComparisonJob",
     "ComparisonRow",
     "ComparisonState",
     "ConfirmationRow",
@@ -41,21 +43,19 @@ __all__ = [
     "IdempotencyKey",
     "Job",
     "JobEvent",
-    "JudgementRow",
-    "Owned",
+    "LabelSet",
+    "PendingAnalysis",
     "Point",
-    "Requirement",
+    "ProjectOwned",
     "ResultRow",
     "Revision",
     "Schedule",
+    "ScheduleRun",
     "SeriesRow",
     "SettledWindow",
-    "Slot",
     "Submission",
     "TokenRow",
     "TraceRow",
-    "TryRow",
-    "Unjudged",
     "UtcDateTime",
     "WorkerRow",
     "WriteProbe",

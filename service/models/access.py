@@ -7,7 +7,7 @@ from datetime import datetime
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.access.permissions import Kind
+from service.auth.permissions import TokenKind
 from service.models.columns import Base, states
 
 
@@ -34,7 +34,7 @@ class TokenRow(Base):
     """To the minute."""
     rotated_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
-    __table_args__ = (states("kind", Kind),)
+    __table_args__ = (states("kind", TokenKind),)
 
 
 class EnrolmentRow(Base):

@@ -56,7 +56,7 @@ class Base(DeclarativeBase):
     }
 
 
-class Owned:
+class ProjectOwned:
     """Of a project: what is bound to another one does not see it."""
 
     project: Mapped[str] = mapped_column(String(64), default="", server_default="")

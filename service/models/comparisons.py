@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, Owned, states
+from service.models.columns import Base, ProjectOwned, states
 
 
 class ComparisonState(StrEnum):
@@ -20,7 +20,7 @@ class ComparisonState(StrEnum):
     CANCELLED = "cancelled"
 
 
-class ComparisonRow(Owned, Base):
+class ComparisonRow(ProjectOwned, Base):
     """A baseline and a contender, measured in turn on one device until a decision stands.
 
     Only `service.comparisons` changes it, by compare-and-swap on ``state`` and ``rounds``.
@@ -64,7 +64,7 @@ class ComparisonRow(Owned, Base):
     )
 
 
-class TryRow(Base):
+class ComparisonJob(Base):
     """One job of a comparison: one process of one side of one pair."""
 
     __tablename__ = "comparison_tries"

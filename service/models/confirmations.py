@@ -27,7 +27,7 @@ class ConfirmationState(StrEnum):
 
 
 class ConfirmationRow(Base):
-    """One suspicion. Only `service.confirmation` changes it."""
+    """One suspicion. Only `service.findings.confirm` changes it."""
 
     __tablename__ = "confirmations"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)

@@ -9,7 +9,7 @@ from typing import Any
 from sqlalchemy import Date, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, Owned, states
+from service.models.columns import Base, ProjectOwned, states
 
 
 class FindingState(StrEnum):
@@ -25,7 +25,7 @@ class FindingState(StrEnum):
     WITHDRAWN = "withdrawn"
 
 
-class FindingRow(Owned, Base):
+class FindingRow(ProjectOwned, Base):
     """One cause, however many series it moved."""
 
     __tablename__ = "findings"

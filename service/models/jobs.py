@@ -15,7 +15,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Mapped, mapped_column
 
 from benchmarks.contracts import AttemptState, JobState
-from service.models.columns import Base, Owned, one_per_job, states
+from service.models.columns import Base, ProjectOwned, one_per_job, states
 
 
 class WorkerRow(Base):
@@ -33,7 +33,7 @@ class WorkerRow(Base):
     last_seen_at: Mapped[datetime]
 
 
-class Submission(Owned, Base):
+class Submission(ProjectOwned, Base):
     """Jobs that were submitted together: one suite, or one case, at one revision."""
 
     __tablename__ = "submissions"
@@ -61,7 +61,7 @@ class IdempotencyKey(Base):
     created_at: Mapped[datetime]
 
 
-class Requirement(Base):
+class LabelSet(Base):
     """A set of labels that jobs ask for, stored once."""
 
     __tablename__ = "requirements"
@@ -70,7 +70,7 @@ class Requirement(Base):
 
 
 class Eligibility(Base):
-    """A worker and a requirement set that its labels meet; see `service.queue.eligibility`.
+    """A worker and a requirement set that its labels meet; see `service.jobs.eligibility`.
 
     An index of ours and no fact, so without foreign keys: their locks would make claims wait for
     submissions.
@@ -85,8 +85,8 @@ class Eligibility(Base):
     __table_args__ = (Index(None, "worker", "rank", "place", "requires"),)
 
 
-class Job(Owned, Base):
-    """One case to be measured. Only `service.queue` changes its state."""
+class Job(ProjectOwned, Base):
+    """One case to be measured. Only `service.jobs` changes its state."""
 
     __tablename__ = "jobs"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Mapped, mapped_column
 from service.models.columns import Base
 
 
-class Unjudged(Base):
+class PendingAnalysis(Base):
     """Something that changed histories and has not been judged yet.
 
     Only ever inserted and deleted, so that results that arrive together wait for no common row.
@@ -27,7 +27,7 @@ class Unjudged(Base):
     """From which place in the order of revisions on histories changed."""
 
 
-class JudgementRow(Base):
+class AnalysisRow(Base):
     """What is said of a series as far as it has been judged."""
 
     __tablename__ = "judgements"

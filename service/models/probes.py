@@ -8,7 +8,7 @@ from service.models.columns import Base
 
 
 class WriteProbe(Base):
-    """One row; `service.condition` says when it is written."""
+    """One row; `service.database.health` says when it is written."""
 
     __tablename__ = "write_probes"
     id: Mapped[int] = mapped_column(primary_key=True, autoincrement=False)

@@ -17,7 +17,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, Owned, one_per_job
+from service.models.columns import Base, ProjectOwned, one_per_job
 
 
 class Revision(Base):
@@ -41,7 +41,7 @@ class EnvironmentRow(Base):
     first_seen_at: Mapped[datetime]
 
 
-class ResultRow(Owned, Base):
+class ResultRow(ProjectOwned, Base):
     """A posted Result as it came, whether it counts or not."""
 
     __tablename__ = "results"
@@ -89,7 +89,7 @@ class TraceRow(Base):
     """JSON packed with gzip; last, so that the others are read without it."""
 
 
-class SeriesRow(Owned, Base):
+class SeriesRow(ProjectOwned, Base):
     """A history that may be read as one line: case x metric x comparable hardware."""
 
     __tablename__ = "series"

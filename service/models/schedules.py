@@ -10,10 +10,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.models.columns import Base, Owned
+from service.models.columns import Base, ProjectOwned
 
 
-class Schedule(Owned, Base):
+class Schedule(ProjectOwned, Base):
     """A cron expression in a time zone that submits a suite."""
 
     __tablename__ = "schedules"
@@ -30,7 +30,7 @@ class Schedule(Owned, Base):
     next_due_at: Mapped[datetime | None]
 
 
-class Slot(Base):
+class ScheduleRun(Base):
     """A schedule's firing: the primary key makes each happen once, over restarts and replicas."""
 
     __tablename__ = "slots"

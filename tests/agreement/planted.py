@@ -21,7 +21,7 @@ from torch import Tensor, nn
 from benchmarks.__main__ import main
 from benchmarks.contracts import Case
 from benchmarks.measure import session
-from benchmarks.measure.marks import drain
+from benchmarks.measure.timestamps import drain
 from benchmarks.workload import Batch, Context, Recipe
 
 STEADY_S = 1.0

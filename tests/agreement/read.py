@@ -29,13 +29,13 @@ from typing import Any
 import numpy as np
 from gate_bench.gates import POLICY, settled
 
+from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import Case, Direction, Sample
-from benchmarks.tiers import Tier
-from service.changes import Verdict, compare
-from service.gate import Levels
-from service.gate import Verdict as GateVerdict
-from service.results import Series, SeriesPoint
-from service.summary import summarise
+from service.analysis.gate import CaseVerdict as GateVerdict
+from service.analysis.gate import Levels
+from service.analysis.summary import summarise
+from service.history.compare import ChangeVerdict, compare
+from service.history.types import Series, SeriesPoint
 
 STANDARD, GATE = 3, 5
 LATE = frozenset({"full.tail", "synth.tail"})
@@ -155,7 +155,7 @@ def differ(one: Sequence[float], other: Sequence[float]) -> bool:
     """Whether `throughline compare` calls two results of one worker different."""
     points = tuple(_point(name, values) for name, values in (("a", one), ("b", other)))
     series = Series("s", _CASE, "throughput", "img/s", Direction.HIGHER, {}, points)
-    return compare(series, "a", "b").verdict in (Verdict.FASTER, Verdict.SLOWER)
+    return compare(series, "a", "b").verdict in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
 
 
 def _point(revision: str, values: Sequence[float]) -> SeriesPoint:

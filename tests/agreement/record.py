@@ -19,11 +19,11 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from agreement.planted import Kind
+from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Protocol, Result, Status, Telemetry
-from benchmarks.tiers import Tier, timed
-from worker.nvml import Gauge, NvmlGauge
-from worker.occupancy import Occupancy
-from worker.telemetry import Sampler, attach
+from worker.device.nvml import Gauge, NvmlGauge
+from worker.device.occupancy import Occupancy
+from worker.device.telemetry import Sampler, attach
 
 
 class Subject(NamedTuple):

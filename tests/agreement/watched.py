@@ -25,9 +25,9 @@ from agreement.record import HZ
 from benchmarks.__main__ import cache_folder
 from benchmarks.measure import fidelity
 from benchmarks.workload import Context
-from worker.nvml import NvmlGauge
-from worker.occupancy import Occupancy
-from worker.telemetry import Sampler
+from worker.device.nvml import NvmlGauge
+from worker.device.occupancy import Occupancy
+from worker.device.telemetry import Sampler
 
 SPAN_S = 3.0
 WATCH = "--watch"

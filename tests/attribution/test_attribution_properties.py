@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Direction, Trace
-from service.attribution import (
+from service.analysis.attribution import (
     Attribution,
     Cause,
     Evidence,
@@ -24,10 +24,10 @@ from service.attribution import (
     Strength,
     attribute,
 )
-from service.attribution.environment import differences as facts_that_differ
-from service.attribution.quantities import differences
-from service.attribution.readings import Kind
-from service.attribution.readings import side as readings
+from service.analysis.attribution.environment import differences as facts_that_differ
+from service.analysis.attribution.quantities import differences
+from service.analysis.attribution.quantities_of import QuantityKind
+from service.analysis.attribution.quantities_of import side as readings
 
 QUICK = settings(max_examples=40, deadline=None, derandomize=True)
 
@@ -202,7 +202,7 @@ def test_swapping_the_sides_flips_every_sign(asked: Question) -> None:
         assert (one.before, one.after) == (other.after, other.before)
         if one.log is not None and other.log is not None:
             assert one.log == pytest.approx(-other.log, abs=1e-12)
-        elif one.kind is not Kind.PART and one.kind is not Kind.AMOUNT:
+        elif one.kind is not QuantityKind.PART and one.kind is not QuantityKind.AMOUNT:
             assert one.change == pytest.approx(-other.change)  # type: ignore[operator]
     facts_there = facts_that_differ(asked.before, asked.after)
     facts_back = facts_that_differ(asked.after, asked.before)

@@ -7,8 +7,8 @@ from builders.attributed import Night, question, residuals, side
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.attribution import Evidence, Residual, State, Strength, attribute
-from service.attribution.node import evidence, rounds
+from service.analysis.attribution import Evidence, Residual, State, Strength, attribute
+from service.analysis.attribution.node import evidence, rounds
 
 SLOW = Night(revision="r12", work_s=0.103, worker="w3")
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)

@@ -6,7 +6,15 @@ import pytest
 from builders.attributed import CASE, Night, measurement, question, residuals, side
 
 from benchmarks.contracts import Direction, Sample, Status
-from service.attribution import Attribution, Cause, Measurement, Part, Question, State, attribute
+from service.analysis.attribution import (
+    Attribution,
+    Cause,
+    Measurement,
+    Part,
+    Question,
+    State,
+    attribute,
+)
 from service.formats import NBSP
 
 SLOW = Night(revision="r12", work_s=0.103)

@@ -8,15 +8,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import ttest_ind
 
-from service.attribution import Part, State
-from service.attribution.difference import Difference, band, difference
-from service.attribution.readings import Kind, Reading
-from service.attribution.wording import amount, part, title
+from service.analysis.attribution import Part, State
+from service.analysis.attribution.difference import Difference, band, difference
+from service.analysis.attribution.quantities_of import QuantityKind, Reading
+from service.analysis.attribution.wording import amount, part, title
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 
 
-def reading(*values: float, unit: str = "Hz", kind: Kind = Kind.AMOUNT) -> Reading:
+def reading(*values: float, unit: str = "Hz", kind: QuantityKind = QuantityKind.AMOUNT) -> Reading:
     """One measurement of a process each value."""
     return Reading(unit, kind, [values], [0.1])
 
@@ -62,9 +62,9 @@ def test_three_measurements_on_each_side_are_the_unit_and_not_their_processes() 
     """Processes of one night agree with each other and not with the next night."""
     nights = [(100.0, 100.0, 100.0), (102.0, 102.0, 102.0), (98.0, 98.0, 98.0)]
     others = [tuple(value * 1.03 for value in night) for night in nights]
-    old, new = (Reading("Hz", Kind.AMOUNT, list(side)) for side in (nights, others))
+    old, new = (Reading("Hz", QuantityKind.AMOUNT, list(side)) for side in (nights, others))
     assert judged(old, new).state is State.UNCLEAR
-    two = (Reading("Hz", Kind.AMOUNT, list(side)[:2]) for side in (nights, others))
+    two = (Reading("Hz", QuantityKind.AMOUNT, list(side)[:2]) for side in (nights, others))
     assert judged(*two).state is State.CHANGED
 
 
@@ -81,8 +81,8 @@ def test_the_interval_is_students(seed: int, before: int, after: int) -> None:
 
 def test_a_part_of_the_step_is_judged_by_the_step() -> None:
     """A wait that doubled from nothing to next to nothing is worth no word."""
-    old = reading(1e-6, 1.1e-6, 0.9e-6, unit="s", kind=Kind.PART)
-    new = reading(9e-6, 9.1e-6, 8.9e-6, unit="s", kind=Kind.PART)
+    old = reading(1e-6, 1.1e-6, 0.9e-6, unit="s", kind=QuantityKind.PART)
+    new = reading(9e-6, 9.1e-6, 8.9e-6, unit="s", kind=QuantityKind.PART)
     assert judged(old, new).state is State.UNCHANGED
 
 
@@ -91,7 +91,7 @@ def test_units_that_differ_are_not_compared() -> None:
 
 
 def test_from_nothing_there_is_no_ratio() -> None:
-    kinds = {"unit": "s", "kind": Kind.PART}
+    kinds = {"unit": "s", "kind": QuantityKind.PART}
     found = judged(reading(0, 0, 0, **kinds), reading(0.02, 0.02, 0.02, **kinds))  # type: ignore[arg-type]
     assert (found.state, found.change) == (State.CHANGED, None)
     assert amount(found).replace("\u00a0", " ") == "0 s -> 20 ms"
@@ -102,8 +102,10 @@ numbers = st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=4)
 
 
 @QUICK
-@given(amounts | numbers, amounts | numbers, st.sampled_from(list(Kind)))
-def test_any_finite_numbers_give_an_answer(old: list[float], new: list[float], kind: Kind) -> None:
+@given(amounts | numbers, amounts | numbers, st.sampled_from(list(QuantityKind)))
+def test_any_finite_numbers_give_an_answer(
+    old: list[float], new: list[float], kind: QuantityKind
+) -> None:
     found = judged(reading(*old, kind=kind), reading(*new, kind=kind))
     assert found.state in State
     assert not math.isnan(found.before)
@@ -145,7 +147,7 @@ def test_a_quantity_is_sorted_and_named_by_its_name(name: str, expected: Part, w
 
 
 def test_a_part_that_grew_from_next_to_nothing_has_no_ratio() -> None:
-    old, new = (reading(*[v] * 3, unit="s", kind=Kind.PART) for v in (5e-324, 1.0))
+    old, new = (reading(*[v] * 3, unit="s", kind=QuantityKind.PART) for v in (5e-324, 1.0))
     found = judged(old, new)
     assert (found.state, found.change) == (State.CHANGED, None)
     assert "->" in amount(found)

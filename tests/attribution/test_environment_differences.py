@@ -5,9 +5,16 @@ from dataclasses import replace
 import pytest
 from builders.attributed import FACTS, Night, measurement, question, side
 
-from service.attribution import Measurement, Part, State, Strength, attribute
-from service.attribution.environment import differences, evidence
-from service.attribution.facts import Group, Mechanism, acts_on, group, telling, title
+from service.analysis.attribution import Measurement, Part, State, Strength, attribute
+from service.analysis.attribution.environment import differences, evidence
+from service.analysis.attribution.fingerprint import (
+    FactGroup,
+    Mechanism,
+    acts_on,
+    group,
+    telling,
+    title,
+)
 
 
 def night(day: int, worker: str = "w1", **facts: str | None) -> Measurement:
@@ -101,18 +108,20 @@ def test_an_environment_with_mixed_facts_is_not_called_unchanged() -> None:
 @pytest.mark.parametrize(
     ("fact", "expected", "name"),
     [
-        ("hw.gpu.driver", Group.DRIVER, "driver"),
-        ("hw.gpu.vbios", Group.DRIVER, "VBIOS"),
-        ("hw.cpu.usable", Group.HARDWARE, "cpu.usable"),
-        ("sw.package.numpy", Group.PACKAGES, "package.numpy"),
-        ("sw.package.triton", Group.TORCH, "triton"),
-        ("sw.env.OMP_NUM_THREADS", Group.VARIABLES, "env.OMP_NUM_THREADS"),
-        ("sw.container.image", Group.CONTAINER, "container.image"),
-        ("flag.torch_threads", Group.FLAGS, "torch_threads"),
-        ("sw.something", Group.OTHER, "something"),
+        ("hw.gpu.driver", FactGroup.DRIVER, "driver"),
+        ("hw.gpu.vbios", FactGroup.DRIVER, "VBIOS"),
+        ("hw.cpu.usable", FactGroup.HARDWARE, "cpu.usable"),
+        ("sw.package.numpy", FactGroup.PACKAGES, "package.numpy"),
+        ("sw.package.triton", FactGroup.TORCH, "triton"),
+        ("sw.env.OMP_NUM_THREADS", FactGroup.VARIABLES, "env.OMP_NUM_THREADS"),
+        ("sw.container.image", FactGroup.CONTAINER, "container.image"),
+        ("flag.torch_threads", FactGroup.FLAGS, "torch_threads"),
+        ("sw.something", FactGroup.OTHER, "something"),
     ],
 )
-def test_each_fact_has_a_group_and_a_name_for_people(fact: str, expected: Group, name: str) -> None:
+def test_each_fact_has_a_group_and_a_name_for_people(
+    fact: str, expected: FactGroup, name: str
+) -> None:
     assert (group(fact), title(fact)) == (expected, name)
 
 
@@ -127,7 +136,7 @@ def test_every_group_says_what_it_can_act_on() -> None:
     facts = ("hw.gpu.driver", "hw.gpu.ecc", "hw.x", "sw.kernel", "sw.container", "sw.python")
     more = ("sw.torch", "sw.cuda", "sw.package.x", "sw.env.X", "sw.data", "flag.x", "sw.benchmarks")
     known = {group(fact) for fact in (*facts, *more, "other")}
-    assert known == set(Group)
+    assert known == set(FactGroup)
     assert all(acts_on(fact, Mechanism.INPUT) in (True, False) for fact in (*facts, *more, "other"))
 
 

@@ -4,8 +4,8 @@ import pytest
 from builders.attributed import Night, measurement
 
 from benchmarks.contracts import Bottleneck, Verdict
-from service.attribution import Measurement
-from service.attribution.quantities import _bottleneck
+from service.analysis.attribution import Measurement
+from service.analysis.attribution.quantities import _bottleneck
 
 
 def limited(by: Bottleneck) -> Measurement:

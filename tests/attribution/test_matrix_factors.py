@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case
-from service.attribution import Moved, Question, attribute
-from service.attribution.cells import not_told_apart, where
-from service.attribution.factors import MOST_CONDITIONS, Rule, cells, rule
+from service.analysis.attribution import Moved, Question, attribute
+from service.analysis.attribution.factors import MOST_CONDITIONS, AxisRule, cells, rule
+from service.analysis.attribution.headline import not_told_apart, where
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 BEFORE, AFTER = side(Night(), 2), side(Night(revision="r12", work_s=0.103), 2, first_day=5)
@@ -208,7 +208,7 @@ def test_no_shorter_rule_is_as_right(moved: list[Case]) -> None:
             assert not (enough and better), conditions
 
 
-def _exceptions(found: Rule | None, moved: list[Case]) -> tuple[int, int]:
+def _exceptions(found: AxisRule | None, moved: list[Case]) -> tuple[int, int]:
     if found is None:
         return len(MATRIX), 0
     return len({c.key for c in moved} ^ {c.key for c in found.covered}), len(found.conditions)

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import Dataset, IterableDataset, TensorDataset
 
-from benchmarks.catalog import Refused
-from benchmarks.measure import admission, feed
+from benchmarks.catalog.catalog import Refused
+from benchmarks.measure import batch_source, check_recipe
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 
@@ -83,19 +83,19 @@ def test_a_batch_that_is_not_what_throughput_counts_is_refused(
     dataset: Dataset[Any], sentence: str
 ) -> None:
     with pytest.raises(Refused, match=sentence):
-        next(feed.batches(a_recipe(dataset=dataset), seed=0))
+        next(batch_source.batches(a_recipe(dataset=dataset), seed=0))
 
 
 def test_a_batch_as_documented_is_let_through() -> None:
-    x, y = next(feed.batches(a_recipe(), seed=0))
+    x, y = next(batch_source.batches(a_recipe(), seed=0))
     assert (x.shape, y.shape) == ((8, 3), (8, 1))
 
 
 def test_tensors_that_do_not_share_their_first_dimension_are_no_batch() -> None:
     with pytest.raises(Refused, match=r"theirs are: \(8, 3\), \(1,\)"):
-        admission.tensors((X[:8], torch.ones(1)))
+        check_recipe.tensors((X[:8], torch.ones(1)))
     with pytest.raises(Refused, match=r"theirs are: \(\)"):
-        admission.tensors((torch.tensor(1.0),))
+        check_recipe.tensors((torch.tensor(1.0),))
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_a_recipe_that_cannot_be_measured_is_refused(
     made: Callable[[], object], sentence: str
 ) -> None:
     with pytest.raises(Refused, match=sentence):
-        admission.recipe(made(), "mine.bench:build")
+        check_recipe.recipe(made(), "mine.bench:build")
 
 
 @pytest.mark.parametrize(

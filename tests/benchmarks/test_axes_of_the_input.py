@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from torch import nn
 from torch.utils.data import TensorDataset
 
-from benchmarks import catalog
 from benchmarks.axes import prefetch_factor
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
-from benchmarks.measure import feed
+from benchmarks.measure import batch_source
 from benchmarks.measure.estimate import overlap
 from benchmarks.workload import Recipe
 
@@ -32,8 +32,8 @@ def test_the_queue_that_is_emptied_follows_what_each_process_prepares(
     value: str, queue: int
 ) -> None:
     made = prefetch_factor.apply(value, recipe(workers=2))
-    assert feed.queue_batches(made) == queue
-    assert feed.loader(made, 0).prefetch_factor == int(value)
+    assert batch_source.queue_batches(made) == queue
+    assert batch_source.loader(made, 0).prefetch_factor == int(value)
 
 
 def test_preparing_ahead_is_refused_without_loader_processes() -> None:

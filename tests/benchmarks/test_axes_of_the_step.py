@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.attention import flex_attention
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Status
-from benchmarks.measure import checkpointing, feed, flags, flex
+from benchmarks.measure import batch_source, checkpointing, flags, flex
 from benchmarks.measure.failures import classify
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
@@ -59,7 +59,7 @@ def recipe_of(context: Context, workload: str, **axes: str) -> Recipe:
 def stepped(recipe: Recipe, steps: int = 2) -> tuple[list[float], dict[str, Tensor]]:
     """Losses and trained weights of a few steps over the same batches."""
     trainer = Trainer(recipe, CPU)
-    batches = iter(feed.loader(recipe, 0))
+    batches = iter(batch_source.loader(recipe, 0))
     torch.manual_seed(1)
     losses = [trainer.step(trainer.place(next(batches))).item() for _ in range(steps)]
     return losses, dict(trainer.model.named_parameters())
@@ -86,7 +86,7 @@ def _kept_bytes(recipe: Recipe) -> int:
             kept[tensor.data_ptr()] = tensor.untyped_storage().nbytes()
         return tensor
 
-    batch = trainer.place(next(iter(feed.loader(recipe, 0))))
+    batch = trainer.place(next(iter(batch_source.loader(recipe, 0))))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda tensor: tensor):
         loss = recipe.loss(trainer.model, batch)
     assert loss.requires_grad

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.measure import batch_search, flags
 from benchmarks.workload import Batch, Recipe

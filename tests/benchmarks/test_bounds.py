@@ -23,7 +23,7 @@ from benchmarks.contracts.bounds import (
     traces,
     without_traces,
 )
-from benchmarks.merge import merge
+from benchmarks.diagnosis.merge import merge
 
 H200 = Path(__file__).parents[2] / "benchmarks" / "results" / "h200"
 CHANNELS = 8

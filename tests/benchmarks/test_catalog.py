@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 
 

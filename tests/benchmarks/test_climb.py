@@ -7,10 +7,11 @@ from builders.machines import Machine
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from benchmarks import catalog, climb
-from benchmarks.climb import Ending, Rung
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Bottleneck, Case, Parity, ParityStatus, Status
-from benchmarks.suggestions import Move, Place, is_slow, with_move
+from benchmarks.diagnosis import hill_climb
+from benchmarks.diagnosis.hill_climb import Ending, Rung
+from benchmarks.diagnosis.suggestions import Move, Place, is_slow, with_move
 
 TUNED = {
     "precision=bf16": 0.4,
@@ -27,21 +28,21 @@ def climbed(
 ) -> tuple[list[Rung], Ending]:
     """Climb on ``machine``; each case takes ``took_s`` of the budget."""
     place = Place("cuda", machine.cpus)
-    rungs = [climb.rung_of(machine.measure(first), None, took_s)]
+    rungs = [hill_climb.rung_of(machine.measure(first), None, took_s)]
     while True:
-        move = climb.next_move(rungs, place, budget_s - took_s * len(rungs))
+        move = hill_climb.next_move(rungs, place, budget_s - took_s * len(rungs))
         if isinstance(move, Ending):
             return rungs, move
-        best = climb.best_of(rungs)
+        best = hill_climb.best_of(rungs)
         assert best is not None
         case = with_move(best.case, move)
-        rungs.append(climb.rung_of(machine.measure(case), move, took_s))
+        rungs.append(hill_climb.rung_of(machine.measure(case), move, took_s))
         assert len(rungs) < 60, "it does not end"
 
 
 def summit(machine: Machine) -> Rung:
     rungs, ending = climbed(machine)
-    best = climb.best_of(rungs)
+    best = hill_climb.best_of(rungs)
     assert ending is Ending.SUMMIT
     assert best is not None
     return best
@@ -56,7 +57,9 @@ def test_what_beats_no_bar_would_not_be_kept(
 ) -> None:
     best = Rung(RESNET, Status.OK, "", rates[0], rates[1], noise[0], noise[1])
     tried = Rung(RESNET, Status.OK, "", rates[2], rates[3], noise[2], noise[3])
-    assert climb.bar(best).beaten(tried.full, tried.synth) or not climb.helped(tried, best)
+    assert hill_climb.bar(best).beaten(tried.full, tried.synth) or not hill_climb.helped(
+        tried, best
+    )
 
 
 def test_the_efficient_kernel_is_tried_where_flash_turned_out_not_to_run() -> None:
@@ -113,34 +116,34 @@ def test_what_fails_is_told_left_out_and_not_tried_again(status: Status) -> None
     rungs, _ = climbed(Machine(factors=TUNED, fails={"compile=default": status}))
     failed = [rung for rung in rungs if rung.status is status]
     assert len(failed) == 1
-    assert "compile" not in (climb.best_of(rungs) or rungs[0]).case.axes
+    assert "compile" not in (hill_climb.best_of(rungs) or rungs[0]).case.axes
 
 
 def test_what_computes_something_else_is_not_kept_however_fast_it_is() -> None:
-    fast = climb.rung_of(Machine(step_s=0.01).measure(RESNET), None, 1.0)
-    slow = climb.rung_of(Machine(step_s=0.1).measure(RESNET), None, 1.0)
+    fast = hill_climb.rung_of(Machine(step_s=0.01).measure(RESNET), None, 1.0)
+    slow = hill_climb.rung_of(Machine(step_s=0.1).measure(RESNET), None, 1.0)
     wrong = replace(fast, parity=Parity(status=ParityStatus.FAIL, reason="Its loss differs."))
-    assert climb.helped(fast, slow)
-    assert not climb.helped(wrong, slow)
-    assert climb.kept([slow, wrong, fast]) == (True, False, True)
+    assert hill_climb.helped(fast, slow)
+    assert not hill_climb.helped(wrong, slow)
+    assert hill_climb.kept([slow, wrong, fast]) == (True, False, True)
 
 
 def test_a_gain_within_the_noise_is_none() -> None:
-    base = climb.rung_of(Machine(step_s=0.100).measure(RESNET), None, 1.0)
-    better = climb.rung_of(Machine(step_s=0.095).measure(RESNET), None, 1.0)
-    assert climb.helped(better, base)
+    base = hill_climb.rung_of(Machine(step_s=0.100).measure(RESNET), None, 1.0)
+    better = hill_climb.rung_of(Machine(step_s=0.095).measure(RESNET), None, 1.0)
+    assert hill_climb.helped(better, base)
     loud = {"noise": 0.08, "noise_synth": 0.08}
-    assert not climb.helped(replace(better, **loud), replace(base, **loud))
+    assert not hill_climb.helped(replace(better, **loud), replace(base, **loud))
 
 
 def test_a_noisy_loader_does_not_hide_that_the_step_is_faster() -> None:
-    base = climb.rung_of(Machine(read_s=1.0, step_s=0.100).measure(RESNET), None, 1.0)
-    better = climb.rung_of(Machine(read_s=1.0, step_s=0.090).measure(RESNET), None, 1.0)
-    assert climb.helped(replace(better, noise=0.2), replace(base, noise=0.2))
-    assert climb.gain(better, base) == pytest.approx(0.100 / 0.090)
+    base = hill_climb.rung_of(Machine(read_s=1.0, step_s=0.100).measure(RESNET), None, 1.0)
+    better = hill_climb.rung_of(Machine(read_s=1.0, step_s=0.090).measure(RESNET), None, 1.0)
+    assert hill_climb.helped(replace(better, noise=0.2), replace(base, noise=0.2))
+    assert hill_climb.gain(better, base) == pytest.approx(0.100 / 0.090)
     slower = replace(better, full=base.full * 0.9)
-    assert not climb.helped(slower, base)
-    assert climb.gain(slower, base) == pytest.approx(0.9)
+    assert not hill_climb.helped(slower, base)
+    assert hill_climb.gain(slower, base) == pytest.approx(0.9)
 
 
 def test_a_faster_step_behind_a_slow_loader_is_kept_for_what_it_gives_without_it() -> None:
@@ -173,10 +176,10 @@ def test_what_is_compiled_is_begun_with_as_long_left_as_the_like_of_it_took(
     eager = Case(workload="resnet50", preset="full")
     compiled = eager.model_copy(update={"axes": {"compile": "default", "precision": "bf16"}})
     rungs = [
-        *[climb.rung_of(machine.measure(eager), None, 20.0)] * 3,
-        climb.rung_of(machine.measure(compiled), Move("compile", "default", "it may"), 85.0),
+        *[hill_climb.rung_of(machine.measure(eager), None, 20.0)] * 3,
+        hill_climb.rung_of(machine.measure(compiled), Move("compile", "default", "it may"), 85.0),
     ]
-    move = climb.next_move(rungs, Place("cuda", machine.cpus), left_s)
+    move = hill_climb.next_move(rungs, Place("cuda", machine.cpus), left_s)
     assert isinstance(move, Move) is begun
 
 
@@ -228,7 +231,7 @@ def test_on_any_machine_it_ends_measures_no_case_twice_and_is_never_slower_than_
     rungs, ending = climbed(machine)
     assert ending is Ending.SUMMIT
     assert len({rung.case.key for rung in rungs}) == len(rungs)
-    best = climb.best_of(rungs)
+    best = hill_climb.best_of(rungs)
     assert best is not None
     assert best.full >= rungs[0].full * 0.9
     # What makes the input faster may cost the step something, and is kept for what it brings.

@@ -11,7 +11,7 @@ from torch._dynamo.utils import counters
 from torch._inductor.utils import fresh_cache
 from torch.nn import functional
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.measure import flags
 from benchmarks.measure.session import build

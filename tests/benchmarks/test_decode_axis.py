@@ -12,14 +12,14 @@ from PIL import Image
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from benchmarks import catalog
 from benchmarks.axes import decode
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.data import UnusableData, decoded, encoded
 from benchmarks.data.images import Images, View, open_folder, random_area
 from benchmarks.data.normalise import Normalise
 from benchmarks.data.photographs import Photographs
-from benchmarks.measure import feed
+from benchmarks.measure import batch_source
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context, Recipe
@@ -144,7 +144,7 @@ def test_a_step_takes_what_each_decoder_gives(
         case = catalog.normalise(Case(workload=workload, axes=axes), "cpu")
         recipe = build(case, Context(CPU, cache))
         trainer = Trainer(recipe, CPU)
-        ring = feed.ring(trainer, iter(feed.loader(recipe, 0)))
+        ring = batch_source.ring(trainer, iter(batch_source.loader(recipe, 0)))
         assert trainer.step(ring[0]).isfinite()
         return recipe, ring[0]
 

@@ -5,8 +5,8 @@ from builders.measured import a_pass, a_replicate
 from builders.profiled import COMPUTE, H200, MEMORY, MIXED, a_demand, a_profile, profiled
 
 from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
-from benchmarks.demands import Ceilings, roofline
-from benchmarks.verdict import HOST_SYNC, judge
+from benchmarks.diagnosis.roofline import Ceilings, roofline
+from benchmarks.diagnosis.verdict import HOST_SYNC, judge
 
 MATRIX = {"gemm": 0.08, "pointwise": 0.015}
 POINTWISE = {"norm": 0.06, "pointwise": 0.03, "gemm": 0.005}

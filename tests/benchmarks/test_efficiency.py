@@ -5,11 +5,11 @@ from builders.measured import a_pass, a_replicate, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import peaks
 from benchmarks.contracts import Case, Replicate, Result, Telemetry, Trace, Work
-from benchmarks.efficiency import counted, used
-from benchmarks.merge import merge
-from benchmarks.peaks import DTYPES, PEAKS
+from benchmarks.diagnosis import peaks
+from benchmarks.diagnosis.efficiency import counted, used
+from benchmarks.diagnosis.merge import merge
+from benchmarks.diagnosis.peaks import DTYPES, PEAKS
 
 H200 = {
     "hw.device": "cuda",

@@ -18,7 +18,7 @@ from benchmarks.measure.estimate import (
     shortened,
     summarise,
 )
-from benchmarks.measure.loop import StepTimes, Timed
+from benchmarks.measure.loop import StepTimes, TimedPass
 
 PROTOCOL = Protocol()
 
@@ -140,7 +140,7 @@ def test_slow_steps_end_at_the_time_limit_even_short_of_the_floors() -> None:
 
 def test_the_rate_is_items_over_elapsed_time_with_no_step_left_out() -> None:
     steps = [0.1] * 99 + [10.1]
-    timed = Timed(
+    timed = TimedPass(
         times_of(steps), Window(start_s=0, end_s=20), wall_s=20.0, cpu_pressure=0.1, loss=1.0
     )
     told = summarise(timed, 256, StopRule(PROTOCOL, 5), queued=True)
@@ -151,7 +151,7 @@ def test_the_rate_is_items_over_elapsed_time_with_no_step_left_out() -> None:
 
 
 def test_a_cpu_is_never_said_to_have_run_dry() -> None:
-    timed = Timed(
+    timed = TimedPass(
         times_of([0.1] * 30), Window(start_s=0, end_s=3), wall_s=3.0, cpu_pressure=None, loss=1.0
     )
     assert summarise(timed, 1, StopRule(PROTOCOL, 5), queued=False).drained is None

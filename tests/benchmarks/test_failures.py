@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 from benchmarks.contracts import Status
 from benchmarks.data import UnusableData
 from benchmarks.measure.failures import classify

@@ -7,9 +7,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
-from benchmarks.measure import feed, float8
+from benchmarks.measure import batch_source, float8
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context, Recipe
@@ -69,7 +69,7 @@ def test_images_are_refused_before_anything_runs(workload: str) -> None:
 
 def _losses(recipe: Recipe, steps: int) -> list[float]:
     trainer = Trainer(recipe, CPU)
-    batch = trainer.place(next(iter(feed.loader(recipe, 0))))
+    batch = trainer.place(next(iter(batch_source.loader(recipe, 0))))
     return [trainer.step(batch).item() for _ in range(steps)]
 
 

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.measure import graphs
 from benchmarks.measure.parity import without_dropout

@@ -13,8 +13,8 @@ import torch
 from builders.measured import BATCH, a_pass
 
 from benchmarks.__main__ import main as benchmarks_command
-from benchmarks.climb import Bar
 from benchmarks.contracts import Case, Event, Protocol, Result, Status
+from benchmarks.diagnosis.hill_climb import Bar
 from benchmarks.exits import NO_DEVICE
 from benchmarks.measure.session import Request
 from benchmarks.workload import Context

@@ -4,7 +4,7 @@ import pytest
 from builders.measured import BATCH, a_failure, a_pass, a_replicate, a_result
 
 from benchmarks.contracts import Bottleneck, Case, Environment, Status
-from benchmarks.merge import merge
+from benchmarks.diagnosis.merge import merge
 
 
 def three_replicates() -> list:  # type: ignore[type-arg]

@@ -13,8 +13,9 @@ import pytest
 import torch
 from pydantic import ValidationError
 
-from benchmarks import catalog, workload_module
-from benchmarks.catalog import Refused, UnknownName, WorkloadEntry
+from benchmarks import workload_module
+from benchmarks.catalog import catalog
+from benchmarks.catalog.catalog import Refused, UnknownName, WorkloadEntry
 from benchmarks.contracts import Case, ParityStatus, Result, Status, workload_of
 from benchmarks.measure.session import build
 from benchmarks.workload import Context

@@ -9,10 +9,10 @@ from builders.measured import a_pass, a_replicate, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import parity, updates
 from benchmarks.contracts import Parity, ParityStatus, Result, Status
-from benchmarks.merge import merge
-from benchmarks.parity import HALF, SINGLE, STEPS, Reference, Rule, Trajectory, judge
+from benchmarks.diagnosis import parity, update_distance
+from benchmarks.diagnosis.merge import merge
+from benchmarks.diagnosis.parity import HALF, SINGLE, STEPS, Reference, Rule, Trajectory, judge
 
 RULES = st.sampled_from([SINGLE, HALF])
 SEEDS = st.integers(0, 2**32 - 1)
@@ -224,10 +224,10 @@ def test_what_trains_nothing_never_passes(rule: Rule, one: float, two: float, th
 
 def test_a_tensor_without_an_update_is_not_firm_and_one_that_gets_none_is_far_off() -> None:
     wanted = np.array([1, 2, 0, 0, 3], np.float32)
-    assert updates.firm(wanted, [wanted], (2, 2, 1)) == (0, 2)
-    assert updates.firm(wanted, [np.array([2, -1, 0, 0, 3], np.float32)], (2, 2, 1)) == (2,)
+    assert update_distance.firm(wanted, [wanted], (2, 2, 1)) == (0, 2)
+    assert update_distance.firm(wanted, [np.array([2, -1, 0, 0, 3], np.float32)], (2, 2, 1)) == (2,)
     none = np.array([1, 2, 0, 0, 0], np.float32)
-    found = updates.where_firm(none, wanted, (2, 2, 1), (0, 2))
+    found = update_distance.where_firm(none, wanted, (2, 2, 1), (0, 2))
     assert found == pytest.approx({"firm_direction": 0.5, "firm_size": 0.5})
 
 

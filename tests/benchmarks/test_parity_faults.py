@@ -11,13 +11,13 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Parity, ParityStatus
 from benchmarks.measure import parity as running
 from benchmarks.measure.parity import Check
-from benchmarks.measure.shelf import KEPT, Shelf
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import follow
+from benchmarks.measure.trajectory_cache import KEPT, Shelf
 from benchmarks.workload import Batch, Context, Recipe
 
 BF16 = Case(workload="nanogpt", preset="tiny", axes={"precision": "bf16"})

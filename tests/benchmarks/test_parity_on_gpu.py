@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import catalog, peaks
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, ParityStatus
+from benchmarks.diagnosis import peaks
 from benchmarks.environment import capture
-from benchmarks.measure import flags, work
+from benchmarks.measure import flags, flops
 from benchmarks.measure.parity import Check
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
@@ -59,10 +60,10 @@ def test_work_is_counted_on_the_gpu_and_kept(tmp_path: Path) -> None:
     case = catalog.normalise(Case(workload="unet", preset="tiny"), "cuda")
     recipe = build(case, context)
     facts = capture(device, flags.put_in_force(recipe), recipe.data_name).facts
-    told = work.efficiency(case, recipe.batch, context, facts, build)
+    told = flops.efficiency(case, recipe.batch, context, facts, build)
     assert told.work is not None, told.reason
     assert told.work.flops_by_formula is not None
     assert told.work.flops_per_item == pytest.approx(told.work.flops_by_formula, rel=0.02)
     assert (told.work.roof_s is not None) == (peaks.match(facts) is not None)
-    assert work.efficiency(case, recipe.batch, context, facts, build) == told
+    assert flops.efficiency(case, recipe.batch, context, facts, build) == told
     assert len(list((tmp_path / "work").iterdir())) == 1

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from benchmarks.catalog import Refused
+from benchmarks.catalog.catalog import Refused
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 

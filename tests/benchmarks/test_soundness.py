@@ -3,8 +3,8 @@
 import pytest
 from builders.measured import a_pass, a_replicate, a_result
 
-from benchmarks import soundness
 from benchmarks.contracts import Result, Status
+from benchmarks.diagnosis import sanity
 
 
 def measured() -> Result:
@@ -12,10 +12,10 @@ def measured() -> Result:
 
 
 def test_a_model_that_makes_nan_has_no_speed_and_its_raw_passes_are_kept() -> None:
-    reason = soundness.not_finite(("full.tail", "synth.loss_not_finite"))
+    reason = sanity.not_finite(("full.tail", "synth.loss_not_finite"))
     assert "at the end of SYNTH" in reason
-    assert soundness.not_finite(("full.tail", "warmup_incomplete")) == ""
-    broken = soundness.without_speed(measured(), reason)
+    assert sanity.not_finite(("full.tail", "warmup_incomplete")) == ""
+    broken = sanity.without_speed(measured(), reason)
     assert (broken.status, broken.samples, broken.reason) == (Status.PARITY_FAIL, (), reason)
     assert broken.replicates == measured().replicates
 
@@ -37,13 +37,11 @@ def test_a_model_that_makes_nan_has_no_speed_and_its_raw_passes_are_kept() -> No
 def test_a_scaler_that_discards_a_tenth_of_the_updates_has_lost_its_way(
     before: float, after: float, steps: int, lost: bool
 ) -> None:
-    assert soundness.lost(before, after, steps) is lost
+    assert sanity.lost(before, after, steps) is lost
 
 
 def test_a_pass_whose_updates_were_discarded_has_no_speed() -> None:
-    reason = soundness.not_finite(
-        ("full.updates_discarded", "full.tail", "synth.updates_discarded")
-    )
+    reason = sanity.not_finite(("full.updates_discarded", "full.tail", "synth.updates_discarded"))
     assert reason.startswith(
         "Gradients were not finite and updates discarded in too many steps of FULL and SYNTH: "
     )

@@ -183,7 +183,7 @@ def test_a_trace_whose_idle_times_are_the_profilers_own_is_told() -> None:
 
 
 def test_nothing_is_run_that_was_not_asked_for() -> None:
-    timed = passes.Timed(a_pass(0.1), a_pass(0.1))
+    timed = passes.TimedPasses(a_pass(0.1), a_pass(0.1))
     with Reporter(None, "test") as reporter:
         quiet = passes.run(trainer(), ring(), timed, Protocol(), reporter)
         asked = Protocol(phases=True, profile=True)

@@ -4,10 +4,10 @@ import pytest
 from builders.machines import Machine
 from builders.measured import a_pass, a_replicate, a_result
 
-from benchmarks import catalog
-from benchmarks.conclusion import advised, place_of
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Bottleneck, Case, Environment, Result, Suggestion, Verdict
-from benchmarks.suggestions import (
+from benchmarks.diagnosis.conclude import advised, place_of
+from benchmarks.diagnosis.suggestions import (
     MOST,
     Move,
     Neighbour,

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import catalog, suites
+from benchmarks.catalog import catalog, suites
+from benchmarks.catalog.estimate import expected_s
 from benchmarks.contracts import Case
-from benchmarks.duration import expected_s
 
 
 @pytest.mark.parametrize("suite", suites.suites().values(), ids=lambda suite: suite.name)

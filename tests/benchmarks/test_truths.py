@@ -10,9 +10,9 @@ from truths.measured import RECORDED, measure, told_right
 from truths.models import TRUTHS
 
 from benchmarks.contracts import Replicate
-from benchmarks.measure import feed
+from benchmarks.diagnosis.verdict import judge
+from benchmarks.measure import batch_source
 from benchmarks.measure.trainer import Trainer
-from benchmarks.verdict import judge
 
 RECORDINGS = sorted(RECORDED.glob("*.json"))
 
@@ -38,5 +38,5 @@ def test_the_truths_that_fit_a_cpu_train() -> None:
     cpu = torch.device("cpu")
     for name in ("sleeping", "tiny"):
         recipe = TRUTHS[name].build(cpu)
-        batch = tuple(next(iter(feed.loader(recipe, seed=0))))
+        batch = tuple(next(iter(batch_source.loader(recipe, seed=0))))
         assert torch.isfinite(Trainer(recipe, cpu).step(batch))

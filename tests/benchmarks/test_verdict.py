@@ -4,7 +4,7 @@ import pytest
 from builders.measured import a_pass, a_replicate
 
 from benchmarks.contracts import Bottleneck, Pass, Verdict
-from benchmarks.verdict import HOST_SYNC, input_stall, judge
+from benchmarks.diagnosis.verdict import HOST_SYNC, input_stall, judge
 
 
 def verdict(full: Pass, synth: Pass) -> Verdict:

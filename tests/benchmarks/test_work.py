@@ -11,10 +11,10 @@ from torch.utils.data import TensorDataset
 
 from benchmarks import workload_module
 from benchmarks.contracts import Case
-from benchmarks.measure import feed, work
+from benchmarks.diagnosis.peaks import PEAKS
+from benchmarks.measure import batch_source, flops
+from benchmarks.measure.flops import CountedOperation, count, least_s, update_b
 from benchmarks.measure.trainer import Trainer
-from benchmarks.measure.work import Operation, count, least_s, update_b
-from benchmarks.peaks import PEAKS
 from benchmarks.workload import Batch, Context, Recipe
 from benchmarks.workloads import nanogpt, resnet50, unet
 
@@ -46,7 +46,7 @@ def test_counting_the_formula_and_the_literature_agree_within_two_per_cent(name:
     trainer = SimpleNamespace(
         recipe=SimpleNamespace(loss=loss, autocast=None), model=model, device=torch.device("cpu")
     )
-    counted = work._flops(cast(Trainer, trainer), batch) / 2
+    counted = flops._flops(cast(Trainer, trainer), batch) / 2
     module = workload_module.load(name)
     assert module.flops is not None
     assert counted == pytest.approx(module.flops(module.entry.presets["full"]), rel=0.02)
@@ -60,7 +60,9 @@ def test_the_formula_follows_the_sizes_of_the_preset(name: str, tmp_path: Path) 
     size = {**module.entry.presets["tiny"], "batch": 2}
     recipe = module.build(size, Context(torch.device("cpu"), tmp_path))
     found = count(
-        Trainer(recipe, torch.device("cpu")), feed.first(recipe, work.MORE), module.flops(size)
+        Trainer(recipe, torch.device("cpu")),
+        batch_source.first(recipe, flops.MORE),
+        module.flops(size),
     )
     assert found.flops_by_formula is not None
     assert found.flops_per_item == pytest.approx(found.flops_by_formula, rel=0.02)
@@ -81,7 +83,9 @@ def perceptron(batch: int, optimizer: Any = torch.optim.AdamW) -> Recipe:
 def test_the_work_of_a_step_is_scaled_from_few_samples_to_the_batch() -> None:
     cpu = torch.device("cpu")
     recipe = perceptron(4096)
-    found = count(Trainer(recipe, cpu), feed.first(recipe, work.MORE), None, (H200, "fp32"))
+    found = count(
+        Trainer(recipe, cpu), batch_source.first(recipe, flops.MORE), None, (H200, "fp32")
+    )
     macs = 2 * 32 * 64 + 3 * 64 * 8  # the input needs no gradient
     assert found.flops_per_item == 2 * macs
     assert found.roof_s is not None
@@ -100,9 +104,9 @@ def test_an_update_reads_and_writes_weights_and_state_once(optimizer: Any, passe
 
 def test_an_operation_takes_as_long_as_its_slower_half_and_elementwise_ones_are_free() -> None:
     operations = [
-        Operation("mm", 100.0, 1.0, elementwise=False),
-        Operation("norm", 1.0, 100.0, elementwise=False),
-        Operation("relu", 0.0, 1e9, elementwise=True),
+        CountedOperation("mm", 100.0, 1.0, elementwise=False),
+        CountedOperation("norm", 1.0, 100.0, elementwise=False),
+        CountedOperation("relu", 0.0, 1e9, elementwise=True),
     ]
     assert least_s(operations, 10.0, 20.0) == 10.0 + 5.0
 
@@ -112,6 +116,6 @@ def test_on_a_cpu_nothing_is_counted_and_the_reason_is_told(tmp_path: Path) -> N
         raise AssertionError
 
     context = Context(torch.device("cpu"), tmp_path)
-    told = work.efficiency(Case(workload="unet", preset="tiny"), 4, context, {}, never)
+    told = flops.efficiency(Case(workload="unet", preset="tiny"), 4, context, {}, never)
     assert (told.work, told.uses) == (None, {})
     assert told.reason == "Measured on a CPU, which has no peak in the table."

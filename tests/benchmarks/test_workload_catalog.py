@@ -1,7 +1,7 @@
 import subprocess
 import sys
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 
 
 def test_the_catalog_lists_the_workloads_without_torch() -> None:

@@ -12,11 +12,11 @@ from builders import long_series as long
 from builders.served import Served, serving
 from playwright.sync_api import Page, expect
 
-from service.access import local_token, store
-from service.access.permissions import Kind
-from service.access.rules import Asked
-from service.access.store import TokenRequest
-from service.database import now_of
+from service.auth import local_token, token_store
+from service.auth.access_mode import Asked
+from service.auth.permissions import TokenKind
+from service.auth.token_store import TokenRequest
+from service.database.connections import now_of
 from service.settings import Access
 
 pytestmark = pytest.mark.browser
@@ -50,10 +50,12 @@ def link(served: Served) -> str:
     return f"http://127.0.0.1:{served.port}{path}"
 
 
-def token(served: Served, kind: Kind) -> str:
+def token(served: Served, kind: TokenKind) -> str:
     with served.app.state.database.writing() as session:
         wanted = TokenRequest(kind=kind, name="ada")
-        return store.create(session, served.app.state.door.key, wanted, now_of(session), None).token
+        return token_store.create(
+            session, served.app.state.door.key, wanted, now_of(session), None
+        ).token
 
 
 def sign_in(page: Page, shown: str) -> None:
@@ -68,7 +70,7 @@ def test_who_signs_in_goes_on_where_he_was_acts_and_signs_out(
     page.goto(f"/runs/{long.result_of(3)}")
     sign_in(page, "tl_read_mistyped")
     expect(page.get_by_role("alert")).to_contain_text("checksum")
-    sign_in(page, token(served, Kind.ADMIN))
+    sign_in(page, token(served, TokenKind.ADMIN))
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.get_by_role("button", name="Exclude from its histories").click()
@@ -104,13 +106,13 @@ def test_on_its_own_machine_anybody_reads_and_who_signs_in_acts(
     new_page: NewPage, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(served.app.state.door, "_asked", Asked.CHANGES)
-    monkeypatch.setattr("service.access.door._LOOK_S", math.inf)
+    monkeypatch.setattr("service.auth.authenticate._LOOK_S", math.inf)
     page = new_page(may_fail=True)
     path = f"/runs/{long.result_of(4)}"
     page.goto(path)
     expect(page.get_by_role("button", name="Exclude from its histories")).to_have_count(0)
     page.get_by_role("link", name="Sign in").click()
-    sign_in(page, token(served, Kind.ADMIN))
+    sign_in(page, token(served, TokenKind.ADMIN))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
@@ -126,7 +128,7 @@ def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
     page = new_page(may_fail=True)
     path = f"/runs/{long.result_of(1)}"
     page.goto(path)
-    sign_in(page, token(served, Kind.ADMIN))
+    sign_in(page, token(served, TokenKind.ADMIN))
     page.get_by_label("Reason").fill("the rack was open")
     page.get_by_label("Your name").fill("ada")
     page.context.clear_cookies()  # as signing out in another tab does
@@ -134,14 +136,14 @@ def test_who_was_signed_out_elsewhere_is_told_so_and_led_to_the_form(
     expect(page.get_by_text("You are signed out; nothing was changed.")).to_be_visible()
     expect(page.get_by_label("Reason")).to_have_value("the rack was open")
     page.get_by_role("link", name="Sign in again").click()
-    sign_in(page, token(served, Kind.ADMIN))
+    sign_in(page, token(served, TokenKind.ADMIN))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}{path}")
 
 
 def test_who_may_only_read_is_offered_nothing_else(new_page: NewPage, served: Served) -> None:
     page = new_page(may_fail=True)
     page.goto(f"/runs/{long.result_of(2)}")
-    sign_in(page, token(served, Kind.READ))
+    sign_in(page, token(served, TokenKind.READ))
     expect(page.get_by_role("heading", name="Attempts of its job")).to_be_visible()
     expect(page.get_by_role("button", name="Exclude from its histories")).to_have_count(0)
 
@@ -153,12 +155,14 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     page.clock.install()
     page.goto("/jobs?state=succeeded")
     with served.app.state.database.writing() as session:
-        wanted = TokenRequest(kind=Kind.READ, name="wall")
-        created = store.create(session, served.app.state.door.key, wanted, now_of(session), None)
+        wanted = TokenRequest(kind=TokenKind.READ, name="wall")
+        created = token_store.create(
+            session, served.app.state.door.key, wanted, now_of(session), None
+        )
     sign_in(page, created.token)
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()
     with served.app.state.database.writing() as session:
-        store.revoke(session, created.id, now_of(session))
+        token_store.revoke(session, created.id, now_of(session))
     page.clock.fast_forward(5_000)  # pages ask anew so often
     expect(page.get_by_role("button", name="Sign in")).to_be_visible(timeout=15_000)
     asked: list[str] = []  # a browser asks for the icon when it likes
@@ -168,5 +172,5 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     page.clock.fast_forward(6_000)
     page.wait_for_timeout(500)
     assert asked == []
-    sign_in(page, token(served, Kind.READ))
+    sign_in(page, token(served, TokenKind.READ))
     expect(page).to_have_url(f"http://127.0.0.1:{served.port}/jobs?state=succeeded")

@@ -12,11 +12,11 @@ from typing import Any
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from service.access import store
-from service.access.permissions import Kind
-from service.access.store import NewToken, TokenRequest
 from service.app import create_app
-from service.database import now_of
+from service.auth import token_store
+from service.auth.permissions import TokenKind
+from service.auth.token_store import NewToken, TokenRequest
+from service.database.connections import now_of
 from service.models import TokenRow
 from service.settings import Access, Settings
 
@@ -38,9 +38,11 @@ class Doorman:
         project: str | None = None,
     ) -> NewToken:
         """Make a token, as the command line does."""
-        wanted = TokenRequest(kind=Kind(kind), name=name, expires_in_s=lasts_s, project=project)
+        wanted = TokenRequest(
+            kind=TokenKind(kind), name=name, expires_in_s=lasts_s, project=project
+        )
         with self.database.writing() as session:
-            return store.create(session, self.door.key, wanted, now_of(session), None)
+            return token_store.create(session, self.door.key, wanted, now_of(session), None)
 
     def token(self, kind: str, name: str = "somebody", project: str | None = None) -> str:
         """A token's text."""
@@ -49,7 +51,7 @@ class Doorman:
     def local(self) -> str:
         """The token of the machine's own administrator."""
         with self.database.writing() as session:
-            return store.create_local(session, self.door.key, now_of(session)).token
+            return token_store.create_local(session, self.door.key, now_of(session)).token
 
     def expired(self, kind: str = "admin") -> str:
         """A token that was good until a moment ago."""
@@ -63,7 +65,7 @@ class Doorman:
         """A token that was ended."""
         made = self.make(kind)
         with self.database.writing() as session:
-            store.revoke(session, made.id, now_of(session))
+            token_store.revoke(session, made.id, now_of(session))
         return made.token
 
     def ask(self, method: str, path: str, token: str | None = None, **what: Any) -> Any:

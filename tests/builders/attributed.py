@@ -20,8 +20,8 @@ from benchmarks.contracts import (
     Telemetry,
     Trace,
 )
-from benchmarks.merge import merge, samples
-from service.attribution import Measurement, Question, Residual
+from benchmarks.diagnosis.merge import merge, samples
+from service.analysis.attribution import Measurement, Question, Residual
 
 START = datetime(2026, 11, 1, 2, tzinfo=UTC)
 CASE = Case(workload="unet", preset="full", axes={"compile": "default", "precision": "bf16"})

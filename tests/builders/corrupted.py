@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from service.database import Database, make_engine
-from service.verify import Outcome, Report
+from service.database.connections import Database, make_engine
+from service.maintenance.verify import CheckOutcome, VerificationReport
 
 _TRIGGERS = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
 
@@ -54,10 +54,10 @@ def run(session: Session, statement: str) -> None:
     connection.exec_driver_sql(statement)
 
 
-def broken(report: Report) -> dict[int, str]:
+def broken(report: VerificationReport) -> dict[int, str]:
     """What is said of each promise that is not kept."""
     return {
         f.number: "; ".join((f.sentence, *f.others))
         for f in report.findings
-        if f.outcome is Outcome.BROKEN
+        if f.outcome is CheckOutcome.BROKEN
     }

@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 
 from benchmarks.contracts import Direction
-from service.gate import CaseRecord, Measured, Pair, Trouble
-from service.gate.measured import Metric
+from service.analysis.gate import CaseRecord, Measured, Pair, Trouble
+from service.analysis.gate.pairs import Metric
 
 
 def process(throughput: float, software: str = "old", **more: float) -> Measured:

@@ -33,10 +33,11 @@ from benchmarks.contracts import (
     Result,
     Status,
 )
-from service import queue, revisions, schedule
-from service.ids import new_id
+from service.database.ids import new_id
+from service.history import revisions
+from service.jobs import attempts, expiry, leases, schedules
+from service.jobs.types import Holder, Terms
 from service.models import Submission, WorkerRow
-from service.queue import Holder, Terms
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 
@@ -79,18 +80,18 @@ class Seeding:
             requires={"device": device},
             protocol=Protocol(replicates=3),
         )
-        return queue.submit(self.session, [spec], submission, at)[0]
+        return leases.submit(self.session, [spec], submission, at)[0]
 
     def lease(self, case: Case, at: datetime) -> Holder:
         """Let the right machine take and start the oldest job that it can."""
         self.claims += 1
         worker = "h200-a" if case.preset == "full" else "ci-cpu"
         claim = Claim(worker=worker, claim_id=f"{self.claims:032x}")
-        lease = queue.lease(self.session, claim, TERMS, at)
+        lease = leases.lease(self.session, claim, TERMS, at)
         assert lease is not None
         assert lease.spec.case == case
         holder = Holder(lease.job_id, lease.attempt, lease.secret)
-        queue.start(self.session, holder, TERMS, at + timedelta(seconds=1))
+        attempts.start(self.session, holder, TERMS, at + timedelta(seconds=1))
         return holder
 
     def measured(self, submission: str, revision: str, result: Result) -> str:
@@ -98,21 +99,21 @@ class Seeding:
         begun = result.measured_at - timedelta(seconds=50)
         self.submit(submission, revision, result.case, begun - timedelta(seconds=30))
         holder = self.lease(result.case, begun)
-        return queue.complete(self.session, holder, result, result.measured_at).result_id
+        return attempts.complete(self.session, holder, result, result.measured_at).result_id
 
 
 def fill(session: Session, now: datetime, *, count: int = REVISIONS) -> dict[str, str]:
     """Store the newest ``count`` revisions of the history; give the ids that tests ask for."""
     seeding = Seeding(session, now)
     introduce(session, now - timedelta(days=REVISIONS + 1))
-    nightly = schedule.ScheduleRequest(
+    nightly = schedules.ScheduleRequest(
         cron="0 2 * * *",
         timezone="Europe/Berlin",
         suite="nightly",
         revision_rule="latest",
         requires={"device": "cuda"},
     )
-    schedule.put(session, "nightly", nightly, now)
+    schedules.put(session, "nightly", nightly, now)
     ids: dict[str, str] = {}
     for number in range(REVISIONS - count, REVISIONS):
         at = now - timedelta(days=REVISIONS - 1 - number, hours=4)
@@ -148,7 +149,7 @@ def _quick_look(seeding: Seeding, submission: str, revision: str) -> str:
     asked = result.case.model_copy(update={"preset": "auto"})
     seeding.submit(submission, revision, asked, at - timedelta(minutes=2))
     holder = seeding.lease(asked, at - timedelta(minutes=1))
-    return queue.complete(seeding.session, holder, result, at).result_id
+    return attempts.complete(seeding.session, holder, result, at).result_id
 
 
 def _failures(seeding: Seeding, submission: str, revision: str) -> dict[str, str]:
@@ -192,11 +193,11 @@ def _failures(seeding: Seeding, submission: str, revision: str) -> dict[str, str
     )
     seeding.submit(submission, revision, late.case, at)
     holder = seeding.lease(late.case, at)
-    queue.sweep(seeding.session, TERMS, at + timedelta(minutes=3))
-    stored = queue.complete(seeding.session, holder, late, at + timedelta(minutes=4))
+    expiry.sweep(seeding.session, TERMS, at + timedelta(minutes=3))
+    stored = attempts.complete(seeding.session, holder, late, at + timedelta(minutes=4))
     assert not stored.counted
     second = seeding.lease(late.case, at + timedelta(minutes=5))
-    queue.complete(seeding.session, second, oom, at + timedelta(minutes=6))
+    attempts.complete(seeding.session, second, oom, at + timedelta(minutes=6))
     return ids | {"late": stored.result_id}
 
 
@@ -205,7 +206,7 @@ def _queue(seeding: Seeding, submission: str, revision: str) -> str:
     running, now = PLANS[5].case, seeding.now
     job_id = seeding.submit(submission, revision, running, now - timedelta(minutes=12))
     seeding.lease(running, now - timedelta(minutes=9))
-    queue.sweep(seeding.session, TERMS, now - timedelta(minutes=6))
+    expiry.sweep(seeding.session, TERMS, now - timedelta(minutes=6))
     holder = seeding.lease(running, now - timedelta(minutes=2))
     progress = Progress(
         replicate=2,
@@ -216,7 +217,7 @@ def _queue(seeding: Seeding, submission: str, revision: str) -> str:
         throughput=4052.0,
         unit="img/s",
     )
-    queue.heartbeat(seeding.session, holder, progress, TERMS, now - timedelta(seconds=4))
+    attempts.heartbeat(seeding.session, holder, progress, TERMS, now - timedelta(seconds=4))
     for plan in PLANS[:5]:
         seeding.submit(submission, revision, plan.case, now - timedelta(minutes=1))
     return job_id

@@ -14,11 +14,12 @@ from builders.history_plans import HOSTILE
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from service import findings, judging, levels
-from service.confirmation.begin import DAY
-from service.database import Database
-from service.findings import Certainty, Plan
-from service.findings.nodes import NodeChange, open_bad_node
+from service import findings
+from service.database.connections import Database
+from service.findings import Certainty, Plan, pipeline
+from service.findings.bad_nodes import NodeChange, open_bad_node
+from service.findings.confirm.start import DAY
+from service.history import exclusions
 from service.models import ConfirmationRow, ConfirmationState, FindingState, WorkerRow
 
 STEADY, DROPPED = 30, 12
@@ -39,15 +40,15 @@ def judge(database: Database) -> Judged:
     """Fill a migrated database; everything in it was opened just now."""
     with database.writing() as session:
         _measure(session)
-        levels.exclude(session, EXCLUDED, f"fan broken {HOSTILE}", HOSTILE, long.START)
-    assert judging.look(database, lambda _: None, daily=0).opened
+        exclusions.exclude(session, EXCLUDED, f"fan broken {HOSTILE}", HOSTILE, long.START)
+    assert pipeline.look(database, lambda _: None, daily=0).opened
     with database.writing() as session:
         now = datetime.now(UTC)
         (found,) = findings.list_findings(session).items
         plan = Plan(HOSTILE, f"look at the driver\n{HOSTILE}", (now - timedelta(days=3)).date())
         findings.plan(session, found.id, plan, "ada", now)
         _suspect(session, now)
-    assert judging.look(database, lambda _: None).begun
+    assert pipeline.look(database, lambda _: None).begun
     with database.writing() as session:
         (node,) = open_bad_node(session, _slow("x"), found.comparability, now)
     return Judged(found.id, node)

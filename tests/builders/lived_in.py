@@ -26,8 +26,9 @@ from benchmarks.contracts import (
     Status,
     Verdict,
 )
-from service import judging, queue, schedule
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.findings import pipeline
+from service.jobs import expiry, schedules
 from service.models import FindingRow, Point, SettledWindow
 
 API = "/api/v1"
@@ -114,7 +115,7 @@ def _lose(client: TestClient, hand: Hand, database: Database) -> None:
     _submit(client, "r2", workload="unet")
     late = hand.must_claim()
     with database.writing() as session:
-        queue.sweep(session, app.state.terms, now_of(session) + LATER)
+        expiry.sweep(session, app.state.terms, now_of(session) + LATER)
     answer = hand.post(late, result_of(late))
     assert answer.status_code == 409, answer.text
     other = Hand(client, "w2")
@@ -152,13 +153,13 @@ def _schedules(client: TestClient, database: Database) -> None:
     assert client.put(f"{API}/schedules/hourly", json=hourly).status_code == 200
     with database.writing() as session:
         now = now_of(session)
-        fired = [schedule.fire_due(session, now + hours * LATER) for hours in (1, 2)]
+        fired = [schedules.fire_due(session, now + hours * LATER) for hours in (1, 2)]
     assert all(fired)
 
 
 def _opinions(client: TestClient, database: Database) -> None:
     """What people say of results and findings."""
-    assert judging.look(database, lambda _: None).notes
+    assert pipeline.look(database, lambda _: None).notes
     with database.reading() as session:
         finding = session.scalars(select(FindingRow.id)).one()
         first = select(Point.result_id).distinct().order_by(Point.result_id).limit(2)

@@ -22,10 +22,13 @@ from benchmarks.contracts import (
     Sample,
     Status,
 )
-from service import levels, queue
-from service.database import insert_if_absent
-from service.findings.nodes import compare_nodes, ill_nodes
-from service.judging import conclude, follow_series
+from service.database.connections import insert_if_absent
+from service.findings.bad_nodes import compare_nodes, ill_nodes
+from service.findings.pipeline import conclude, follow_series
+from service.history import analysis, pending
+from service.history.record import canonical
+from service.history.revisions import COMPARISON
+from service.jobs import attempts, leases, types
 from service.models import (
     EnvironmentRow,
     Job,
@@ -36,8 +39,6 @@ from service.models import (
     Submission,
     WorkerRow,
 )
-from service.results.write import canonical
-from service.revisions import COMPARISON
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 SERIES, OTHER = "5" * 32, "7" * 32
@@ -104,13 +105,13 @@ def prepare(session: Session, workers: Sequence[str] = ("w",), project: str = ""
 
 def _a_job_that_is_done(session: Session, spec: JobSpec, worker: str) -> None:
     """The one job that all results belong to; what it measured itself makes no point."""
-    queue.submit(session, [spec], "u", START)
-    terms = queue.Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
-    lease = queue.lease(session, Claim(worker=worker, claim_id="c" * 32), terms, START)
+    leases.submit(session, [spec], "u", START)
+    terms = types.Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
+    lease = leases.lease(session, Claim(worker=worker, claim_id="c" * 32), terms, START)
     assert lease is not None
-    holder = queue.Holder(lease.job_id, lease.attempt, lease.secret)
-    queue.start(session, holder, terms, START)
-    queue.complete(session, holder, _result(1.0, START, SERIES), START)
+    holder = types.Holder(lease.job_id, lease.attempt, lease.secret)
+    attempts.start(session, holder, terms, START)
+    attempts.complete(session, holder, _result(1.0, START, SERIES), START)
 
 
 def _add_series(session: Session, series_id: str) -> None:
@@ -167,7 +168,7 @@ def add(
     session.execute(insert(Point), points)
     for number in values:
         result = result_of(number, place)
-        levels.note(session, START, revision_of(number), placed_at(number), result)
+        pending.mark_pending(session, START, revision_of(number), placed_at(number), result)
     session.flush()
 
 
@@ -198,12 +199,12 @@ def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> 
 
 def judge(session: Session, series_id: str, since: datetime) -> None:
     """Judge one series, as the service does in two steps."""
-    levels.store(session, levels.weigh(levels.read(session, series_id, since)), START)
+    analysis.store(session, analysis.analyse(analysis.read(session, series_id, since)), START)
 
 
 def look(session: Session) -> list[str]:
     """Judge whatever waits, without measuring anything again; ids of the findings opened."""
-    due = levels.due(session)
+    due = pending.pending_series(session)
     for series_id, since in due.since.items():
         judge(session, series_id, since)
     ill = ill_nodes(session)

@@ -8,9 +8,9 @@ from datetime import UTC, datetime
 
 from builders.measured import BATCH, a_pass, a_replicate
 
-from benchmarks.conclusion import concluded
 from benchmarks.contracts import Case, Environment, Protocol, Result, Status
-from benchmarks.merge import samples
+from benchmarks.diagnosis.conclude import concluded
+from benchmarks.diagnosis.merge import samples
 
 
 @dataclass(frozen=True)

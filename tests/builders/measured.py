@@ -2,7 +2,6 @@
 
 from datetime import UTC, datetime
 
-from benchmarks.conclusion import concluded
 from benchmarks.contracts import (
     Case,
     Environment,
@@ -16,7 +15,8 @@ from benchmarks.contracts import (
     Warmup,
     Window,
 )
-from benchmarks.merge import samples
+from benchmarks.diagnosis.conclude import concluded
+from benchmarks.diagnosis.merge import samples
 
 BATCH = 100
 STEPS = 50

@@ -27,10 +27,12 @@ from benchmarks.contracts import (
     Status,
     Worker,
 )
-from service import comparisons, confirmation, judging, queue, submissions, workers
-from service.database import Database, now_of
-from service.queue import Holder, Terms
-from service.submissions import SubmissionRequest
+from service import comparisons
+from service.database.connections import Database, now_of
+from service.findings import confirm, pipeline
+from service.jobs import attempts, leases, submit, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.types import Holder, Terms
 
 START = datetime(2026, 3, 1, 2, tzinfo=UTC)
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
@@ -92,12 +94,12 @@ class Team:
                     protocol=Protocol(replicates=3),
                     requires=requires,
                 )
-                submissions.submit(session, request, now_of(session))
+                submit.submit(session, request, now_of(session))
         opened: list[str] = []
         while self._work():
             comparisons.advance_all(self.database)
-            opened += confirmation.follow_all(self.database)
-            while (looked := judging.look(self.database, lambda _: None, self.daily)).notes:
+            opened += confirm.follow_all(self.database)
+            while (looked := pipeline.look(self.database, lambda _: None, self.daily)).notes:
                 opened += looked.opened
             comparisons.advance_all(self.database)
         return opened
@@ -118,7 +120,7 @@ class Team:
             told = Worker(name=worker, labels={"device": "cuda", "worker": worker})
             workers.introduce(session, told, now)
             claim = Claim(worker=worker, claim_id=secrets.token_hex(16))
-            lease = queue.lease(session, claim, TERMS, now)
+            lease = leases.lease(session, claim, TERMS, now)
             if lease is None:
                 return False
             self._complete(session, lease, worker, now)
@@ -126,8 +128,8 @@ class Team:
 
     def _complete(self, session: Session, lease: Lease, worker: str, now: datetime) -> None:
         holder = Holder(lease.job_id, lease.attempt, lease.secret)
-        queue.start(session, holder, TERMS, now)
-        queue.complete(session, holder, self._result(lease, worker, now), now)
+        attempts.start(session, holder, TERMS, now)
+        attempts.complete(session, holder, self._result(lease, worker, now), now)
         self.measured += 1
 
     def _result(self, lease: Lease, worker: str, now: datetime) -> Result:

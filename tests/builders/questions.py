@@ -10,8 +10,8 @@ from pathlib import Path
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from service.aside import Aside
-from service.database import Database
+from service.analysis_process import AnalysisProcess
+from service.database.connections import Database
 
 
 def where(_session: Session) -> int:
@@ -40,6 +40,6 @@ def endless(folder: Path, _session: Session) -> None:
 
 
 if __name__ == "__main__":  # ask, tell which process answered, and wait
-    sys.stdout.write(f"{Aside(Database(sys.argv[1])).ask(where)}\n")
+    sys.stdout.write(f"{AnalysisProcess(Database(sys.argv[1])).ask(where)}\n")
     sys.stdout.flush()
     signal.pause()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builders import history
 
-from service.database import Database
+from service.database.connections import Database
 
 
 @dataclass(frozen=True)

@@ -14,15 +14,15 @@ from typing import Any, TypeVar
 from fastapi import FastAPI
 from sqlalchemy import text
 
-from service.access import store
-from service.access.permissions import Kind
-from service.access.store import TokenRequest
 from service.app import create_app
-from service.database import now_of
-from service.intake import Gate
+from service.auth import token_store
+from service.auth.permissions import TokenKind
+from service.auth.token_store import TokenRequest
+from service.database.connections import now_of
+from service.http.answer_room import Sending
+from service.http.body_limit import Gate
+from service.http.server import Connection, Server, configuration, listen
 from service.models import Base
-from service.sending import Sending
-from service.server import Connection, Server, configuration, listen
 from service.settings import Settings
 
 T = TypeVar("T", Gate, Sending)
@@ -74,10 +74,10 @@ class Served:
 
     def token(self, kind: str, name: str = "somebody") -> str:
         """Make a token, as the command line does; gives its text."""
-        wanted = TokenRequest(kind=Kind(kind), name=name)
+        wanted = TokenRequest(kind=TokenKind(kind), name=name)
         state = self.app.state
         with state.database.writing() as session:
-            return store.create(session, state.door.key, wanted, now_of(session), None).token
+            return token_store.create(session, state.door.key, wanted, now_of(session), None).token
 
     def digest(self) -> str:
         """Names the content of all tables."""

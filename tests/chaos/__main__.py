@@ -29,7 +29,7 @@ from builders.postgres_server import DURABLE, running
 from chaos import disk, power, zombies
 from chaos.storm import Storm, run
 
-from service.database import migrate
+from service.database.connections import migrate
 
 ROOT = Path(__file__).parents[2]
 RESULTS = ROOT / "benchmarks" / "results" / "reliability"

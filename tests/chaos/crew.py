@@ -36,14 +36,14 @@ from benchmarks.contracts import (
     Status,
 )
 from worker import loop
-from worker.caches import Turn
+from worker.child.compile_cache import Turn
+from worker.child.die_with_parent import PR_SET_PDEATHSIG
 from worker.client import ServiceClient, Ticket
-from worker.conditions import Conditions
-from worker.exchange import GoesOn, always
-from worker.launch import PR_SET_PDEATHSIG
+from worker.device.conditions import Conditions
+from worker.http_exchange import GoesOn, always
+from worker.outbox.spool import Answer, Entry, Spool
 from worker.settings import Settings
-from worker.spool import Answer, Entry, Spool
-from worker.station import Interrupted, Watch
+from worker.supervisor import Interrupted, Watch
 
 CHILD = Path(__file__).parents[1] / "worker" / "scripted_child.py"
 FACTS = {"hw.device": "cpu", "hw.cpu.model": "Scripted", "hw.cpu.usable": "2"}

@@ -15,9 +15,9 @@ import orjson
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from service.database import Database
+from service.database.connections import Database
+from service.maintenance.verify import verify
 from service.models import Attempt, Job, ResultRow
-from service.verify import verify
 
 
 class Journal:

@@ -26,8 +26,8 @@ import psutil
 from chaos.fork import Crew
 
 from tests.worker.miniature import Miniature, serving
-from worker.containment import Containment
-from worker.guard import PR_SET_CHILD_SUBREAPER
+from worker.child.containment import Containment
+from worker.child.guard import PR_SET_CHILD_SUBREAPER
 
 PROMISED_S, GIVEN_UP_S = 2.0, 10.0
 """Within the first nothing may be left; after the second nobody waits any longer."""

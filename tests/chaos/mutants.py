@@ -36,44 +36,45 @@ class Mutant:
 
 def attempt_check(patch: Patch) -> None:
     """Whoever held the job once may write to whatever attempt is its latest."""
+    from service.jobs import attempts, transitions
     from service.models import Attempt, Job
-    from service.queue import hold, swap
 
     def change_attempt(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
         latest = session.get_one(Job, holder.job_id, populate_existing=True).attempt
         seen = {"job_id": holder.job_id, "number": latest, "state": states}
-        return swap.change(session, Attempt, seen, **values)
+        return transitions.change(session, Attempt, seen, **values)
 
     def change_job(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
-        return swap.change(session, Job, {"id": holder.job_id, "state": states}, **values)
+        return transitions.change(session, Job, {"id": holder.job_id, "state": states}, **values)
 
-    patch(hold, "change_attempt", change_attempt)
-    patch(hold, "change_job", change_job)
+    patch(attempts, "change_attempt", change_attempt)
+    patch(attempts, "change_job", change_job)
 
 
 def secret_check(patch: Patch) -> None:
     """The number of an attempt is enough to write to it."""
+    from service.jobs import attempts, transitions
     from service.models import Attempt
-    from service.queue import hold, swap
 
     def change_attempt(session: Any, holder: Any, *states: Any, **values: Any) -> bool:
         seen = {"job_id": holder.job_id, "number": holder.number, "state": states}
-        return swap.change(session, Attempt, seen, **values)
+        return transitions.change(session, Attempt, seen, **values)
 
-    patch(hold, "change_attempt", change_attempt)
-    patch(hold, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
+    patch(attempts, "change_attempt", change_attempt)
+    patch(attempts, "hmac", SimpleNamespace(compare_digest=lambda *_: True))
 
 
 def answer_after_commit(patch: Patch) -> None:
     """The answer to a result leaves, and the commit comes some time later."""
-    from service import database, results
-    from service.queue import hold
+    from service.database import connections
+    from service.history import record as history_record
+    from service.jobs import attempts
 
-    true = database._commit
+    true = connections._commit
 
     def record(session: Any, *rest: Any, **more: Any) -> str:
         session.info["late"] = True
-        return results.record(session, *rest, **more)
+        return history_record.record(session, *rest, **more)
 
     def late(session: Any) -> None:
         if not session.info.get("late"):
@@ -83,17 +84,17 @@ def answer_after_commit(patch: Patch) -> None:
         timer.daemon = True
         timer.start()
 
-    patch(hold, "results", SimpleNamespace(**{**vars(results), "record": record}))
-    patch(database, "_commit", late)
+    patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
+    patch(connections, "_commit", late)
 
 
 def digest(patch: Patch) -> None:
     """Any result of an attempt that has one is taken for the same one."""
     from sqlalchemy import select
 
+    from service.jobs import attempts
+    from service.jobs.types import Completion
     from service.models import ResultRow
-    from service.queue import hold
-    from service.queue.values import Completion
 
     def same(session: Any, holder: Any, _: str) -> Completion | None:
         there = select(ResultRow).where(
@@ -102,29 +103,29 @@ def digest(patch: Patch) -> None:
         row = session.scalars(there).first()
         return Completion(row.id, counted=row.counted, created=False) if row else None
 
-    patch(hold, "_result_of", same)
+    patch(attempts, "_result_of", same)
 
 
 def claim_id(patch: Patch) -> None:
     """A claim that is repeated is a new one."""
-    from service.queue import grant
+    from service.jobs import leases
 
-    true = grant._grant
+    true = leases._grant
 
     def afresh(session: Any, job: Any, claim: Any, *rest: Any) -> Any:
         changed = claim.model_copy(update={"claim_id": secrets.token_hex(16)})
         return true(session, job, changed, *rest)
 
-    patch(grant, "_same_lease", lambda *_: None)
-    patch(grant, "_grant", afresh)
+    patch(leases, "_same_lease", lambda *_: None)
+    patch(leases, "_grant", afresh)
 
 
 def sweep_guard(patch: Patch) -> None:
     """The sweep ends every attempt, expired or not."""
-    from service import queue
+    from service.jobs import expiry
 
-    true = queue.sweep
-    patch(queue, "sweep", lambda s, terms, now, **k: true(s, terms, now + timedelta(days=1), **k))
+    true = expiry.sweep
+    patch(expiry, "sweep", lambda s, terms, now, **k: true(s, terms, now + timedelta(days=1), **k))
 
 
 def one_live_attempt(patch: Patch) -> None:
@@ -133,68 +134,70 @@ def one_live_attempt(patch: Patch) -> None:
     from sqlalchemy import true as always
 
     from benchmarks.contracts import JobState
-    from service.models import Job, Requirement
-    from service.queue import candidates, eligibility, grant
+    from service.jobs import candidates, eligibility, leases
+    from service.models import Job, LabelSet
 
-    every = select(Requirement.digest)
+    every = select(LabelSet.digest)
     patch(eligibility, "waiting", lambda session, *_, **__: iter(session.scalars(every).all()))
     patch(candidates, "_QUEUED", Job.state != JobState.SUCCEEDED)
     patch(candidates, "_welcome", lambda *_: always())
-    patch(grant, "must", lambda done: None)
+    patch(leases, "require", lambda done: None)
     patch(
-        grant,
+        leases,
         "change",
         lambda session, table, seen, **values: _regardless(session, table, seen, values),
     )
 
 
 def _regardless(session: Any, table: Any, seen: Any, values: Any) -> bool:
+    from service.jobs import transitions
     from service.models import Job
-    from service.queue import swap
 
-    return swap.change(session, table, {"id": seen["id"]} if table is Job else seen, **values)
+    return transitions.change(
+        session, table, {"id": seen["id"]} if table is Job else seen, **values
+    )
 
 
 def counted_once(patch: Patch) -> None:
     """A late result counts too."""
-    from service import results
-    from service.queue import hold
+    from service.history import record as history_record
+    from service.jobs import attempts
 
     def record(*args: Any, counted: bool) -> str:
-        return results.record(*args, counted=True)
+        return history_record.record(*args, counted=True)
 
-    patch(hold, "results", SimpleNamespace(**{**vars(results), "record": record}))
+    patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
 
 
 def amnesty(patch: Patch) -> None:
     """A restarted service takes its own silence for the workers'."""
-    from service import queue
+    from service.jobs import expiry
 
-    patch(queue, "grant_amnesty", lambda *_: 0)
+    patch(expiry, "extend_all_leases", lambda *_: 0)
 
 
 def idempotency_key(patch: Patch) -> None:
     """A key is not looked at."""
-    from service.submissions import accept
+    from service.jobs import submit
 
-    patch(accept, "_answered", lambda *_: None)
-    patch(accept, "insert_if_absent", lambda *_: True)
+    patch(submit, "_answered", lambda *_: None)
+    patch(submit, "insert_if_absent", lambda *_: True)
 
 
 def synchronous(patch: Patch) -> None:
     """SQLite does not wait for the disk."""
     from sqlalchemy import event
 
-    from service import database
+    from service.database import connections
 
-    true = database.make_engine
+    true = connections.make_engine
 
     def hasty(*args: Any, **options: Any) -> Any:
         engine = true(*args, **options)
         event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA synchronous=OFF"))
         return engine
 
-    patch(database, "make_engine", hasty)
+    patch(connections, "make_engine", hasty)
 
 
 def self_fence(patch: Patch) -> None:
@@ -206,7 +209,7 @@ def self_fence(patch: Patch) -> None:
 
 def spool(patch: Patch) -> None:
     """A finished result is in memory alone."""
-    from worker.spool import Entry, Spool
+    from worker.outbox.spool import Entry, Spool
 
     patch(Spool, "put", lambda self, ticket, body: Entry(ticket, body, None))
 
@@ -215,14 +218,14 @@ def spool_fsync(patch: Patch) -> None:
     """What is written is left to the disk's cache."""
     import os
 
-    from worker import folder
+    from worker import state_dir
 
-    patch(folder, "os", SimpleNamespace(**{**vars(os), "fsync": lambda _: None}))
+    patch(state_dir, "os", SimpleNamespace(**{**vars(os), "fsync": lambda _: None}))
 
 
 def spool_rename(patch: Patch) -> None:
     """A result grows under its own name, and is promised before its folder has it."""
-    from worker import spool as spooling
+    from worker.outbox import spool as spooling
 
     patch(spooling, "write_durably", lambda path, content: Path(path).write_bytes(content))
 

@@ -24,8 +24,8 @@ from chaos import disk
 from chaos.disk import Disk, Step
 from chaos.replica import Replica, environment
 
-from service.database import Database, migrate
-from service.verify import verify
+from service.database.connections import Database, migrate
+from service.maintenance.verify import verify
 
 VERIFIED = 25
 """Every so many cuts the promises are checked too; the pages are checked at every one."""
@@ -194,7 +194,7 @@ from pathlib import Path
 from chaos import mutants
 mutants.apply(sys.argv[2])
 from worker.client import Ticket
-from worker.spool import Spool
+from worker.outbox.spool import Spool
 spool = Spool(Path(sys.argv[1]))
 for number in range(int(sys.argv[3])):
     spool.put(Ticket(f"{number:032x}", 1, "5" * 64), b"x" * 3_000 + b"%d" % number)

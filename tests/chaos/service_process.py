@@ -15,19 +15,19 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from service import database
+from service.database import connections
 
 
 def off_by(path: Path) -> None:
     """Let `now_of` be off by what is in ``path``, which may change at any time."""
     with path.open("rb") as file:
         told = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
-    true = database.now_of
+    true = connections.now_of
 
     def now_of(session: Session) -> datetime:
         return true(session) + timedelta(seconds=struct.unpack("d", told[:8])[0])
 
-    database.now_of = now_of
+    connections.now_of = now_of
 
 
 if __name__ == "__main__":

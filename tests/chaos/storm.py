@@ -24,7 +24,7 @@ from chaos.replica import Replica
 from sqlalchemy import delete, func, select, text
 
 from benchmarks.contracts import FINAL_STATES
-from service.database import Database
+from service.database.connections import Database
 from service.models import Job, JobEvent, Schedule
 
 OFF_S = 3_600.0

@@ -11,7 +11,7 @@ import pytest
 from chaos.killed import PROMISED_S
 from chaos.replica import environment
 
-from worker.containment import Containment, obstacle_to_namespaces
+from worker.child.containment import Containment, obstacle_to_namespaces
 
 KILLS = 6
 EASED_S = 5 * PROMISED_S

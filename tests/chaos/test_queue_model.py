@@ -29,13 +29,16 @@ from hypothesis.stateful import (
 from sqlalchemy import select
 
 from benchmarks.contracts import Case, Claim, Lease, Status, Worker
-from service import queue, workers
-from service.database import Database
+from service.database.connections import Database
 from service.errors import Conflict, Fenced
+from service.jobs import attempts as jobs_attempts
+from service.jobs import expiry, workers
+from service.jobs import leases as jobs_leases
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Holder, Terms
+from service.maintenance.verify import check
 from service.models import Attempt, Job, ResultRow
-from service.queue import Holder, Terms
-from service.submissions import SubmissionRequest, submit
-from service.verify import check
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
@@ -106,7 +109,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule(target=leases, claim=claims)
     def claim(self, claim: Claim) -> tuple[Lease, Held] | None:
-        lease = queue.lease(self.session, claim, TERMS, self.now)
+        lease = jobs_leases.lease(self.session, claim, TERMS, self.now)
         before = self.claimed.get(claim.claim_id)
         if before is not None:
             assert lease is not None
@@ -136,7 +139,9 @@ class QueueModel(RuleBasedStateMachine):
     @rule(leased=leases)
     def start(self, leased: tuple[Lease, Held] | None) -> None:
         for holder, held, job in self._of(leased):
-            if self._fenced(held, partial(queue.start, self.session, holder, TERMS, self.now)):
+            if self._fenced(
+                held, partial(jobs_attempts.start, self.session, holder, TERMS, self.now)
+            ):
                 continue
             held.state, held.ends = "started", self.now + TERMS.lease
             job.state = "running"
@@ -144,7 +149,7 @@ class QueueModel(RuleBasedStateMachine):
     @rule(leased=leases)
     def beat(self, leased: tuple[Lease, Held] | None) -> None:
         for holder, held, job in self._of(leased):
-            renew = partial(queue.heartbeat, self.session, holder, None, TERMS, self.now)
+            renew = partial(jobs_attempts.heartbeat, self.session, holder, None, TERMS, self.now)
             if not self._fenced(held, renew):
                 assert self.told.cancel is job.cancelled
                 held.ends = self.now + TERMS.lease
@@ -158,9 +163,9 @@ class QueueModel(RuleBasedStateMachine):
             name = f"{status}{value if good else ''}"
             if any(held.results.values()) and name not in held.results:
                 with pytest.raises(Conflict):
-                    queue.complete(self.session, holder, result, self.now)
+                    jobs_attempts.complete(self.session, holder, result, self.now)
                 continue
-            told = queue.complete(self.session, holder, result, self.now)
+            told = jobs_attempts.complete(self.session, holder, result, self.now)
             live = held.state in LIVE
             assert told.created is (name not in held.results)
             assert told.counted is held.results.setdefault(name, live)
@@ -172,15 +177,17 @@ class QueueModel(RuleBasedStateMachine):
         for holder, *_ in self._of(leased):
             forged = Holder(holder.job_id, holder.number, "0" * 64)
             with pytest.raises(Fenced):
-                queue.heartbeat(self.session, forged, None, TERMS, self.now)
+                jobs_attempts.heartbeat(self.session, forged, None, TERMS, self.now)
             assert leased is not None
             with pytest.raises(Fenced):
-                queue.complete(self.session, forged, result_of(leased[0]), self.now)
+                jobs_attempts.complete(self.session, forged, result_of(leased[0]), self.now)
 
     @rule(leased=consumes(leases))
     def release(self, leased: tuple[Lease, Held] | None) -> None:
         for holder, held, job in self._of(leased):
-            if self._fenced(held, partial(queue.release, self.session, holder, "", self.now)):
+            if self._fenced(
+                held, partial(jobs_attempts.release, self.session, holder, "", self.now)
+            ):
                 continue
             held.state = "rejected"
             job.state = "cancelled" if job.cancelled else "queued"
@@ -190,7 +197,7 @@ class QueueModel(RuleBasedStateMachine):
         if not self.jobs:
             return
         name = data.draw(st.sampled_from(sorted(self.jobs)))
-        queue.cancel(self.session, name, self.now)
+        expiry.cancel(self.session, name, self.now)
         job = self.jobs[name]
         if job.state == "queued":
             job.state = "cancelled"
@@ -199,7 +206,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def sweep(self) -> None:
-        queue.sweep(self.session, TERMS, self.now)
+        expiry.sweep(self.session, TERMS, self.now)
         for job in self.jobs.values():
             for held in job.attempts:
                 if held.state in LIVE and held.ends < self.now:
@@ -215,7 +222,7 @@ class QueueModel(RuleBasedStateMachine):
 
     @rule()
     def restart(self) -> None:
-        queue.grant_amnesty(self.session, TERMS, self.now)
+        expiry.extend_all_leases(self.session, TERMS, self.now)
         for job in self.jobs.values():
             for held in job.attempts:
                 if held.state in LIVE:

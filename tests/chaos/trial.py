@@ -20,14 +20,14 @@ from fastapi.testclient import TestClient
 from sqlalchemy.exc import IntegrityError
 
 from benchmarks.contracts import Lease
-from service import queue
 from service.app import create_app
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.jobs import expiry
+from service.maintenance.verify import verify
 from service.settings import Access, Settings
-from service.verify import verify
 from worker.client import ServiceClient, Ticket
 from worker.heartbeat import Heartbeat, now_s
-from worker.spool import Spool
+from worker.outbox.spool import Spool
 
 HOUR = timedelta(hours=1)
 NOBODY = "http://127.0.0.1:9"
@@ -58,8 +58,8 @@ class World:
         with self.database.writing() as session:
             now = now_of(session) + after
             if forgive:
-                queue.grant_amnesty(session, terms, now)
-            queue.sweep(session, terms, now)
+                expiry.extend_all_leases(session, terms, now)
+            expiry.sweep(session, terms, now)
 
 
 def zombie(world: World) -> Iterator[str]:

@@ -16,7 +16,7 @@ from chaos.journal import Journal
 from chaos.replica import Replica
 from sqlalchemy import text
 
-from service.database import Database
+from service.database.connections import Database
 
 LEASE_S = 1.5
 

@@ -27,8 +27,8 @@ from benchmarks.contracts import (
     Warmup,
     Window,
 )
-from benchmarks.merge import samples
-from benchmarks.verdict import judge
+from benchmarks.diagnosis.merge import samples
+from benchmarks.diagnosis.verdict import judge
 
 RATES = {"resnet50": 120.0, "nanogpt": 4_000.0, "unet": 60.0}
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from cli.children import Child, stop
+from cli.local.processes import Child, stop
 
 STUBBORN = (
     "import signal, time\n"
@@ -91,7 +91,7 @@ def test_the_last_lines_are_those_of_this_start(tmp_path: Path) -> None:
 
 def test_a_child_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     code = (
-        "import os, sys, time; from pathlib import Path; from cli.children import Child\n"
+        "import os, sys, time; from pathlib import Path; from cli.local.processes import Child\n"
         f"child = Child('c', ['sleep', '99'], Path({str(tmp_path)!r}) / 'c.log', os.environ)\n"
         "print(child.pid, flush=True); time.sleep(99)\n"
     )

@@ -12,11 +12,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contracts import Case, Result
-from cli import bench, ports
-from cli.console import Console
+from cli import bench
 from cli.exits import Exit, Stop
+from cli.local import ports
+from cli.local.state_dir import StateFolder
 from cli.main import app
-from cli.state import StateFolder
+from cli.output.console import Console
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HEAVY = {"torch", "sqlalchemy", "fastapi", "numpy", "scipy", "pydantic", "httpx2", "alembic"}

@@ -17,9 +17,9 @@ import pytest
 
 from benchmarks import local_service
 from benchmarks.contracts import Case
-from cli.answers import ChangeView
 from cli.compare import outcome
 from cli.exits import Exit
+from cli.service_answers import ChangeView
 from service import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

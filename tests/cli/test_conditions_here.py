@@ -18,15 +18,16 @@ import psutil
 import pytest
 
 from benchmarks.contracts import Case, Result
-from cli import bench, diagnose, ladder, machine, rig
-from cli.console import Console
+from cli import bench, diagnose, diagnose_report
 from cli.enrolment import enroll
 from cli.exits import Exit, Stop
-from cli.rig import Rig
-from worker import processes
-from worker.conditions import Conditions
-from worker.nvml import DriverFailed, Gpu
-from worker.output import Output
+from cli.local import devices, local_device
+from cli.local.local_device import Rig
+from cli.output.console import Console
+from worker.child import process_tree
+from worker.child.output import Output
+from worker.device.conditions import Conditions
+from worker.device.nvml import DriverFailed, Gpu
 from worker.settings import Settings
 
 HERE = Path(__file__).parent
@@ -101,7 +102,7 @@ def that_leaves(left: Path, child: str = "scripted_benchmark.py") -> tuple[str, 
 
 def alive(left: Path) -> list[int]:
     """Of the processes that were left behind those that still run."""
-    return [pid for pid in map(int, left.read_text().split()) if processes.identity(pid)]
+    return [pid for pid in map(int, left.read_text().split()) if process_tree.identity(pid)]
 
 
 @pytest.fixture
@@ -117,7 +118,7 @@ def left(tmp_path: Path) -> Iterator[Path]:
 
 def held_by_what_is_left(device: Device, left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the driver did not let go of what has been killed."""
-    monkeypatch.setattr(processes, "end", lambda tree, grace_s, patience_s: [])
+    monkeypatch.setattr(process_tree, "end", lambda tree, grace_s, patience_s: [])
     monkeypatch.setattr(device, "processes", lambda: frozenset(alive(left)))
 
 
@@ -272,7 +273,7 @@ def test_a_climb_ends_where_what_a_rung_left_behind_holds_the_device(
     assert (len(found.rungs), found.document()["ended"]) == (1, "held")
     assert diagnose.exit_code(found) is Exit.FAILED
     assert "hold the device, and the next one would measure beside them" in said.getvalue()
-    ladder.show(found, Console(file=shown, width=140))
+    diagnose_report.show(found, Console(file=shown, width=140))
     assert "Processes of an earlier case hold the device" in shown.getvalue()
 
 
@@ -284,7 +285,7 @@ def test_the_rungs_of_a_climb_carry_the_flags_of_their_conditions(scripted, devi
     said, shown = io.StringIO(), io.StringIO()
     found = diagnose.run(measure, first, 5.0, Console(file=said))
     assert all(rung["flags"] == ["foreign_memory"] for rung in found.document()["rungs"])
-    ladder.show(found, Console(file=shown, width=140))
+    diagnose_report.show(found, Console(file=shown, width=140))
     assert f"{first.key}: flags: foreign_memory" in shown.getvalue()
     assert "  flags: foreign_memory\n" in said.getvalue()
 
@@ -298,9 +299,9 @@ def test_the_device_that_is_watched_is_the_one_that_is_measured(
     gpus = [Gpu(number, f"GPU-{number}", "a GPU") for number in range(2)]
     opened: list[Gpu | None] = []
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("worker.nvml.devices", lambda: gpus)
-    monkeypatch.setattr("worker.nvml.open_gauge", lambda gpu: opened.append(gpu) or device)
-    with rig.set_up(named) as made:
+    monkeypatch.setattr("worker.device.nvml.devices", lambda: gpus)
+    monkeypatch.setattr("worker.device.nvml.open_gauge", lambda gpu: opened.append(gpu) or device)
+    with local_device.set_up(named) as made:
         assert made.folder.is_dir()
         assert not device.closed
     assert device.closed
@@ -316,21 +317,21 @@ def test_where_the_driver_fails_no_gpu_is_mistaken_for_a_cpu(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
-    monkeypatch.setattr("worker.nvml.devices", failing)
-    with pytest.raises(Stop, match="choose --device cpu"), rig.set_up(None):
+    monkeypatch.setattr("worker.device.nvml.devices", failing)
+    with pytest.raises(Stop, match="choose --device cpu"), local_device.set_up(None):
         pass
     for named in ("cpu", "cuda"):
-        with rig.set_up(named) as made:
+        with local_device.set_up(named) as made:
             assert made.folder.is_dir()
     with pytest.raises(Stop, match="set CUDA_VISIBLE_DEVICES=-1"):
-        machine.look()
+        devices.look()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")
-    assert machine.look().devices == ("cpu",)
+    assert devices.look().devices == ("cpu",)
 
 
 def test_enrolling_for_whatever_is_here_needs_a_driver_that_answers(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr("worker.nvml.devices", failing)
+    monkeypatch.setattr("worker.device.nvml.devices", failing)
     with pytest.raises(Stop, match="name the device with --device"):
         enroll("tl_enrol_x", "http://127.0.0.1:9", "auto", "", tmp_path)

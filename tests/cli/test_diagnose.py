@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import climb
 from benchmarks.contracts import Protocol
+from benchmarks.diagnosis import hill_climb
 from cli import bench
 from cli.diagnose import BRIEF
 from cli.exits import Exit, Stop
@@ -142,9 +142,11 @@ def test_the_page_tells_the_thresholds_that_are_in_force() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "cli.md").read_text().split())
     part = page.partition("## Find what stops a model")[2].partition(" ## ")[0]
     told = {float(text) for text in re.findall(r"([\d.]+) %", part)}
-    assert told == {100 * share for share in (climb.LEAST, climb.SURE, climb.WORTH, 0.95)}
-    assert f"faster by more than {100 * climb.LEAST:g} %" in part
-    assert f"may bring more than {100 * climb.WORTH:g} %" in part
+    assert told == {
+        100 * share for share in (hill_climb.LEAST, hill_climb.SURE, hill_climb.WORTH, 0.95)
+    }
+    assert f"faster by more than {100 * hill_climb.LEAST:g} %" in part
+    assert f"may bring more than {100 * hill_climb.WORTH:g} %" in part
 
 
 def test_a_given_protocol_replaces_only_the_fields_that_it_names() -> None:

@@ -17,12 +17,11 @@ from sqlalchemy import select
 
 from cli.commands import findings as commands
 from cli.exits import Exit
-from service import judging
-from service.access import store
-from service.access.permissions import Kind
-from service.access.store import TokenRequest
-from service.database import Database, now_of
-from service.findings import ACTIONS
+from service.auth import token_store
+from service.auth.permissions import TokenKind
+from service.auth.token_store import TokenRequest
+from service.database.connections import Database, now_of
+from service.findings import ACTIONS, pipeline
 from service.models import FindingRow, FindingState
 from service.settings import Access
 
@@ -45,17 +44,17 @@ def service(
         with database.writing() as session:
             long.prepare(session)
             long.add(session, {n: float(v) for n, v in enumerate(level)})
-        judging.look(database, rest=lambda _: None)
+        pipeline.look(database, rest=lambda _: None)
         tokens = {}
-        for kind in (Kind.ADMIN, Kind.SUBMIT):
+        for kind in (TokenKind.ADMIN, TokenKind.SUBMIT):
             with database.writing() as session:
                 wanted = TokenRequest(kind=kind, name="ann")
                 key = served.app.state.door.key
-                tokens[kind] = store.create(session, key, wanted, now_of(session), None).token
+                tokens[kind] = token_store.create(session, key, wanted, now_of(session), None).token
         yield {
             "THROUGHLINE_URL": f"http://127.0.0.1:{served.port}",
-            "THROUGHLINE_TOKEN": tokens[Kind.ADMIN],
-            "submit": tokens[Kind.SUBMIT],
+            "THROUGHLINE_TOKEN": tokens[TokenKind.ADMIN],
+            "submit": tokens[TokenKind.SUBMIT],
             "database": f"sqlite:///{folder}/db.sqlite3",
         }
 

@@ -14,12 +14,13 @@ from typing import Any
 
 import pytest
 
-from cli import form, schedule, watch
-from cli.answers import SubmissionView
-from cli.console import Console
+from cli import schedule, watch
+from cli.client import ServiceClient
 from cli.exits import Exit, Stop
-from cli.progress import PlainLines
-from cli.service_client import ServiceClient
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.progress import PlainLines
+from cli.service_answers import SubmissionView
 
 NO_ONE = "http://127.0.0.1:9"
 OPEN: dict[str, Any] = {
@@ -191,7 +192,7 @@ def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
         "next_due_at": "2026-11-24T02:00:00Z",
     }
     items = [listed, listed | {"name": "weekdays-of-the-farm"}, listed | {"name": "j" * 64}]
-    monkeypatch.setattr(form, "paper", lambda: Console(file=said, width=width))
+    monkeypatch.setattr(output_format, "paper", lambda: Console(file=said, width=width))
     for shown in (items[:2], items):
         with answering((200, {"items": shown})) as (url, _):
             schedule.show_list(url, as_json=False)

@@ -10,14 +10,14 @@ from xml.etree import ElementTree as ET
 import pytest
 from builders.gate_records import process, record
 
+from cli.durations import seconds
 from cli.exits import Exit, Stop
-from cli.gate import Form
+from cli.gate import GateFormat
 from cli.gate.answers import ComparisonAnswer, Decision, Used
 from cli.gate.forms import Shown
-from cli.gate.order import Order
-from cli.span import seconds
+from cli.gate.order import GateOptions
 from service import formats
-from service.gate import CaseRecord, Limit, Measured, Pair, Policy, Rule, Trouble, decide
+from service.analysis.gate import CaseRecord, Limit, Measured, Pair, Policy, Rule, Trouble, decide
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
 STRANGE = "It <b>fails</b> | `x` ]]> \ufffe"
@@ -56,18 +56,18 @@ def shown(*, lenient: bool = False) -> Shown:
 
 
 def test_the_table_ends_with_the_outcome_and_where_to_read_on() -> None:
-    text = shown().written(Form.TEXT)
+    text = shown().written(GateFormat.TEXT)
     assert "REGRESSION: 2 of 4 cases." in text
     assert text.endswith("each job is named at http://here:8765/comparisons/c1")
 
 
-@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN])
+@pytest.mark.parametrize("form", [GateFormat.TEXT, GateFormat.MARKDOWN])
 @pytest.mark.parametrize(
     ("attempts", "told"),
     [((1, 2), "2 attempts by w1"), ((1, None), "1 attempt by w1"), ((None,), "No attempt gave")],
 )
 def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
-    form: Form, attempts: tuple[int | None, ...], told: str
+    form: GateFormat, attempts: tuple[int | None, ...], told: str
 ) -> None:
     used = tuple(
         Used(
@@ -97,29 +97,29 @@ def deciding(*records: CaseRecord, policy: Policy | None = None, lenient: bool =
     return Shown(comparison, "", "http://here:8765/", lenient)
 
 
-@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
+@pytest.mark.parametrize("form", [GateFormat.TEXT, GateFormat.MARKDOWN, GateFormat.JUNIT])
 @pytest.mark.parametrize("trouble", [Trouble.FAILED, Trouble.PARITY])
 def test_chance_is_told_only_of_a_case_that_was_measured_to_be_worse(
-    form: Form, trouble: Trouble
+    form: GateFormat, trouble: Trouble
 ) -> None:
     broken = Pair(baseline=process(100.0), contender=Measured(trouble=trouble))
     text = deciding(CaseRecord(case_key="unet:tiny", pairs=(broken, broken))).written(form)
     assert "by chance" not in text
-    if form is not Form.JUNIT:
+    if form is not GateFormat.JUNIT:
         slower = deciding(record([each + math.log(0.97) for each in QUIET])).written(form)
         assert "at most 0.5 % end so by chance" in slower.replace(formats.NBSP, " ")
 
 
-@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
-def test_memory_that_grew_is_told_with_a_plus(form: Form) -> None:
+@pytest.mark.parametrize("form", [GateFormat.TEXT, GateFormat.MARKDOWN, GateFormat.JUNIT])
+def test_memory_that_grew_is_told_with_a_plus(form: GateFormat) -> None:
     rule = Rule(limits=(Limit(metric="peak_memory"),))
     text = deciding(record(QUIET, peak_memory=3.0), policy=Policy(rules=(rule,))).written(form)
     assert "+200 %" in text.replace(formats.NBSP, " ")
     assert f"{formats.MINUS}200" not in text
 
 
-@pytest.mark.parametrize("form", [Form.TEXT, Form.MARKDOWN, Form.JUNIT])
-def test_a_rule_that_names_no_case_is_told(form: Form) -> None:
+@pytest.mark.parametrize("form", [GateFormat.TEXT, GateFormat.MARKDOWN, GateFormat.JUNIT])
+def test_a_rule_that_names_no_case_is_told(form: GateFormat) -> None:
     text = deciding(record(QUIET), policy=Policy(rules=(Rule(cases="resnet:full"),))).written(form)
     assert "Note:" in text
     assert "The rule for 'resnet:full' fits no case that was measured" in text
@@ -129,7 +129,7 @@ def test_a_rule_that_names_no_case_is_told(form: Form) -> None:
 def test_junit_counts_what_is_undecided_as_ci_wants_it(
     lenient: bool, errors: str, skipped: str
 ) -> None:
-    suite = ET.fromstring(shown(lenient=lenient).written(Form.JUNIT))
+    suite = ET.fromstring(shown(lenient=lenient).written(GateFormat.JUNIT))
     told = [suite.get(name) for name in ("tests", "failures", "errors", "skipped")]
     assert told == ["4", "2", errors, skipped]
     failure = suite.find("testcase[@name='unet:tiny']/failure")
@@ -151,7 +151,7 @@ def test_junit_of_a_gate_that_compared_nothing_is_not_green(
     unsupported = Measured(trouble=Trouble.UNSUPPORTED, reason="no fp8")
     pair = Pair(baseline=unsupported, contender=unsupported)
     records = [CaseRecord(case_key=key, pairs=(pair,)) for key in keys]
-    suite = ET.fromstring(deciding(*records, lenient=lenient).written(Form.JUNIT))
+    suite = ET.fromstring(deciding(*records, lenient=lenient).written(GateFormat.JUNIT))
     assert [suite.get(name) for name in ("tests", "failures", "errors", "skipped")] == counts
     error = suite.find("testcase[@name='gate']/error")
     assert (error is None) == lenient
@@ -159,13 +159,13 @@ def test_junit_of_a_gate_that_compared_nothing_is_not_green(
 
 
 def test_markdown_shows_a_strangers_words_as_they_are() -> None:
-    text = shown().written(Form.MARKDOWN)
+    text = shown().written(GateFormat.MARKDOWN)
     assert "\\<new\\> against main" in text
     assert "\\<b\\>fails\\</b\\> \\| \\`x\\`" in text
 
 
 def test_json_is_the_services_answer_word_for_word() -> None:
-    assert shown().written(Form.JSON) == '{"id": "c1"}'
+    assert shown().written(GateFormat.JSON) == '{"id": "c1"}'
 
 
 @pytest.mark.parametrize(
@@ -187,7 +187,7 @@ def test_a_span_beyond_ten_years_is_said_to_be_too_long(text: str) -> None:
         seconds(text)
 
 
-def order(**more: object) -> Order:
+def order(**more: object) -> GateOptions:
     fields: dict[str, object] = {
         "baseline": "a",
         "contender": "b",
@@ -201,7 +201,7 @@ def order(**more: object) -> Order:
         "worker": None,
         "key": None,
     }
-    return Order(**(fields | more))  # type: ignore[arg-type]
+    return GateOptions(**(fields | more))  # type: ignore[arg-type]
 
 
 def test_an_order_becomes_a_request_that_the_service_understands() -> None:

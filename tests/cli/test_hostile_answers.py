@@ -11,17 +11,17 @@ import time
 import pytest
 from builders import hostile
 
-from cli import service_client
+from cli import client as cli_client
+from cli.client import ServiceClient
 from cli.exits import Away, Exit
-from cli.service_client import ServiceClient
-from worker.exchange import Bounds
+from worker.http_exchange import Bounds
 
 
 @pytest.mark.parametrize("behaviour", hostile.SLOW, ids=lambda each: each.__name__)
 def test_a_command_waits_for_no_endless_answer(
     behaviour: hostile.Behaviour, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service_client, "_BOUNDS", Bounds(2**20, 1.0))
+    monkeypatch.setattr(cli_client, "_BOUNDS", Bounds(2**20, 1.0))
     with hostile.answering(behaviour) as server, ServiceClient(server.url, "") as client:
         began_s = time.monotonic()
         with pytest.raises(Away, match="not complete after 1 s"):

@@ -16,7 +16,7 @@ import httpx2
 import pytest
 
 from cli.exits import Exit
-from worker.containment import SEEN, Containment, Wanted, choose
+from worker.child.containment import SEEN, Containment, Wanted, choose
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 LIMIT_S = 120.0

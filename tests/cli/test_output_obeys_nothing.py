@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from benchmarks.contracts import Case, JobState
-from benchmarks.printable import LINES, PrintableLog, printable
-from cli import report, table
-from cli.answers import AdviceView, Estimate, ReportView, RowView, SuggestionView
-from cli.console import Console
-from cli.output import say
+from benchmarks.terminal import LINES, PrintableLog, printable
+from cli import report
+from cli.output import result_table
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.service_answers import AdviceView, Estimate, ReportView, RowView, SuggestionView
 
 ESCAPES = (
     "\x1b]0;owned\x07",  # a window's title
@@ -94,7 +95,7 @@ def test_brackets_are_text_and_no_markup_in_a_report(unit: str) -> None:
         peak_memory_b=None,
     )
     sink = io.StringIO()
-    table.show([row], Console(file=sink, width=160, force_terminal=True))
+    result_table.show([row], Console(file=sink, width=160, force_terminal=True))
     assert sink.getvalue().count(unit) == 2
     assert "\x1b]8" not in sink.getvalue()
 

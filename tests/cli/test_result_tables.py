@@ -5,9 +5,9 @@ import io
 import pytest
 
 from benchmarks.contracts import Case, JobState
-from cli import table
-from cli.answers import Estimate, RowView
-from cli.console import Console
+from cli.output import result_table
+from cli.output.console import Console
+from cli.service_answers import Estimate, RowView
 
 
 def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
@@ -28,7 +28,7 @@ def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
         disturbed=disturbed,
     )
     sink = io.StringIO()
-    table.show([row], Console(file=sink, width=160))
+    result_table.show([row], Console(file=sink, width=160))
     return sink.getvalue()
 
 

@@ -11,11 +11,11 @@ import pytest
 from builders.served import serving
 
 from cli.exits import Exit
-from service.access import enrolment, store
-from service.access.enrolment import EnrolmentRequest
-from service.access.permissions import Kind
-from service.access.store import TokenRequest
-from service.database import now_of
+from service.auth import enrolment, token_store
+from service.auth.enrolment import EnrolmentRequest
+from service.auth.permissions import TokenKind
+from service.auth.token_store import TokenRequest
+from service.database.connections import now_of
 from service.settings import Access
 from worker.settings import Settings, child_environment
 
@@ -124,8 +124,8 @@ def test_a_worker_that_was_enrolled_measures_with_a_token_of_its_own(
         with served.app.state.database.writing() as session:
             now = now_of(session)
             code = enrolment.create(session, door.key, EnrolmentRequest(), now, None).code
-            wanted = TokenRequest(kind=Kind.ADMIN, name="me")
-            admin = store.create(session, door.key, wanted, now, None).token
+            wanted = TokenRequest(kind=TokenKind.ADMIN, name="me")
+            admin = token_store.create(session, door.key, wanted, now, None).token
         where = ("--url", url, "--name", "gpu-1")
         done = throughline("worker", "enroll", code, *where)
         assert done.returncode == Exit.OK, done.stderr

@@ -17,7 +17,8 @@ from corpus.asking import Asker
 from corpus.case import Case
 
 from service import app
-from service.intake import Bounds, document, head, route
+from service.http import request_checks, strict_json, strict_route
+from service.http.body_reader import Bounds
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 NOTHING_IS_TOO_MUCH = 10**12
@@ -37,10 +38,10 @@ def rewritten(name: str, old: str, new: str) -> Patch:
     """Make a function of the parser's say something else."""
 
     def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        source = inspect.getsource(getattr(document, name))
+        source = inspect.getsource(getattr(strict_json, name))
         assert old in source
-        exec(source.replace(old, new), vars(document), changed := {})
-        monkeypatch.setattr(document, name, changed[name])
+        exec(source.replace(old, new), vars(strict_json), changed := {})
+        monkeypatch.setattr(strict_json, name, changed[name])
 
     return patch
 
@@ -63,27 +64,27 @@ def look_away(*_anything: object) -> None:
 
 
 MUTANTS: dict[str, tuple[str, Patch]] = {
-    "the standard library's parser": ("text", put(document, read=json.loads)),
-    "names may repeat": ("structure", put(document, _parse=last_name_wins)),
-    "numbers may be infinite": ("numbers", put(document, isfinite=lambda _: True)),
+    "the standard library's parser": ("text", put(strict_json, read=json.loads)),
+    "names may repeat": ("structure", put(strict_json, _parse=last_name_wins)),
+    "numbers may be infinite": ("numbers", put(strict_json, isfinite=lambda _: True)),
     "integers may have any size": (
-        *("numbers", put(document, _INTEGERS=range(-(10**5_000), 10**5_000))),
+        *("numbers", put(strict_json, _INTEGERS=range(-(10**5_000), 10**5_000))),
     ),
     "strings may hold NUL": ("text", rewritten("_check_values", '"\\0" in value', "False")),
     "names may hold NUL": ("results", rewritten("check", '"\\0" in "".join(container)', "False")),
-    "any depth": ("structure", put(document, DEPTH=NOTHING_IS_TOO_MUCH)),
-    "any number of fields": ("structure", put(document, KEYS=NOTHING_IS_TOO_MUCH)),
-    "any number of values": ("structure", put(document, VALUES=NOTHING_IS_TOO_MUCH)),
+    "any depth": ("structure", put(strict_json, DEPTH=NOTHING_IS_TOO_MUCH)),
+    "any number of fields": ("structure", put(strict_json, KEYS=NOTHING_IS_TOO_MUCH)),
+    "any number of values": ("structure", put(strict_json, VALUES=NOTHING_IS_TOO_MUCH)),
     "any size": ("structure", put(app, bounds_of=unlimited)),
-    "any media type": ("address", put(head, check_media_type=take_any_type)),
-    "any bytes in an address": ("address", put(head, _check_address=look_away)),
-    "parameters may repeat": ("address", put(head, _check_parameters=look_away)),
-    "headers may repeat": ("address", put(head, _ONCE=frozenset())),
-    "any number of headers": ("address", put(head, HEADERS=NOTHING_IS_TOO_MUCH)),
-    "headers of any size": ("address", put(head, HEADERS_B=NOTHING_IS_TOO_MUCH)),
-    "addresses of any length": ("address", put(head, ADDRESS_B=NOTHING_IS_TOO_MUCH)),
-    "any framing": ("address", put(head, _check_framing=look_away)),
-    "unknown parameters": ("address", put(route, _check_known=look_away)),
+    "any media type": ("address", put(request_checks, check_media_type=take_any_type)),
+    "any bytes in an address": ("address", put(request_checks, _check_address=look_away)),
+    "parameters may repeat": ("address", put(request_checks, _check_parameters=look_away)),
+    "headers may repeat": ("address", put(request_checks, _ONCE=frozenset())),
+    "any number of headers": ("address", put(request_checks, HEADERS=NOTHING_IS_TOO_MUCH)),
+    "headers of any size": ("address", put(request_checks, HEADERS_B=NOTHING_IS_TOO_MUCH)),
+    "addresses of any length": ("address", put(request_checks, ADDRESS_B=NOTHING_IS_TOO_MUCH)),
+    "any framing": ("address", put(request_checks, _check_framing=look_away)),
+    "unknown parameters": ("address", put(strict_route, _check_known=look_away)),
 }
 
 

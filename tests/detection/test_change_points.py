@@ -8,10 +8,10 @@ from detection_bench.ours import history, ours
 from detection_bench.score import Row, matched, tally
 from detection_bench.synthetic import KINDS, Planted, plant, suite
 
-from service.detection import ratio
-from service.detection.history import Floats, History
-from service.detection.judgement import detect
-from service.detection.registry import DEFAULT, DETECTORS
+from service.analysis.detection import fixed_ratio
+from service.analysis.detection.history import Floats, History
+from service.analysis.detection.registry import DEFAULT, DETECTORS
+from service.analysis.detection.windows import detect
 
 CHECKING = 77
 """Neither the seed that constants were tuned on nor the one that is reported."""
@@ -249,8 +249,8 @@ def test_the_registry_names_detectors_and_a_default() -> None:
 def test_a_fixed_ratio_sees_what_is_larger_and_nothing_else() -> None:
     values = np.full(60, 100.0)
     values[30:] = 104.0
-    assert not ratio.detect(History.of(values)).change_points
-    assert [c.index for c in ratio.detect(History.of(values), 0.03).change_points] == [30]
+    assert not fixed_ratio.detect(History.of(values)).change_points
+    assert [c.index for c in fixed_ratio.detect(History.of(values), 0.03).change_points] == [30]
 
 
 def test_matching_is_one_to_one() -> None:

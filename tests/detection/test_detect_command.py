@@ -15,9 +15,9 @@ from typer.testing import CliRunner
 
 from cli import detect as detecting
 from cli.main import app
-from service.detection.history import History
-from service.detection.judgement import detect
-from service.detection.online import replay
+from service.analysis.detection.alarms import replay
+from service.analysis.detection.history import History
+from service.analysis.detection.windows import detect
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
@@ -198,7 +198,7 @@ def test_a_long_replay_says_how_long_it_takes(
 ) -> None:
     (tmp_path / "in").write_text(json.dumps({"values": stepped(count)}))
     monkeypatch.setattr(detecting, "LONG", 100)
-    wanted = detecting.Wanted(online=True, detector="steps", threshold=None)
+    wanted = detecting.DetectOptions(online=True, detector="steps", threshold=None)
     detecting.run(str(tmp_path / "in"), wanted, "lower", csv=False)
     told = "A history of 100 points is replayed one by one, which takes 0.2\u00a0s or more.\n"
     assert capfd.readouterr().err == told * said

@@ -8,8 +8,8 @@ from types import FrameType
 import numpy as np
 import pytest
 
-from service.detection.history import History, Refused
-from service.detection.judgement import STRIDE, detect, extend
+from service.analysis.detection.history import History, Refused
+from service.analysis.detection.windows import STRIDE, detect, extend
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])

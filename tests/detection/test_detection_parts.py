@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.detection import modes, partition, robust
-from service.detection.completion import completed
-from service.detection.evidence import (
+from service.analysis.detection import modes, partition, robust
+from service.analysis.detection.evidence import (
     NEAR,
     NoiseOf,
     Sums,
@@ -19,12 +18,13 @@ from service.detection.evidence import (
     sides,
     telling_sides,
 )
-from service.detection.history import Floats, History
-from service.detection.judgement import STRIDE, detect
-from service.detection.merging import THRESHOLD, slow_standing, standing
-from service.detection.noise import smallest_step
-from service.detection.watch import expectation
-from service.detection.window import judge
+from service.analysis.detection.history import Floats, History
+from service.analysis.detection.noise import smallest_step
+from service.analysis.detection.paired_steps import completed
+from service.analysis.detection.prediction import expectation
+from service.analysis.detection.pruning import THRESHOLD, slow_standing, standing
+from service.analysis.detection.window import judge
+from service.analysis.detection.windows import STRIDE, detect
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True)
 

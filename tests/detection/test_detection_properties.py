@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.detection.history import Floats, History
-from service.detection.judgement import CONTEXT, STRIDE, Judgement, detect, extend
+from service.analysis.detection.history import Floats, History
+from service.analysis.detection.windows import CONTEXT, STRIDE, Judgement, detect, extend
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)

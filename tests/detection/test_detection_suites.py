@@ -6,7 +6,7 @@ from detection_bench import injected, labelled
 from detection_bench.crossvalidation import changed, divided
 from detection_bench.synthetic import Planted
 
-from service.detection import evidence
+from service.analysis.detection import evidence
 
 
 def series(name: str, count: int = 120) -> Planted:

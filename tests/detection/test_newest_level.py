@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from service.detection.change import ChangePoint
-from service.detection.history import Floats, History
-from service.detection.judgement import Judgement, detect
+from service.analysis.detection.change import ChangePoint
+from service.analysis.detection.history import Floats, History
+from service.analysis.detection.windows import Judgement, detect
 
 RUNS = 30
 

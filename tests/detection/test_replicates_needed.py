@@ -5,10 +5,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from service.detection.history import History
-from service.detection.judgement import detect
-from service.detection.noise import Noise
-from service.detection.replicates import TARGET, Spread, needed
+from service.analysis.detection.history import History
+from service.analysis.detection.noise import Noise
+from service.analysis.detection.sample_size import TARGET, Spread, needed
+from service.analysis.detection.windows import detect
 
 
 def noise(scale: float, effect: float) -> Noise:

@@ -15,8 +15,8 @@ from detection_bench.score import TOLERANCE
 from detection_bench.synthetic import TUNING, Floats, suite
 from scipy.optimize import minimize
 
-from service.detection.judgement import detect
-from service.detection.merging import THRESHOLD
+from service.analysis.detection.pruning import THRESHOLD
+from service.analysis.detection.windows import detect
 
 
 def main() -> None:

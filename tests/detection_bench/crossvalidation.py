@@ -26,7 +26,7 @@ from detection_bench.rivals import RIVALS
 from detection_bench.score import Tally, large_enough
 from detection_bench.synthetic import Planted
 
-from service.detection import episode, evidence, partition, robust
+from service.analysis.detection import evidence, partition, robust, transient
 
 FIRST_SEED = 100
 INJECTED = 60
@@ -38,7 +38,7 @@ Counts = dict[tuple[str, int], Tally]
 
 PLACES = {
     "BEYOND": evidence,
-    "PER_HALVING": episode,
+    "PER_HALVING": transient,
     "OUTLIER": robust,
     "PRICE": partition,
     "PER_DOUBLING": evidence,

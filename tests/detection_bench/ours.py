@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from detection_bench.synthetic import Planted
 
-from service.detection.history import History
-from service.detection.judgement import detect
-from service.detection.online import replay
+from service.analysis.detection.alarms import replay
+from service.analysis.detection.history import History
+from service.analysis.detection.windows import detect
 
 
 def history(series: Planted) -> History:

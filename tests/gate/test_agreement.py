@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from agreement.read import differ, equal_pairs, gated, judge, read, table
 
-from service.gate import Verdict
+from service.analysis.gate import CaseVerdict
 
 
 def rows(pairs: int, more: float, noise: float, tier: str = "gate", hz: float = 1e9) -> list[str]:
@@ -91,4 +91,4 @@ def test_a_process_that_failed_and_half_a_pair_count_for_nothing() -> None:
 
 def test_noise_as_large_as_the_effect_is_called_neither() -> None:
     pairs = [(99.0, 100.0), (100.0, 99.0), (98.5, 100.5), (100.0, 98.0), (99.5, 100.0)]
-    assert gated(pairs)[0] is Verdict.UNCLEAR
+    assert gated(pairs)[0] is CaseVerdict.UNCLEAR

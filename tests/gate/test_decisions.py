@@ -10,9 +10,10 @@ from builders.gate_records import disturbed, process, record, swapped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.gate import (
+from service.analysis.gate import (
     Answer,
     CaseRecord,
+    CaseVerdict,
     Limit,
     Measured,
     Outcome,
@@ -21,7 +22,6 @@ from service.gate import (
     Rule,
     Trade,
     Trouble,
-    Verdict,
     decide,
     judge_all,
 )
@@ -42,7 +42,7 @@ def decided(*records: CaseRecord, policy: Policy | None = None, last: bool = Tru
 
 @given(LOGS)
 def test_swapping_the_sides_swaps_better_and_worse(differences: list[float]) -> None:
-    other = {Verdict.WORSE: Verdict.BETTER, Verdict.BETTER: Verdict.WORSE}
+    other = {CaseVerdict.WORSE: CaseVerdict.BETTER, CaseVerdict.BETTER: CaseVerdict.WORSE}
     one = record(differences)
     [found], [back] = judge_all([one], Policy()), judge_all([swapped(one)], Policy())
     if found.verdict in other:
@@ -71,7 +71,7 @@ def test_missing_data_never_passes(
     alone = decided(CaseRecord(case_key="unet:full", pairs=tuple(holes)))
     assert alone.outcome is not Outcome.PASS
     beside = decided(record(differences), CaseRecord(case_key="unet:full", pairs=tuple(holes)))
-    unsupported = beside.cases[1].verdict is Verdict.UNSUPPORTED
+    unsupported = beside.cases[1].verdict is CaseVerdict.UNSUPPORTED
     assert beside.outcome is not Outcome.PASS or unsupported
 
 
@@ -119,14 +119,18 @@ def test_a_limit_says_how_much_slower_may_pass(by: float, limit: Limit, outcome:
 @pytest.mark.parametrize(
     ("by", "verdict", "said"),
     [
-        (0.051, Verdict.ALLOWED, ", surely worse, and surely by less than the 10.0 % that is allo"),
-        (-0.051, Verdict.BETTER, "throughput +5.1 %"),
-        (0.0, Verdict.SAME, ", surely within 10.0 %"),
-        (0.12, Verdict.WORSE, "throughput \u221212.0 %"),
+        (
+            0.051,
+            CaseVerdict.ALLOWED,
+            ", surely worse, and surely by less than the 10.0 % that is allo",
+        ),
+        (-0.051, CaseVerdict.BETTER, "throughput +5.1 %"),
+        (0.0, CaseVerdict.SAME, ", surely within 10.0 %"),
+        (0.12, CaseVerdict.WORSE, "throughput \u221212.0 %"),
     ],
 )
 def test_a_sure_change_within_what_is_allowed_is_not_called_the_same(
-    by: float, verdict: Verdict, said: str
+    by: float, verdict: CaseVerdict, said: str
 ) -> None:
     policy = Policy(rules=(Rule(limits=(Limit(max_regression=0.1),)),))
     [case] = decided(record(slower(by)), policy=policy).cases
@@ -145,7 +149,7 @@ def test_what_one_metric_surely_lost_is_told_though_another_stays_open() -> None
     ]
     policy = Policy(rules=(Rule(limits=limits),))
     [case] = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases
-    assert case.verdict is Verdict.ALLOWED
+    assert case.verdict is CaseVerdict.ALLOWED
     assert case.sentence.startswith("throughput \u22125.0 %")
 
 
@@ -159,7 +163,7 @@ def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts()
         policy=policy,
     )
     verdicts = [case.verdict for case in found.cases]
-    assert verdicts == [Verdict.ALLOWED, Verdict.WORSE, Verdict.WORSE]
+    assert verdicts == [CaseVerdict.ALLOWED, CaseVerdict.WORSE, CaseVerdict.WORSE]
 
 
 def test_a_rule_that_limited_nothing_is_told() -> None:
@@ -201,7 +205,7 @@ def test_two_names_for_one_code_are_no_comparison_and_end_after_one_pair() -> No
     assert not case.settled
     same = case_of(Pair(baseline=process(100.0, "one"), contender=process(101.0, "one")))
     found = decided(same, last=False)
-    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, Verdict.SAME_CODE)
+    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.SAME_CODE)
     assert found.cases[0].settled
     assert "ran the same code and software, so nothing was compared" in found.sentence
 
@@ -218,7 +222,7 @@ def test_code_that_nobody_knows_is_no_comparison() -> None:
         each.model_copy(update={"contender": process(100.0, "")}) for each in record(QUIET).pairs
     ]
     found = decided(case_of(*unknown))
-    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, Verdict.SAME_CODE)
+    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.SAME_CODE)
     assert "nobody knows whether two revisions were compared" in found.sentence
 
 
@@ -231,7 +235,9 @@ def test_a_revision_against_itself_checks_the_set_up_and_decides_nothing(by: flo
     found = decide([case_of(*pairs, one_revision=True)], Policy(), ("same", "same"))
     assert found.outcome is Outcome.INCONCLUSIVE
     assert found.sentence.startswith("A check of the set-up, not a comparison: same was measured")
-    assert found.cases[0].verdict is (Verdict.WORSE if by else Verdict.SAME), "the noise is told"
+    assert found.cases[0].verdict is (CaseVerdict.WORSE if by else CaseVerdict.SAME), (
+        "the noise is told"
+    )
 
 
 def test_pairs_on_a_disturbed_device_decide_nothing_and_are_named() -> None:
@@ -242,7 +248,7 @@ def test_pairs_on_a_disturbed_device_decide_nothing_and_are_named() -> None:
     [going] = judge_all([case_of(*pairs)], Policy())
     assert not going.settled, "they are measured again while the budget lasts"
     found = decided(case_of(*pairs))
-    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, Verdict.DISTURBED)
+    assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.DISTURBED)
     assert "8 of 8 pairs (baseline: throttled, other_processes), and 0 pairs" in found.sentence
 
 
@@ -259,12 +265,12 @@ def test_pairs_that_were_disturbed_are_left_out_and_told_beside_the_others() -> 
 def test_a_device_that_stays_disturbed_is_not_measured_for_ever() -> None:
     lost = Pair(baseline=disturbed("throttled"), contender=process(100.0, "new"))
     [case] = judge_all([case_of(*[lost] * 12)], Policy())
-    assert (case.verdict, case.settled) == (Verdict.DISTURBED, True)
+    assert (case.verdict, case.settled) == (CaseVerdict.DISTURBED, True)
 
 
 def test_a_process_on_a_disturbed_device_still_shows_what_a_revision_can_do() -> None:
     pair = Pair(baseline=disturbed("device_busy"), contender=CRASH)
-    assert decided(case_of(pair, pair)).cases[0].verdict is Verdict.BROKEN
+    assert decided(case_of(pair, pair)).cases[0].verdict is CaseVerdict.BROKEN
 
 
 LOUD = [0.06, -0.07, 0.05, -0.06, 0.07, -0.05, 0.06, -0.06]
@@ -274,10 +280,10 @@ TRADE = Trade(max_regression=0.03, if_metric="peak_memory", if_better=0.2)
 
 @pytest.mark.parametrize(
     ("memory", "verdict"),
-    [(0.7, Verdict.ALLOWED), (0.81, Verdict.WORSE), (1.0, Verdict.WORSE)],
+    [(0.7, CaseVerdict.ALLOWED), (0.81, CaseVerdict.WORSE), (1.0, CaseVerdict.WORSE)],
 )
 def test_a_trade_holds_only_where_the_other_metric_surely_gained(
-    memory: float, verdict: Verdict
+    memory: float, verdict: CaseVerdict
 ) -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     found = decided(record(slower(0.02), peak_memory=memory), policy=policy)
@@ -286,17 +292,17 @@ def test_a_trade_holds_only_where_the_other_metric_surely_gained(
 
 @pytest.mark.parametrize(
     ("by", "verdict"),
-    [(0.005, Verdict.MISSING), (0.02, Verdict.MISSING), (0.04, Verdict.WORSE)],
+    [(0.005, CaseVerdict.MISSING), (0.02, CaseVerdict.MISSING), (0.04, CaseVerdict.WORSE)],
 )
 def test_a_trade_whose_metric_is_not_measured_neither_holds_nor_fails(
-    by: float, verdict: Verdict
+    by: float, verdict: CaseVerdict
 ) -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     [found] = decided(record(slower(by)), policy=policy).cases
     assert (found.verdict, found.settled) == (verdict, True)
     [quick] = judge_all([record(slower(by))], policy)
     assert (quick.verdict, quick.settled) == (verdict, True)  # and nothing more is measured
-    if verdict is Verdict.MISSING:
+    if verdict is CaseVerdict.MISSING:
         assert found.sentence.endswith(
             ", allowed only if peak_memory got better by 20.0 %: "
             "not every process has one above zero."
@@ -306,18 +312,18 @@ def test_a_trade_whose_metric_is_not_measured_neither_holds_nor_fails(
 def test_a_trade_whose_metric_is_not_measured_matters_only_where_it_decides() -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     assert decided(record(QUIET), policy=policy).outcome is Outcome.PASS
-    assert decided(record(LOUD), policy=policy).cases[0].verdict is Verdict.UNCLEAR
+    assert decided(record(LOUD), policy=policy).cases[0].verdict is CaseVerdict.UNCLEAR
     beside = Limit(metric="step_time")
     both = Policy(rules=(Rule(limits=(Limit(), beside), trades=(TRADE,)),))
     [worse] = decided(record(slower(0.02), step_time=1.02), policy=both).cases
-    assert worse.verdict is Verdict.WORSE
+    assert worse.verdict is CaseVerdict.WORSE
 
 
 @pytest.mark.parametrize("by", [0.005, 0.02])
 def test_a_trade_that_is_open_lets_nothing_pass_that_is_surely_worse(by: float) -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     found = decided(record(slower(by), peak_memory=0.8), policy=policy)
-    assert found.cases[0].verdict is Verdict.UNCLEAR
+    assert found.cases[0].verdict is CaseVerdict.UNCLEAR
 
 
 @pytest.mark.parametrize(
@@ -335,7 +341,7 @@ def test_what_is_open_of_a_trade_is_said(
 ) -> None:
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     [found] = decided(record(throughput, **more), policy=policy).cases
-    assert found.verdict is Verdict.UNCLEAR
+    assert found.verdict is CaseVerdict.UNCLEAR
     assert told in found.sentence
     assert "likely worse" not in found.sentence
 
@@ -346,24 +352,24 @@ def test_every_limit_of_a_rule_must_hold() -> None:
     assert decided(record(QUIET, peak_memory=1.0), policy=policy).outcome is Outcome.PASS
     assert decided(record(QUIET, peak_memory=1.1), policy=policy).outcome is Outcome.REGRESSION
     missing = decided(record(QUIET), policy=policy)
-    assert missing.cases[0].verdict is Verdict.MISSING
+    assert missing.cases[0].verdict is CaseVerdict.MISSING
     assert "peak_memory" in missing.cases[0].sentence
 
 
 def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_interval() -> None:
     both = Rule(limits=(Limit(), Limit(metric="peak_memory", max_regression=0.05)))
     found = decided(record(LOUD, peak_memory=1.07), policy=Policy(rules=(both,)))
-    assert found.cases[0].verdict is Verdict.WORSE
+    assert found.cases[0].verdict is CaseVerdict.WORSE
     assert found.cases[0].sentence.startswith("peak_memory ")
 
 
 def test_pairs_that_turn_midway_contradict_the_early_ones_and_a_few_late_ones_do_not() -> None:
     off = [each - 0.3 for each in QUIET]
     [midway] = decided(record([*QUIET[:6], *off[:6]])).cases
-    assert midway.verdict is Verdict.UNCLEAR
+    assert midway.verdict is CaseVerdict.UNCLEAR
     assert "earlier and later pairs disagree" in midway.sentence
     [late] = decided(record([*QUIET, *off[:4]])).cases
-    assert late.verdict is Verdict.SAME
+    assert late.verdict is CaseVerdict.SAME
 
 
 def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
@@ -377,20 +383,20 @@ def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
         for each in turned
     ]
     found = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases[0]
-    assert found.verdict is Verdict.UNCLEAR
+    assert found.verdict is CaseVerdict.UNCLEAR
     assert found.sentence.startswith("peak_memory")
 
 
 @pytest.mark.parametrize(
     ("throughput", "memory", "verdict", "named"),
     [
-        (QUIET, 0.8, Verdict.BETTER, "peak_memory"),
-        (slower(-0.05), 1.0, Verdict.BETTER, "throughput"),
-        (QUIET, 1.0, Verdict.SAME, "throughput"),
+        (QUIET, 0.8, CaseVerdict.BETTER, "peak_memory"),
+        (slower(-0.05), 1.0, CaseVerdict.BETTER, "throughput"),
+        (QUIET, 1.0, CaseVerdict.SAME, "throughput"),
     ],
 )
 def test_a_good_verdict_names_the_first_metric_that_it_comes_from(
-    throughput: list[float], memory: float, verdict: Verdict, named: str
+    throughput: list[float], memory: float, verdict: CaseVerdict, named: str
 ) -> None:
     both = Policy(rules=(Rule(limits=(Limit(), Limit(metric="peak_memory"))),))
     found = decided(record(throughput, peak_memory=memory), policy=both).cases[0]
@@ -405,27 +411,27 @@ ACCIDENT = Measured.missing("The worker was lost.")
 @pytest.mark.parametrize(
     ("before", "after", "verdict", "sentence"),
     [
-        ((process(100), process(100)), (CRASH, CRASH), Verdict.BROKEN, "The contender fails"),
-        ((ACCIDENT, process(100)), (CRASH, CRASH), Verdict.BROKEN, "The contender fails"),
-        ((CRASH, process(100)), (CRASH, CRASH), Verdict.FAILED, "Both sides failed: OOM."),
-        ((ACCIDENT, ACCIDENT), (CRASH, CRASH), Verdict.FAILED, "The contender failed: OOM."),
-        ((CRASH, CRASH), (process(100), ACCIDENT), Verdict.FAILED, "The baseline failed: OOM."),
+        ((process(100), process(100)), (CRASH, CRASH), CaseVerdict.BROKEN, "The contender fails"),
+        ((ACCIDENT, process(100)), (CRASH, CRASH), CaseVerdict.BROKEN, "The contender fails"),
+        ((CRASH, process(100)), (CRASH, CRASH), CaseVerdict.FAILED, "Both sides failed: OOM."),
+        ((ACCIDENT, ACCIDENT), (CRASH, CRASH), CaseVerdict.FAILED, "The contender failed: OOM."),
+        ((CRASH, CRASH), (process(100), ACCIDENT), CaseVerdict.FAILED, "The baseline failed: OOM."),
         (
             (ACCIDENT, ACCIDENT),
             (process(100, "new"), process(100, "new")),
-            Verdict.MISSING,
+            CaseVerdict.MISSING,
             "No result of the baseline: The worker",
         ),
         (
             (Measured.missing("Once."), process(100)),
             (ACCIDENT, ACCIDENT),
-            Verdict.MISSING,
+            CaseVerdict.MISSING,
             "No result of the contender: The worker",
         ),
     ],
 )
 def test_an_accident_of_the_machine_is_held_against_neither_revision(
-    before: tuple[Measured, ...], after: tuple[Measured, ...], verdict: Verdict, sentence: str
+    before: tuple[Measured, ...], after: tuple[Measured, ...], verdict: CaseVerdict, sentence: str
 ) -> None:
     pairs = tuple(Pair(baseline=old, contender=new) for old, new in zip(before, after, strict=True))
     found = decided(CaseRecord(case_key="unet:full", pairs=pairs)).cases[0]
@@ -452,23 +458,23 @@ def test_a_side_that_the_machine_mostly_lost_is_missing_and_says_how_often(
     good: int, gone: int, sentence: str
 ) -> None:
     [found] = judge_all([accidents(good, gone)], Policy())
-    assert (found.verdict, found.sentence) == (Verdict.MISSING, sentence)
+    assert (found.verdict, found.sentence) == (CaseVerdict.MISSING, sentence)
     assert found.settled
 
 
 @pytest.mark.parametrize("others", [(), (CRASH,)])
 def test_accidents_beside_results_are_measured_again(others: tuple[Measured, ...]) -> None:
     [found] = judge_all([accidents(3, 2, *others)], Policy())
-    assert (found.verdict, found.settled) == (Verdict.UNCLEAR, False)
+    assert (found.verdict, found.settled) == (CaseVerdict.UNCLEAR, False)
     [found] = judge_all([accidents(8, 2, *others)], Policy())
-    assert found.verdict is Verdict.SAME
+    assert found.verdict is CaseVerdict.SAME
 
 
 @pytest.mark.parametrize(("memory", "said"), [(3.0, "+200 %"), (0.8, "\u221220.0 %")])
 def test_people_read_a_change_as_it_was_measured(memory: float, said: str) -> None:
     policy = Policy(rules=(Rule(limits=(Limit(metric="peak_memory", max_regression=0.05),)),))
     (case,) = decided(record(QUIET, peak_memory=memory), policy=policy).cases
-    assert case.verdict is (Verdict.WORSE if memory > 1 else Verdict.BETTER)
+    assert case.verdict is (CaseVerdict.WORSE if memory > 1 else CaseVerdict.BETTER)
     assert case.sentence.startswith(f"peak_memory {said} ({said} to {said})")
     assert case.metrics[0].change == pytest.approx(1 - memory)  # for programs: + is better
 
@@ -481,7 +487,7 @@ def test_more_cycles_are_said_to_be_more() -> None:
 def test_a_lower_clock_is_named_as_the_cause() -> None:
     clock = decided(record(slower(0.03), cycles=1.0)).cases[0]
     code = decided(record(slower(0.03), cycles=1.03)).cases[0]
-    assert clock.verdict is code.verdict is Verdict.WORSE
+    assert clock.verdict is code.verdict is CaseVerdict.WORSE
     assert "clock was slower, not the code" in clock.sentence
     assert "clock was" not in code.sentence
     assert "in clock cycles" in code.sentence
@@ -500,7 +506,7 @@ def test_cycles_that_surely_rose_are_never_put_down_to_the_clock(
 ) -> None:
     policy = Policy(rules=(Rule(limits=(limit,)),))
     found = decided(record(slower(by), cycles=cycles), policy=policy).cases[0]
-    assert found.verdict is Verdict.WORSE
+    assert found.verdict is CaseVerdict.WORSE
     assert "clock was" not in found.sentence
     assert "in clock cycles" in found.sentence
 
@@ -515,7 +521,7 @@ def test_more_cases_need_stronger_evidence() -> None:
 def test_a_value_that_is_not_above_zero_makes_no_ratio() -> None:
     pairs = tuple(Pair(baseline=process(0.0), contender=process(1.0, "new")) for _ in range(5))
     found = decided(CaseRecord(case_key="unet:full", pairs=pairs))
-    assert found.cases[0].verdict is Verdict.MISSING
+    assert found.cases[0].verdict is CaseVerdict.MISSING
 
 
 def test_a_millionfold_outlier_is_no_crash_and_no_verdict() -> None:

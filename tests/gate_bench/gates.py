@@ -11,9 +11,17 @@ from gate_bench.replicates import Times
 from scipy.special import stdtrit
 
 from benchmarks.contracts import Direction
-from service.gate import CaseRecord, Levels, Measured, Pair, Policy, Verdict, judge_case
-from service.gate.cases import CaseFinding
-from service.gate.measured import Metric
+from service.analysis.gate import (
+    CaseRecord,
+    CaseVerdict,
+    Levels,
+    Measured,
+    Pair,
+    Policy,
+    judge_case,
+)
+from service.analysis.gate.cases import CaseFinding
+from service.analysis.gate.pairs import Metric
 
 POLICY = Policy()
 
@@ -118,4 +126,4 @@ def _naive(baseline: Times, contender: Times) -> bool:
     return False
 
 
-FALSE = Verdict.WORSE.value
+FALSE = CaseVerdict.WORSE.value

@@ -1,8 +1,8 @@
 """How long a claim takes while many jobs are queued.
 
-Times the real endpoint's work, `service.queue.lease` in a transaction of its own, committed, on a
-database with queued jobs of at least 20 label sets. Every worker meets one of the first 20, and
-all of the others.
+Times the work of the endpoint, `service.jobs.leases.lease` in a transaction of its own with its
+commit, on a database with queued jobs of at least 20 label sets. Every worker meets one of the
+first 20, and all of the others.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from load.spread import spread
 from sqlalchemy import insert, text
 
 from benchmarks.contracts import Case, Claim, JobSpec, Worker
-from service import queue, workers
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.jobs import attempts, leases, workers
+from service.jobs.types import Holder, Terms
 from service.models import Job
-from service.queue import Holder, Terms
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 KINDS = 20
@@ -59,12 +59,12 @@ def claims(database: Database, count: int) -> Iterator[float]:
         claim = Claim(worker=f"w{number % KINDS}", claim_id=secrets.token_hex(16))
         began_s = time.perf_counter()
         with database.writing() as session:
-            lease = queue.lease(session, claim, TERMS, now_of(session))
+            lease = leases.lease(session, claim, TERMS, now_of(session))
         yield time.perf_counter() - began_s
         assert lease is not None
         with database.writing() as session:
             holder = Holder(lease.job_id, lease.attempt, lease.secret)
-            queue.release(session, holder, "", now_of(session))
+            attempts.release(session, holder, "", now_of(session))
 
 
 def measure(kind: str, jobs: int, count: int, sets: int = KINDS) -> dict[str, Any]:

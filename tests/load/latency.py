@@ -12,10 +12,10 @@ from load import traffic
 from load.spread import spread
 from load.traffic import Held, Material, Plan, Shape
 
-from service.access import key, store
-from service.access.permissions import Kind
-from service.access.store import TokenRequest
-from service.database import Database, now_of
+from service.auth import signing_key, token_store
+from service.auth.permissions import TokenKind
+from service.auth.token_store import TokenRequest
+from service.database.connections import Database, now_of
 
 HEALTH = "/api/v1/health"
 PAGE = "/workers"
@@ -30,8 +30,10 @@ def measure(kind: str, requests: int) -> dict[str, Any]:
         plan = Plan(results_per_s=0, seconds=0, shape=Shape.REAL, workers=1)
         (held,) = traffic.prepare(database, folder, Material.of(plan), plan)
         with database.writing() as session:
-            wanted = TokenRequest(kind=Kind.READ, name="reader")
-            token = store.create(session, key.load(folder), wanted, now_of(session), None).token
+            wanted = TokenRequest(kind=TokenKind.READ, name="reader")
+            token = token_store.create(
+                session, signing_key.load(folder), wanted, now_of(session), None
+            ).token
         database.close()
         replica = Replica(url, folder, STATE_DIR=str(folder), **traffic.SETTINGS)
         try:

@@ -10,9 +10,10 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec
-from service import queue, revisions
-from service.database import now_of
-from service.ids import new_id
+from service.database.connections import now_of
+from service.database.ids import new_id
+from service.history import revisions
+from service.jobs import leases
 from service.models import Job, Submission
 
 Row = dict[str, Any]
@@ -24,7 +25,7 @@ def submit(session: Session, specs: Sequence[JobSpec]) -> list[Row]:
     revisions.register(session, "r", None, now)
     session.add(Submission(id="s", suite=None, revision="r", source="api", created_at=now))
     session.flush()
-    made = queue.submit(session, specs, "s", now)
+    made = leases.submit(session, specs, "s", now)
     stored = select(Job.__table__).where(Job.id.in_(made))
     found = {row["id"]: dict(row) for row in session.execute(stored).mappings()}
     return [found[each] for each in made]

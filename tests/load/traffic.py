@@ -37,12 +37,12 @@ from benchmarks.contracts import (
     Sample,
     Worker,
 )
-from service import workers
-from service.access import key as access_key
-from service.access import store
-from service.access.permissions import Kind
-from service.access.store import TokenRequest
-from service.database import Database, now_of, rows
+from service.auth import signing_key as access_key
+from service.auth import token_store
+from service.auth.permissions import TokenKind
+from service.auth.token_store import TokenRequest
+from service.database.connections import Database, now_of, rows
+from service.jobs import workers
 from service.models import Attempt, Job, Point, ResultRow
 
 HEARTBEAT_S = 10.0
@@ -327,7 +327,9 @@ def _introduce(database: Database, folder: Path, names: Sequence[str]) -> dict[s
         now = now_of(session)
         for name in names:
             workers.introduce(session, Worker(name=name), now)
-            made = store.create(session, key, TokenRequest(kind=Kind.WORKER, name=name), now, None)
+            made = token_store.create(
+                session, key, TokenRequest(kind=TokenKind.WORKER, name=name), now, None
+            )
             tokens[name] = made.token
     return tokens
 

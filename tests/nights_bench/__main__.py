@@ -20,7 +20,7 @@ from builders.nights import Team, name_of
 from sqlalchemy import select
 
 from benchmarks.contracts import Case
-from service.database import Database, migrate
+from service.database.connections import Database, migrate
 from service.models import FindingRow, FindingSeries, SeriesRow
 
 ROWS = Path("benchmarks/results/nights/simulated.jsonl")

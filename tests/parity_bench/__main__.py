@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 
 import torch
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Parity
 from benchmarks.environment import capture
 from benchmarks.measure import flags

@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from service import queue
 from service.app import create_app
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.jobs import expiry, types
 from service.models import Job
 from service.settings import Settings
 
@@ -65,15 +65,15 @@ def submit(client: TestClient) -> Callable[..., dict[str, Any]]:
 
 
 @pytest.fixture
-def expire(client: TestClient) -> Callable[[], queue.Swept]:
+def expire(client: TestClient) -> Callable[[], types.Swept]:
     """Let every lease expire: a sweep as it will look an hour from now."""
     app = client.app
     database, terms = app.state.database, app.state.terms  # type: ignore[attr-defined]
 
-    def sweep() -> queue.Swept:
+    def sweep() -> types.Swept:
         with database.writing() as session:
             now = now_of(session)
-            swept = queue.sweep(session, terms, now + timedelta(hours=1))
+            swept = expiry.sweep(session, terms, now + timedelta(hours=1))
             # Put back what the sweep dated into the future.
             session.execute(update(Job).values(queued_at=now))
         return swept

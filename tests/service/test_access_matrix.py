@@ -21,7 +21,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import select, update
 
 from benchmarks.contracts import JobSpec, Lease
-from service import judging
+from service.findings import pipeline
 from service.models import FindingRow, FindingSeries, Job, Point, ResultRow, SeriesRow, Submission
 
 API = "/api/v1"
@@ -238,7 +238,7 @@ class World:
             long.prepare(session, project=PROJECTS["own"])
             values = {n: float(v) for n, v in enumerate(level)}
             long.add(session, values, project=PROJECTS["own"])
-        judging.look(self.doorman.database, rest=lambda _: None)
+        pipeline.look(self.doorman.database, rest=lambda _: None)
         with self.doorman.database.writing() as session:
             for model in (Submission, Job, SeriesRow, FindingRow):
                 session.execute(update(model).values(project=PROJECTS["own"]))

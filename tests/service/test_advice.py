@@ -12,8 +12,8 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine, event
 
 from benchmarks.contracts import Bottleneck, Direction, Result, Sample, Suggestion, Verdict
-from service import results
-from service.database import Database
+from service.database.connections import Database
+from service.history import neighbours, queries
 
 WORKERS = {"workers": "4"}
 BF16 = WORKERS | {"precision": "bf16"}
@@ -134,7 +134,7 @@ def test_what_was_measured_elsewhere_or_far_away_crowds_no_neighbour_out(
         far = FUSED | {"layout": "channels_last", "accumulation": "2", "decode": name}
         for axes, facts in ((WORKERS | {"decode": name}, others), (far, FACTS)):
             night.measure(axes, 90.0, facts=facts)
-    monkeypatch.setattr("service.results.neighbours._MOST", 4)
+    monkeypatch.setattr("service.history.neighbours._MOST", 4)
     assert night.told(plain)["precision"]["speedup"] == pytest.approx(2.31)
 
 
@@ -152,7 +152,7 @@ def test_of_a_revision_that_is_measured_each_night_only_what_is_wanted_is_read(
         connection = session.connection()
         event.listen(connection, "before_cursor_execute", lambda *told: asked.append(told[2:4]))
         around = [Result.model_validate_json(stored)]
-        found = results.measured_at(session, "", long_series.revision_of(1), around)
+        found = neighbours.measured_at(session, "", long_series.revision_of(1), around)
         plans = [
             str(connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {statement}", values).all())
             for statement, values in list(asked)
@@ -174,7 +174,7 @@ def test_what_is_stored_stays_as_it_came(night: Night, client: TestClient) -> No
     night.measure(BF16, 231.0)
     assert night.told(plain)["precision"]["speedup"]
     with client.app.state.database.reading() as session:  # type: ignore[attr-defined]
-        stored = results.load_result(session, plain).result
+        stored = queries.load_result(session, plain).result
     assert stored.verdict == verdict_of(Bottleneck.DEVICE)
 
 
@@ -305,7 +305,7 @@ def test_a_report_of_many_cases_asks_no_more_often(
 @pytest.fixture
 def statements(client: TestClient, monkeypatch: pytest.MonkeyPatch) -> Any:
     """What was asked of the database so far, but for what the door asks once a second."""
-    monkeypatch.setattr("service.access.door._LOOK_S", math.inf)
+    monkeypatch.setattr("service.auth.authenticate._LOOK_S", math.inf)
     seen: list[str] = []
 
     def note(*told: Any) -> None:

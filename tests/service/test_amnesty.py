@@ -9,12 +9,14 @@ import pytest
 from sqlalchemy import select
 
 from benchmarks.contracts import Case, Claim, JobState, Worker
-from service import background, queue, workers
+from service import background
 from service.background import Background, WallClock
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.jobs import expiry, leases, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Terms
 from service.models import Job
-from service.queue import Terms
-from service.submissions import SubmissionRequest, submit
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 
@@ -51,7 +53,7 @@ def watch(database: Database, clock: Clock) -> Background:
         workers.introduce(session, Worker(name="w1"), now_of(session))
         submit(session, SubmissionRequest(case=Case(workload="unet"), revision="r"), START)
         claim = Claim(worker="w1", claim_id=secrets.token_hex(16))
-        assert queue.lease(session, claim, TERMS, START)
+        assert leases.lease(session, claim, TERMS, START)
     watch = Background(database, TERMS, 5.0, confirmations=0)
     watch._look()
     return watch
@@ -81,7 +83,7 @@ def test_a_database_that_was_away_longer_than_a_lease_costs_no_attempt(
     database: Database, watch: Background, clock: Clock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as away:
-        away.setattr(queue, "sweep", lambda *_: 1 / 0)
+        away.setattr(expiry, "sweep", lambda *_: 1 / 0)
         watch._every_s = 0.0
         away.setattr(watch._stop, "wait", lambda _: watch._stop.set())
         watch._repeat(watch._look)

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 from fastapi.testclient import TestClient
 
 from service.app import create_app
-from service.headers import ALWAYS, PAGE_POLICY
+from service.http.security_headers import ALWAYS, PAGE_POLICY
 from service.settings import Settings
 
 PAGES = ("/", "/jobs", "/nowhere", "/runs/none", "/compare?baseline=%3Cb%3E")

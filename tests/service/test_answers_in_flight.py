@@ -20,7 +20,7 @@ from starlette.types import Message, Receive, Scope, Send
 
 from benchmarks.contracts import Result, Trace
 from service.dashboard.assets import url
-from service.sending import PIECE_B, Sending
+from service.http.answer_room import PIECE_B, Sending
 
 ROOM_B = 5 * 2**20
 """Of which a client has half: one answer of those below, and not two."""

@@ -15,8 +15,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service import api, condition
-from service.database import Database
+from service import api
+from service.database import health
+from service.database.connections import Database
 from service.errors import DatabaseUnavailable
 from service.models import WriteProbe
 
@@ -121,8 +122,8 @@ def test_health_is_found_out_once_however_many_ask(
 ) -> None:
     """Nobody needs a token for it, and it writes a row."""
     database, clock = Database(sqlite_url), Clock()
-    monkeypatch.setattr(condition, "time", clock)
-    checkup = condition.Checkup(database)
+    monkeypatch.setattr(health, "time", clock)
+    checkup = health.Checkup(database)
 
     def written() -> int:
         with database.reading() as session:
@@ -142,16 +143,16 @@ def test_a_fault_is_told_to_all_who_ask_and_forgotten(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     database, clock = Database(sqlite_url), Clock()
-    monkeypatch.setattr(condition, "time", clock)
-    checkup = condition.Checkup(database)
-    true, faults = condition.probe, [DatabaseUnavailable("It is away.")]
+    monkeypatch.setattr(health, "time", clock)
+    checkup = health.Checkup(database)
+    true, faults = health.probe, [DatabaseUnavailable("It is away.")]
 
     def probe(session: Session) -> None:
         if faults:
             raise faults.pop()
         true(session)
 
-    monkeypatch.setattr(condition, "probe", probe)
+    monkeypatch.setattr(health, "probe", probe)
 
     async def ask() -> None:
         for _ in range(2):

@@ -20,29 +20,29 @@ from builders.served import wait_until
 from chaos.replica import environment
 from sqlalchemy.exc import DBAPIError
 
-from service import aside as aside_module
-from service.aside import Aside, Ended
-from service.condition import passes
-from service.database import Database
+from service import analysis_process as aside_module
+from service.analysis_process import AnalysisProcess, ProcessEnded
+from service.database.connections import Database
+from service.database.health import passes
 
 
 @pytest.fixture
-def aside(database: Database) -> Iterator[Aside]:
-    made = Aside(database)
+def aside(database: Database) -> Iterator[AnalysisProcess]:
+    made = AnalysisProcess(database)
     yield made
     made.end()
 
 
 @pytest.fixture
-def embedded(sqlite_url: str) -> Iterator[Aside]:
+def embedded(sqlite_url: str) -> Iterator[AnalysisProcess]:
     database = Database(sqlite_url)
-    made = Aside(database)
+    made = AnalysisProcess(database)
     yield made
     made.end()
     database.close()
 
 
-def test_one_other_process_answers_and_cannot_write(aside: Aside) -> None:
+def test_one_other_process_answers_and_cannot_write(aside: AnalysisProcess) -> None:
     assert aside.ask(partial(told, "SELECT 6 * 7")) == 42
     there = aside.ask(where)
     assert there != os.getpid()
@@ -51,26 +51,26 @@ def test_one_other_process_answers_and_cannot_write(aside: Aside) -> None:
     assert aside.ask(where) == there
 
 
-def test_what_the_database_says_there_is_understood_here(aside: Aside) -> None:
+def test_what_the_database_says_there_is_understood_here(aside: AnalysisProcess) -> None:
     with pytest.raises(DBAPIError) as fault:
         aside.ask(partial(told, "SELECT 1 FROM nowhere"))
     assert passes(fault.value)  # the tables are missing, which is no fault of the question
 
 
-def test_a_process_that_is_ended_is_replaced(embedded: Aside, tmp_path: Path) -> None:
+def test_a_process_that_is_ended_is_replaced(embedded: AnalysisProcess, tmp_path: Path) -> None:
     assert embedded.ask(partial(ending, 1, tmp_path)) == "lived"
     assert embedded.ask(where) != os.getpid()
 
 
 def test_a_question_over_which_two_processes_ended_is_answered_here(
-    embedded: Aside, tmp_path: Path
+    embedded: AnalysisProcess, tmp_path: Path
 ) -> None:
     assert embedded.ask(partial(ending, 2, tmp_path)) == "lived"
     assert embedded.ask(where) == os.getpid()  # and so are those after it, for a minute
 
 
 def test_where_no_process_can_be_had_this_one_answers_and_says_so_once(
-    embedded: Aside, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    embedded: AnalysisProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def none_left(*_: object) -> None:
         raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
@@ -84,14 +84,16 @@ def test_where_no_process_can_be_had_this_one_answers_and_says_so_once(
     assert embedded.ask(where) != os.getpid()
 
 
-def test_it_is_ended_over_a_question_that_has_no_end(embedded: Aside, tmp_path: Path) -> None:
+def test_it_is_ended_over_a_question_that_has_no_end(
+    embedded: AnalysisProcess, tmp_path: Path
+) -> None:
     """The service ends, and waits for nobody."""
     heard: list[BaseException] = []
 
     def ask() -> None:
         try:
             embedded.ask(partial(endless, tmp_path))
-        except Ended as ended:
+        except ProcessEnded as ended:
             heard.append(ended)
 
     asking = threading.Thread(target=ask)
@@ -100,7 +102,7 @@ def test_it_is_ended_over_a_question_that_has_no_end(embedded: Aside, tmp_path: 
     embedded.end()
     asking.join(20)
     assert len(heard) == 1
-    with pytest.raises(Ended):
+    with pytest.raises(ProcessEnded):
         embedded.ask(where)
 
 
@@ -117,7 +119,7 @@ def test_it_ends_with_the_service_however_that_ended(
 
 
 def test_a_process_that_nobody_asks_is_let_go(
-    embedded: Aside, monkeypatch: pytest.MonkeyPatch
+    embedded: AnalysisProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = psutil.Process(embedded.ask(where))
     embedded.spare()
@@ -128,7 +130,7 @@ def test_a_process_that_nobody_asks_is_let_go(
     assert embedded.ask(where) not in (other.pid, os.getpid())
 
 
-def test_what_is_meant_for_the_service_does_not_end_it(embedded: Aside) -> None:
+def test_what_is_meant_for_the_service_does_not_end_it(embedded: AnalysisProcess) -> None:
     there = embedded.ask(where)
     for number in (signal.SIGINT, signal.SIGTERM):  # to all of a terminal, or of a unit
         os.kill(there, number)

@@ -14,12 +14,13 @@ from builders.postgres_server import PostgresServer, find_binaries
 from builders.service_hand import result_of
 
 from benchmarks.contracts import Case, Claim, Worker
-from service import queue, workers
-from service.backup import BackupRefused, backup, restore
-from service.database import Database, now_of
-from service.queue import Holder
-from service.submissions import SubmissionRequest, submit
-from service.verify import verify
+from service.database.connections import Database, now_of
+from service.jobs import attempts, leases, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Holder
+from service.maintenance.backup import BackupRefused, backup, restore
+from service.maintenance.verify import verify
 from tests.service.test_verify import TERMS
 
 
@@ -29,10 +30,12 @@ def measure(database: Database) -> None:
         now = now_of(session)
         workers.introduce(session, Worker(name="w1"), now)
         submit(session, SubmissionRequest(case=Case(workload="unet"), revision="r"), now)
-        lease = queue.lease(session, Claim(worker="w1", claim_id=secrets.token_hex(16)), TERMS, now)
+        lease = leases.lease(
+            session, Claim(worker="w1", claim_id=secrets.token_hex(16)), TERMS, now
+        )
         assert lease is not None
         holder = Holder(lease.job_id, lease.attempt, lease.secret)
-        queue.complete(session, holder, result_of(lease), now)
+        attempts.complete(session, holder, result_of(lease), now)
 
 
 @pytest.fixture
@@ -112,7 +115,7 @@ pg_dump: detail: Query was: LOCK TABLE public.jobs
     tool.write_text(f"#!/bin/sh\ncat {tmp_path}/said >&2\nexit 1\n")
     tool.chmod(0o700)
     monkeypatch.setenv("PATH", str(tmp_path), prepend=":")
-    monkeypatch.setattr("service.backup._refuse_unmigrated", lambda url: None)
+    monkeypatch.setattr("service.maintenance.backup._refuse_unmigrated", lambda url: None)
     wanted = r"^pg_dump failed: query failed: ERROR:  permission denied for table jobs$"
     with pytest.raises(BackupRefused, match=wanted):
         backup("postgresql://ann@db.example/throughline", tmp_path / "copy")
@@ -138,7 +141,7 @@ def test_a_password_is_on_no_command_line(
         (tools / name).chmod(0o700)
     monkeypatch.setenv("PATH", str(tools), prepend=":")
     for needs_a_server in ("_refuse_tables", "_refuse_unmigrated"):
-        monkeypatch.setattr(f"service.backup.{needs_a_server}", lambda url: None)
+        monkeypatch.setattr(f"service.maintenance.backup.{needs_a_server}", lambda url: None)
     backup(address, tmp_path / "copy")
     restore(address, tmp_path / "copy")
     for line in (tmp_path / "seen").read_text().splitlines():

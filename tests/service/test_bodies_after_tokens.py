@@ -16,11 +16,11 @@ from builders.served import Served, serving
 from builders.service_hand import result_of
 from builders.working import API, Working, bearer
 
-from service.access.permissions import ROUTES, Permission
+from service.auth.permissions import ROUTES, Permission
 from service.errors import Overloaded
-from service.intake import document
-from service.intake.body import SMALL_B
-from service.room import Room
+from service.http import strict_json
+from service.http.body_reader import SMALL_B
+from service.http.memory_room import Room
 
 POOL_B = 4 * 2**20
 PROMPT_S = 2.0
@@ -116,7 +116,7 @@ def test_what_a_stranger_sends_is_not_parsed(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed = []
-    monkeypatch.setattr(document, "read", lambda body: parsed.append(len(body)))
+    monkeypatch.setattr(strict_json, "read", lambda body: parsed.append(len(body)))
     for token in ("", "Bearer tl_read_no"):
         body = b'{"a": "' + b"x" * 2_000_000 + b'"}'
         path = f"{API}/jobs/a/attempts/1/result"

@@ -7,9 +7,9 @@ import pytest
 from builders import long_series as long
 from sqlalchemy.orm import Session
 
-from service import levels
-from service.database import Database
+from service.database.connections import Database
 from service.findings import rules
+from service.history import analysis, placed_changes
 
 DEVIATION = 0.003
 AT = 40
@@ -24,7 +24,7 @@ def judged(
     workers: Sequence[str] = ("w",),
     count: int = 60,
     seed: int = 4,
-) -> levels.Standing:
+) -> placed_changes.SeriesAnalysis:
     """A series whose points come from workers as chance has it, judged as a whole."""
     random = np.random.default_rng(seed)
     long.prepare(session, workers)
@@ -33,10 +33,10 @@ def judged(
         noise = float(np.exp(random.normal(0, DEVIATION)))
         long.add(session, {number: value(number, worker) * noise}, worker)
     long.judge(session, long.SERIES, long.START)
-    return levels.standing_of(session, long.SERIES)
+    return analysis.load_analysis(session, long.SERIES)
 
 
-def only(standing: levels.Standing) -> levels.PlacedChange:
+def only(standing: placed_changes.SeriesAnalysis) -> placed_changes.PlacedChange:
     (change,) = standing.changes
     return change
 

@@ -11,10 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction, Sample
-from service.changes import Known, Verdict, compare, compare_all
-from service.repeats import Repeats
-from service.results import Failure, Series, SeriesPoint
-from service.summary import summarise
+from service.analysis.summary import summarise
+from service.history.compare import ChangeVerdict, Known, compare, compare_all
+from service.history.run_noise import Repeats
+from service.history.types import Failure, Series, SeriesPoint
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 
@@ -34,25 +34,30 @@ def history(*points: SeriesPoint, direction: Direction = Direction.HIGHER) -> Se
 @pytest.mark.parametrize(
     ("before", "after", "direction", "verdict"),
     [
-        (point("a", 100), point("b", 110), Direction.HIGHER, Verdict.FASTER),
-        (point("a", 100), point("b", 90), Direction.HIGHER, Verdict.SLOWER),
-        (point("a", 100), point("b", 90), Direction.LOWER, Verdict.FASTER),
-        (point("a", 100), point("b", 110), Direction.LOWER, Verdict.SLOWER),
-        (point("a", 100), point("b", 101), Direction.HIGHER, Verdict.UNCLEAR),
-        (point("a", 100), point("b", 100, 0.0), Direction.HIGHER, Verdict.UNCLEAR),
-        (point("a", 100), point("b", 200, None, "none"), Direction.HIGHER, Verdict.UNCLEAR),
-        (point("a", 100), point("b", 200, 1.0, "within_run"), Direction.HIGHER, Verdict.UNCLEAR),
-        (point("a", 0.0), point("b", 1.0, 0.1), Direction.HIGHER, Verdict.UNCLEAR),
-        (point("a", 100), point("c", 100), Direction.HIGHER, Verdict.MISSING),
-        (point("c", 100), point("b", 100), Direction.HIGHER, Verdict.MISSING),
+        (point("a", 100), point("b", 110), Direction.HIGHER, ChangeVerdict.FASTER),
+        (point("a", 100), point("b", 90), Direction.HIGHER, ChangeVerdict.SLOWER),
+        (point("a", 100), point("b", 90), Direction.LOWER, ChangeVerdict.FASTER),
+        (point("a", 100), point("b", 110), Direction.LOWER, ChangeVerdict.SLOWER),
+        (point("a", 100), point("b", 101), Direction.HIGHER, ChangeVerdict.UNCLEAR),
+        (point("a", 100), point("b", 100, 0.0), Direction.HIGHER, ChangeVerdict.UNCLEAR),
+        (point("a", 100), point("b", 200, None, "none"), Direction.HIGHER, ChangeVerdict.UNCLEAR),
+        (
+            point("a", 100),
+            point("b", 200, 1.0, "within_run"),
+            Direction.HIGHER,
+            ChangeVerdict.UNCLEAR,
+        ),
+        (point("a", 0.0), point("b", 1.0, 0.1), Direction.HIGHER, ChangeVerdict.UNCLEAR),
+        (point("a", 100), point("c", 100), Direction.HIGHER, ChangeVerdict.MISSING),
+        (point("c", 100), point("b", 100), Direction.HIGHER, ChangeVerdict.MISSING),
     ],
 )
 def test_a_verdict_follows_from_the_intervals(
-    before: SeriesPoint, after: SeriesPoint, direction: Direction, verdict: Verdict
+    before: SeriesPoint, after: SeriesPoint, direction: Direction, verdict: ChangeVerdict
 ) -> None:
     change = compare(history(before, after, direction=direction), "a", "b")
     assert change.verdict is verdict
-    assert bool(change.note) == (verdict in (Verdict.UNCLEAR, Verdict.MISSING))
+    assert bool(change.note) == (verdict in (ChangeVerdict.UNCLEAR, ChangeVerdict.MISSING))
 
 
 GPU = {"hw.gpu.name": "H200"}
@@ -88,14 +93,14 @@ def test_a_side_that_is_missing_says_why_where_it_is_known(
 ) -> None:
     series = replace(history(point("a", 100)), comparability=GPU)
     change = compare(series, "a", "b", failures)
-    assert (change.verdict, change.note) == (Verdict.MISSING, note)
+    assert (change.verdict, change.note) == (ChangeVerdict.MISSING, note)
 
 
 def test_a_side_that_was_taken_out_is_said_to_be() -> None:
     out = replace(point("b", 100), excluded=True)
     change = compare(history(point("a", 100), out), "a", "b", [OOM])
     assert (change.verdict, change.note) == (
-        Verdict.MISSING, "No result of the contender (excluded) in the history.",
+        ChangeVerdict.MISSING, "No result of the contender (excluded) in the history.",
     )  # fmt: skip
     [absent] = compare_all([], "a", "b", "m", [Case(workload="unet")], [OOM])
     assert absent.note == "No result of the baseline and the contender (oom) in the history."
@@ -104,19 +109,19 @@ def test_a_side_that_was_taken_out_is_said_to_be() -> None:
 def test_a_difference_that_is_sure_and_small_is_no_change() -> None:
     before, after = point("a", 100, 0.01), point("b", 99.6, 0.01)
     change = compare(history(before, after), "a", "b")
-    assert change.verdict is Verdict.UNCLEAR
+    assert change.verdict is ChangeVerdict.UNCLEAR
     assert change.note == "Equal code differs by up to 0.5% as well; the gate can tell less apart."
     lower = compare(history(before, point("b", 99.4, 0.01)), "a", "b")
-    assert lower.verdict is Verdict.SLOWER
+    assert lower.verdict is ChangeVerdict.SLOWER
 
 
 def test_between_two_workers_a_difference_must_be_larger() -> None:
     before, after = point("a", 100, 0.01), replace(point("b", 99.2, 0.01), worker="w2")
     change = compare(history(before, after), "a", "b")
-    assert change.verdict is Verdict.UNCLEAR
+    assert change.verdict is ChangeVerdict.UNCLEAR
     assert "on two workers" in change.note
     far = replace(after, value=98.9, low=98.89, high=98.91)
-    assert compare(history(before, far), "a", "b").verdict is Verdict.SLOWER
+    assert compare(history(before, far), "a", "b").verdict is ChangeVerdict.SLOWER
 
 
 def test_a_later_run_in_one_process_does_not_unmake_a_sound_comparison() -> None:
@@ -124,7 +129,7 @@ def test_a_later_run_in_one_process_does_not_unmake_a_sound_comparison() -> None
         point("b", 104, basis="within_run"), measured_at=AT + timedelta(hours=1), replicates=1
     )
     change = compare(history(point("a", 100), point("b", 110), quick), "a", "b")
-    assert change.verdict is Verdict.FASTER
+    assert change.verdict is ChangeVerdict.FASTER
     assert change.contender is not None
     assert change.contender.value == 110
 
@@ -132,7 +137,7 @@ def test_a_later_run_in_one_process_does_not_unmake_a_sound_comparison() -> None
 def test_of_equally_many_replicates_the_latest_is_compared() -> None:
     later = replace(point("b", 90), measured_at=AT + timedelta(hours=1))
     change = compare(history(point("a", 100), later, point("b", 110)), "a", "b")
-    assert change.verdict is Verdict.SLOWER
+    assert change.verdict is ChangeVerdict.SLOWER
 
 
 @pytest.mark.parametrize(
@@ -150,7 +155,7 @@ def test_what_is_unclear_says_the_right_reason(
     before: SeriesPoint, after: SeriesPoint, reason: str
 ) -> None:
     change = compare(history(before, after), "a", "b")
-    assert change.verdict is Verdict.UNCLEAR
+    assert change.verdict is ChangeVerdict.UNCLEAR
     assert reason in change.note
 
 
@@ -170,7 +175,7 @@ def test_one_process_a_side_without_a_history_decides_nothing_and_says_what_woul
     value: float,
 ) -> None:
     change = compare(history(single("a", 100.0), single("b", value)), "a", "b")
-    assert (change.verdict, change.undecided) == (Verdict.UNCLEAR, True)
+    assert (change.verdict, change.undecided) == (ChangeVerdict.UNCLEAR, True)
     assert (change.change_low, change.change_high) == (None, None), "it knows of no interval"
     assert "measure 3 processes a side (--replicates 3)" in change.note
 
@@ -178,24 +183,24 @@ def test_one_process_a_side_without_a_history_decides_nothing_and_says_what_woul
 @pytest.mark.parametrize(
     ("value", "deviation", "verdict", "undecided"),
     [
-        (86.0, 0.01, Verdict.SLOWER, False),
-        (95.1, 0.003, Verdict.SLOWER, False),
-        (104.0, 0.003, Verdict.FASTER, False),
-        (95.1, 0.05, Verdict.UNCLEAR, False),
-        (99.9, 0.003, Verdict.UNCLEAR, False),
-        (96.9, 0.0105, Verdict.UNCLEAR, True),
-        (103.2, 0.0105, Verdict.UNCLEAR, False),
+        (86.0, 0.01, ChangeVerdict.SLOWER, False),
+        (95.1, 0.003, ChangeVerdict.SLOWER, False),
+        (104.0, 0.003, ChangeVerdict.FASTER, False),
+        (95.1, 0.05, ChangeVerdict.UNCLEAR, False),
+        (99.9, 0.003, ChangeVerdict.UNCLEAR, False),
+        (96.9, 0.0105, ChangeVerdict.UNCLEAR, True),
+        (103.2, 0.0105, ChangeVerdict.UNCLEAR, False),
     ],
 )
 def test_one_process_a_side_is_held_against_the_noise_of_its_history(
-    value: float, deviation: float, verdict: Verdict, undecided: bool
+    value: float, deviation: float, verdict: ChangeVerdict, undecided: bool
 ) -> None:
     points = history(single("a", 100.0), single("b", value))
     change = compare(points, "a", "b", known=known(deviation))
     assert (change.verdict, change.undecided) == (verdict, undecided)
     assert change.change_low is not None
     assert ("equal runs of its history" in change.note) == (
-        verdict is not Verdict.UNCLEAR or "likely" in change.note
+        verdict is not ChangeVerdict.UNCLEAR or "likely" in change.note
     )
 
 
@@ -206,7 +211,7 @@ def test_a_history_of_more_processes_is_quieter_than_one_process() -> None:
     assert one.change_low is not None
     assert three.change_low is not None
     assert three.change_low < one.change_low
-    assert (one.verdict, three.verdict) == (Verdict.SLOWER, Verdict.UNCLEAR)
+    assert (one.verdict, three.verdict) == (ChangeVerdict.SLOWER, ChangeVerdict.UNCLEAR)
 
 
 def test_what_two_workers_and_two_modes_lie_apart_widens_the_interval() -> None:
@@ -215,22 +220,22 @@ def test_what_two_workers_and_two_modes_lie_apart_widens_the_interval() -> None:
         compare(points, "a", "b", known=known(0.003, **more))
         for more in ({}, {"offsets": {"w1": 0.02, "w2": -0.02}}, {"apart": 0.06})
     )
-    assert plain.verdict is Verdict.SLOWER
-    assert (moved.verdict, modes.verdict) == (Verdict.UNCLEAR, Verdict.UNCLEAR)
+    assert plain.verdict is ChangeVerdict.SLOWER
+    assert (moved.verdict, modes.verdict) == (ChangeVerdict.UNCLEAR, ChangeVerdict.UNCLEAR)
 
 
 def test_two_processes_a_side_lean_on_the_history_where_there_is_one() -> None:
     wide = [replace(single(name, value, processes=2), low=value - 20, high=value + 20)
             for name, value in (("a", 100.0), ("b", 86.0))]  # fmt: skip
     alone = compare(history(*wide), "a", "b")
-    assert (alone.verdict, alone.undecided) == (Verdict.UNCLEAR, True)
+    assert (alone.verdict, alone.undecided) == (ChangeVerdict.UNCLEAR, True)
     assert "measure 3 processes a side" in alone.note
-    assert compare(history(*wide), "a", "b", known=known(0.003)).verdict is Verdict.SLOWER
+    assert compare(history(*wide), "a", "b", known=known(0.003)).verdict is ChangeVerdict.SLOWER
 
 
 def test_three_processes_a_side_speak_for_themselves() -> None:
     points = history(point("a", 100.0, 0.1), point("b", 98.0, 0.1))
-    assert compare(points, "a", "b", known=known(0.2)).verdict is Verdict.SLOWER
+    assert compare(points, "a", "b", known=known(0.2)).verdict is ChangeVerdict.SLOWER
 
 
 def test_equal_runs_are_seldom_called_different_by_the_noise_of_a_history() -> None:
@@ -240,7 +245,7 @@ def test_equal_runs_are_seldom_called_different_by_the_noise_of_a_history() -> N
         before, after = 100 * np.exp(random.normal(0, 0.01, 2))
         points = history(single("a", float(before)), single("b", float(after)))
         change = compare(points, "a", "b", known=known(0.01))
-        called += change.verdict is not Verdict.UNCLEAR
+        called += change.verdict is not ChangeVerdict.UNCLEAR
     assert called / 4_000 < 1 / 80
 
 
@@ -248,11 +253,11 @@ def test_two_names_for_one_code_are_neither_faster_nor_slower() -> None:
     before, after = point("a", 100.0, 0.1), replace(point("b", 80.0, 0.1), environment="other")
     told = {"env": "one", "other": "one"}
     change = compare(history(before, after), "a", "b", known=Known(code=told))
-    assert (change.verdict, change.undecided) == (Verdict.UNCLEAR, True)
+    assert (change.verdict, change.undecided) == (ChangeVerdict.UNCLEAR, True)
     assert "ran the same code and software, so nothing was compared" in change.note
     for code in ({}, {"env": "one"}, {"env": "one", "other": "two"}):
         told_apart = compare(history(before, after), "a", "b", known=Known(code=code))
-        assert told_apart.verdict is Verdict.SLOWER
+        assert told_apart.verdict is ChangeVerdict.SLOWER
 
 
 def test_the_interval_is_that_of_the_delta_method() -> None:
@@ -267,8 +272,8 @@ def test_a_case_that_nobody_measured_is_missing_and_not_left_out() -> None:
     wanted = [Case(workload="unet"), Case(workload="nanogpt")]
     changes = compare_all([history(point("a", 1.0), point("b", 1.0))], "a", "b", "m", wanted)
     assert [(each.case.workload, each.verdict) for each in changes] == [
-        ("unet", Verdict.UNCLEAR),
-        ("nanogpt", Verdict.MISSING),
+        ("unet", ChangeVerdict.UNCLEAR),
+        ("nanogpt", ChangeVerdict.MISSING),
     ]
 
 
@@ -288,9 +293,9 @@ def test_a_change_lies_in_its_interval_and_agrees_with_its_verdict(
     assert change.change_low is not None
     assert change.change_high is not None
     assert change.change_low <= change.change <= change.change_high
-    if change.verdict is Verdict.FASTER:
+    if change.verdict is ChangeVerdict.FASTER:
         assert after > before
-    if change.verdict is Verdict.SLOWER:
+    if change.verdict is ChangeVerdict.SLOWER:
         assert after < before
 
 

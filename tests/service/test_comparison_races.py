@@ -10,12 +10,13 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Worker
-from service import comparisons, workers
+from service import comparisons
 from service.background import Background
 from service.comparisons import ComparisonRequest
-from service.database import Database, now_of
-from service.models import ComparisonRow, Job, TryRow
-from service.queue import Terms
+from service.database.connections import Database, now_of
+from service.jobs import workers
+from service.jobs.types import Terms
+from service.models import ComparisonJob, ComparisonRow, Job
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 REQUEST = ComparisonRequest(baseline="a", contender="b", case=Case(workload="unet"))
@@ -57,7 +58,7 @@ def test_a_round_is_submitted_once_however_many_replicas_look(
         thread.join()
     assert errors == []
     with database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(TryRow)) == 2
+        assert session.scalar(select(func.count()).select_from(ComparisonJob)) == 2
         assert session.scalar(select(func.count()).select_from(Job)) == 2
         assert session.get_one(ComparisonRow, comparison_id).rounds == 1
 

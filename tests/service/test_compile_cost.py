@@ -10,9 +10,9 @@ from fastapi.testclient import TestClient
 from rich.console import Console
 
 from benchmarks.contracts import Case, Direction, Result, Sample
-from cli import table
-from cli.answers import ReportView
-from service import compile_cost
+from cli.output import result_table
+from cli.service_answers import ReportView
+from service.reports import compile_cost
 
 EAGER = Case(workload="resnet50", preset="full", axes={"precision": "bf16"})
 COMPILED = EAGER.model_copy(update={"axes": {"compile": "default", "precision": "bf16"}})
@@ -95,7 +95,7 @@ def test_a_report_says_when_compiling_pays(client: TestClient, hand: Hand) -> No
     (told_cost,) = [row.compile_cost for row in rows if row.compile_cost]
     assert told_cost.cold.break_even_steps == round((29.96 - 1.95) / 0.01)
     paper = Console(file=io.StringIO(), width=200)
-    table.show(rows, paper)
+    result_table.show(rows, paper)
     assert isinstance(paper.file, io.StringIO)
     assert "pays after 2,801 steps" in paper.file.getvalue()
     markdown = client.get(f"/api/v1/submissions/{made['id']}/report", params={"format": "markdown"})

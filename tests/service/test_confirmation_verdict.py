@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.confirmation.usual import Usual
-from service.confirmation.verdict import Reading, Suspected, Where, verdict
-from service.gate import Answer
+from service.analysis.gate import Answer
+from service.findings.confirm.baseline import Baseline
+from service.findings.confirm.verdict import RemeasuredSuspicion, RemeasuredValue, Where, verdict
 from service.models import ConfirmationState as State
 
 OLD, NEW = 100.0, 95.0
-SUSPECTED = Suspected("b", Usual(OLD, {}), NEW, "r8", "r9", worse=True)
+SUSPECTED = RemeasuredSuspicion("b", Baseline(OLD, {}), NEW, "r8", "r9", worse=True)
 
 
 def reading(
@@ -21,8 +21,8 @@ def reading(
     contender: float,
     worker: str = "a",
     same_code: bool = False,
-) -> Reading:
-    return Reading(
+) -> RemeasuredValue:
+    return RemeasuredValue(
         worker=worker, answer=answer, sentence="As it is.", baseline=baseline,
         contender=contender, change_low=-0.1, change_high=0.1, same_code=same_code, pairs=4,
     )  # fmt: skip
@@ -50,7 +50,7 @@ OTHER = reading(Answer.SAME, NEW, NEW, same_code=True).model_copy(update={"other
         (OTHER.model_copy(update={"contender": OLD}), State.UNRESOLVED),
     ],
 )
-def test_one_comparison_says_what_it_can(told: Reading, state: State) -> None:
+def test_one_comparison_says_what_it_can(told: RemeasuredValue, state: State) -> None:
     said = verdict(SUSPECTED, told)
     assert (said.state, said.ask_suspect) == (state, False)
     assert said.sentence.endswith(".")
@@ -60,7 +60,7 @@ def test_what_a_slower_worker_reads_is_held_against_its_own_past() -> None:
     """Alike on a worker that is 5 % slower for ever: at its old level, not at the new one."""
     slower = reading(Answer.SAME, 0.95 * OLD, 0.95 * OLD, worker="b")
     assert verdict(SUSPECTED, slower).state is State.ENVIRONMENT
-    known = replace(SUSPECTED, usual=Usual(OLD, {"b": 0.95 * OLD}))
+    known = replace(SUSPECTED, usual=Baseline(OLD, {"b": 0.95 * OLD}))
     assert verdict(known, slower).state is State.NOT_REPRODUCED
 
 
@@ -80,7 +80,7 @@ def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> No
 def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(
     new: float, worse: bool
 ) -> None:
-    told = Suspected("b", Usual(OLD, {}), new, "r8", "r9", worse=worse)
+    told = RemeasuredSuspicion("b", Baseline(OLD, {}), new, "r8", "r9", worse=worse)
     slow = reading(Answer.SAME, new, new, worker="b")
     assert verdict(told, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
 
@@ -100,7 +100,9 @@ def test_without_another_worker_the_node_is_not_excluded() -> None:
         (reading(Answer.SAME, OLD, OLD, worker="b"), State.NOT_REPRODUCED),
     ],
 )
-def test_a_slow_worker_says_only_whether_the_revisions_differ(told: Reading, state: State) -> None:
+def test_a_slow_worker_says_only_whether_the_revisions_differ(
+    told: RemeasuredValue, state: State
+) -> None:
     assert verdict(SUSPECTED, told, ill=frozenset("ab")).state is state
 
 
@@ -125,7 +127,7 @@ def test_a_verdict_asks_at_most_once_more_and_only_another_worker_leads_to_it(
 @given(value, st.floats(0.01, 0.5))
 def test_levels_are_told_apart_on_either_side(old: float, effect: float) -> None:
     for new in (old * (1 - effect), old * (1 + effect)):
-        told = Suspected("b", Usual(old, {}), new, "r8", "r9", worse=True)
+        told = RemeasuredSuspicion("b", Baseline(old, {}), new, "r8", "r9", worse=True)
         assert told.where("a", old) is Where.OLD
         assert told.where("a", new) is Where.NEW
         assert told.where("a", (old * new) ** 0.5) is Where.BETWEEN

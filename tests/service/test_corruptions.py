@@ -15,9 +15,9 @@ from sqlalchemy import JSON, Boolean, Column, Date, Float, Integer, String, sele
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from service.database import Database
+from service.database.connections import Database
+from service.maintenance.verify import check, verify
 from service.models import Base, UtcDateTime
-from service.verify import check, verify
 
 TABLES = {table.name: table for table in Base.metadata.sorted_tables}
 DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"

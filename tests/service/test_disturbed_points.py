@@ -9,9 +9,9 @@ from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text
 
-from service.database import Database, downgrade, migrate
-from service.findings.nodes import compare_nodes
-from service.models import Point, Unjudged
+from service.database.connections import Database, downgrade, migrate
+from service.findings.bad_nodes import compare_nodes
+from service.models import PendingAnalysis, Point
 
 API = "/api/v1"
 Submit = Callable[..., dict[str, Any]]
@@ -94,7 +94,7 @@ def test_a_migration_marks_what_was_measured_before_and_has_it_judged_again(
     with database.reading() as session:
         told = select(Point.disturbed).where(Point.series_id == history)
         assert sorted(session.scalars(told)) == ["", "throttled", "throttled"]
-        waiting = session.scalars(select(Unjudged).order_by(Unjudged.id)).all()
+        waiting = session.scalars(select(PendingAnalysis).order_by(PendingAnalysis.id)).all()
         assert [each.revision for each in waiting] == ["r2", "r2"]
 
 

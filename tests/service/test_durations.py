@@ -11,16 +11,16 @@ from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
-from benchmarks import suites
+from benchmarks.catalog import suites
+from benchmarks.catalog.estimate import expected_s
+from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import Case, Protocol
-from benchmarks.duration import expected_s
-from benchmarks.tiers import Tier
-from cli import forecast
-from cli.answers import CatalogView, SubmissionView
-from cli.span import seconds
+from cli import estimate
+from cli.durations import seconds
+from cli.service_answers import CatalogView, SubmissionView
 from service import formats
-from service.database import Database
-from service.durations import expectations, taken_before
+from service.database.connections import Database
+from service.jobs.estimates import expectations, taken_before
 from service.models import Attempt
 
 SMOKE = suites.suite("smoke")
@@ -87,7 +87,7 @@ def test_what_cases_took_before_is_what_they_are_expected_to_take(
     assert smoke["expected_s"] == pytest.approx(2000 + others, rel=0.01)
     assert smoke["cases_measured_before"] == 2
     assert smoke["expected_s"] == sum(each["expected_s"] for each in smoke["cases_expected"])
-    said = forecast.sentence(submission, told, None)
+    said = estimate.sentence(submission, told, None)
     assert said is not None
     assert "for 6 cases on one worker (2 of them as measured before" in said
 
@@ -95,8 +95,8 @@ def test_what_cases_took_before_is_what_they_are_expected_to_take(
 def test_more_replicates_than_the_suite_has_are_reckoned_in(client: TestClient) -> None:
     submission = _submit(client)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    once = forecast.sentence(submission, told, None)
-    often = forecast.sentence(submission, told, 10)
+    once = estimate.sentence(submission, told, None)
+    often = estimate.sentence(submission, told, 10)
     assert once is not None
     assert "told from the protocol, for a GPU" in once
     assert often is not None
@@ -109,7 +109,7 @@ def test_a_part_of_a_suite_takes_its_part_of_the_time(client: TestClient) -> Non
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
     half = submission.model_copy(update={"jobs": submission.jobs[:3]})
     part = sum(expected_s(job.case, SMOKE.protocol) for job in half.jobs)
-    said = forecast.sentence(half, told, None)
+    said = estimate.sentence(half, told, None)
     assert said is not None
     assert said.startswith(f"About {formats.duration(part)} for 3 cases")
 
@@ -128,7 +128,7 @@ def test_of_a_part_that_was_measured_the_time_is_what_its_own_cases_took(
     )
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
     took = formats.duration(600.0 * len(answer["jobs"]))
-    assert forecast.sentence(submission, told, 1) == (
+    assert estimate.sentence(submission, told, 1) == (
         f"About {took} for {len(answer['jobs'])} cases on one worker (as measured before)."
     )
 
@@ -154,10 +154,10 @@ def test_what_was_measured_for_longer_than_the_suite_asks_takes_as_long_again(
     assert processes >= len(submission.jobs)
     _took(database, 60)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    said = forecast.sentence(submission, told, *again)
+    said = estimate.sentence(submission, told, *again)
     took = formats.duration(60.0 * processes)
     assert said == f"About {took} for 6 cases on one worker (as measured before)."
-    usual = forecast.sentence(submission, told)
+    usual = estimate.sentence(submission, told)
     assert usual is not None
     assert usual.partition(" for ")[0] != said.partition(" for ")[0]
 
@@ -175,7 +175,7 @@ def test_a_case_of_a_suite_is_known_again_however_the_suite_writes_it(
         hand.measure()
     _took(database, 600)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    said = forecast.sentence(SubmissionView.model_validate(made), told)
+    said = estimate.sentence(SubmissionView.model_validate(made), told)
     took = formats.duration(1200.0)
     assert said == f"About {took} for 2 cases on one worker (as measured before)."
 
@@ -188,7 +188,7 @@ def test_a_service_that_does_not_tell_case_by_case_leaves_it_to_the_protocol(
     for suite in told["suites"]:
         del suite["cases_expected"]
     total = sum(expected_s(job.case, SMOKE.protocol) for job in submission.jobs)
-    said = forecast.sentence(submission, CatalogView.model_validate(told))
+    said = estimate.sentence(submission, CatalogView.model_validate(told))
     assert said is not None
     assert said.startswith(f"About {formats.duration(total)} for 6 cases")
     assert "told from the protocol" in said
@@ -206,13 +206,13 @@ def test_how_many_cases_a_device_lets_out_is_told(client: TestClient) -> None:
 
     whole, part = submit(), submit(requires={"device": "cpu"})
     some = submit(requires={"device": "cpu"}, only=["nanogpt"])
-    assert forecast.left_out(whole) is None
-    assert forecast.left_out(part) == (
+    assert estimate.left_out(whole) is None
+    assert estimate.left_out(part) == (
         f"{len(whole.jobs) - len(part.jobs)} of its {len(whole.jobs)} cases are left out: they "
         "cannot run on the device that is asked for, or that all workers of the last day have."
     )
     asked = sum(job.case.workload == "nanogpt" for job in whole.jobs)
-    told = forecast.left_out(some)
+    told = estimate.left_out(some)
     assert told is not None
     assert told.startswith(f"{asked - len(some.jobs)} of its {asked} cases are left out")
 
@@ -225,12 +225,12 @@ def test_a_gate_says_beforehand_how_long_its_pairs_take(client: TestClient) -> N
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
     one = sum(expected_s(case, SMOKE.protocol) for case in SMOKE.cases)
     few, many = (formats.duration(2 * pairs * one) for pairs in (3, 12))
-    assert forecast.of_gate(gate_request(), told) == (
+    assert estimate.of_gate(gate_request(), told) == (
         f"6 cases x 3 to 12 pairs need about {few} to {many} on an idle worker (told from the "
         "protocol, for a GPU); the budget is 2 h."
     ).replace(formats.NBSP, " ")
     policy = {"min_pairs": 4, "max_pairs": 5}
-    assert "6 cases x 4 to 5 pairs" in forecast.of_gate(gate_request(policy=policy), told)
+    assert "6 cases x 4 to 5 pairs" in estimate.of_gate(gate_request(policy=policy), told)
 
 
 def test_a_gate_goes_by_what_its_cases_took_before_in_one_process_each(
@@ -240,20 +240,20 @@ def test_a_gate_goes_by_what_its_cases_took_before_in_one_process_each(
         hand.measure()
     _took(database, 60)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    said = forecast.of_gate(gate_request(), told)
+    said = estimate.of_gate(gate_request(), told)
     assert "need about 36 min to 2 h 24 min on an idle worker (as measured before)" in said
 
 
 def test_a_budget_that_cannot_suffice_is_told_at_the_start(client: TestClient) -> None:
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
-    said = forecast.of_gate(gate_request(budget_s=900.0), told)
+    said = estimate.of_gate(gate_request(budget_s=900.0), told)
     assert said.endswith(
         "the budget is 15 min. That is too little for 3 pairs of every case: raise --budget, or "
         "name fewer."
     )
     case = {"suite": None, "cases": [{"workload": "unet"}], "budget_s": 60.0}
-    assert "1 case x 3 to 12 pairs" in forecast.of_gate(gate_request(**case), told)
-    assert forecast.of_gate(gate_request(suite="of-a-newer-service"), told) == ""
+    assert "1 case x 3 to 12 pairs" in estimate.of_gate(gate_request(**case), told)
+    assert estimate.of_gate(gate_request(suite="of-a-newer-service"), told) == ""
 
 
 def test_the_budget_of_the_documents_example_suffices(client: TestClient) -> None:
@@ -262,5 +262,5 @@ def test_the_budget_of_the_documents_example_suffices(client: TestClient) -> Non
     [budget] = re.findall(r"--suite smoke --budget (\S+)", text)
     told = CatalogView.model_validate(client.get("/api/v1/catalog").json())
     policy = {"min_pairs": 7}
-    said = forecast.of_gate(gate_request(budget_s=seconds(budget), policy=policy), told)
+    said = estimate.of_gate(gate_request(budget_s=seconds(budget), policy=policy), told)
     assert "too little" not in said

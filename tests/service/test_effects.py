@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks import catalog, suites
-from benchmarks.design import Design, Factor, Levels
-from service.effects import contrast, estimate, lenth_margin
+from benchmarks.catalog import catalog, suites
+from benchmarks.catalog.factorial import Design, Factor, Levels
+from service.analysis.factorial import contrast, estimate, lenth_margin
 
 FIVE = tuple(Factor(name, "low", "high") for name in "abcde")
 HALF = Design("w", FIVE, ((0, 1, 2, 3, 4),))

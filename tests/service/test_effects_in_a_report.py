@@ -7,10 +7,10 @@ from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
 from rich.console import Console
 
+from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Lease
-from benchmarks.suites import suite
 from cli import effects
-from cli.answers import EffectsView, ReportView
+from cli.service_answers import EffectsView, ReportView
 
 DESIGN = suite("full").designs[0]
 

@@ -10,8 +10,8 @@ import pytest
 from builders.access import Clock, Doorman, guarded
 from sqlalchemy import update
 
-from service.access import token
-from service.database import now_of
+from service.auth import token_format
+from service.database.connections import now_of
 from service.models import EnrolmentRow
 
 CODES = "/api/v1/enrolments"
@@ -100,7 +100,7 @@ def test_an_old_a_mistyped_and_a_foreign_code_are_refused(doorman: Doorman, admi
     with doorman.database.writing() as session:
         past = now_of(session) - timedelta(seconds=1)
         session.execute(update(EnrolmentRow).values(expires_at=past))
-    foreign = token.new(token.ENROLMENT).text
+    foreign = token_format.new(token_format.ENROLMENT).text
     for bad in (old, foreign, old[:-1], admin, ""):
         answer = redeem(doorman, bad)
         assert answer.status_code == 401
@@ -110,10 +110,10 @@ def test_an_old_a_mistyped_and_a_foreign_code_are_refused(doorman: Doorman, admi
 def test_codes_are_tried_only_so_often(
     sqlite_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.access.door.time", Clock())
+    monkeypatch.setattr("service.auth.authenticate.time", Clock())
     with guarded(sqlite_url, tmp_path, failures_per_min=2) as doorman:
         good = code(doorman, doorman.token("admin"))
-        answers = [redeem(doorman, token.new(token.ENROLMENT).text) for _ in range(4)]
+        answers = [redeem(doorman, token_format.new(token_format.ENROLMENT).text) for _ in range(4)]
         assert [answer.status_code for answer in answers] == [401, 401, 429, 429]
         assert answers[-1].headers["Retry-After"] == "30"
         assert redeem(doorman, good).status_code == 429, "no code is looked at meanwhile"

@@ -10,8 +10,8 @@ from sqlalchemy import event, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.database import Database, now_of
-from service.errand import Errand, do_alone, do_together
+from service.database.connections import Database, now_of
+from service.database.group_commit import Errand, do_alone, do_together
 from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
 

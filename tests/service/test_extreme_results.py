@@ -21,7 +21,7 @@ from benchmarks.contracts import (
     Window,
     Work,
 )
-from worker.outcome import without_numbers
+from worker.result_builder import without_numbers
 
 GREATEST, LEAST = 1e100, 5e-324
 TEXT = '\u202e</script><img src=x onerror=alert(1)>{{7*7}}\U0001f600\ufffe\ufeff"&'

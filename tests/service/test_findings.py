@@ -14,21 +14,24 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case
-from service import confirmation, findings, judging, levels, revisions
-from service.database import Database
-from service.detection.change import ChangePoint
+from service import findings
+from service.analysis.detection.change import ChangePoint
+from service.database.connections import Database
 from service.errors import Conflict
 from service.findings import (
     Candidate,
     Certainty,
+    FindingKind,
     FindingSummary,
-    Kind,
+    affected_series,
+    confirm,
+    gather_evidence,
     lifecycle,
-    members,
     opening,
-    question,
-    read,
+    pipeline,
+    queries,
 )
+from service.history import analysis, exclusions, pending, placed_changes, recent, revisions
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -57,7 +60,7 @@ def test_a_drop_becomes_one_finding_that_is_announced_once(session: Session) -> 
     opened = arrive(session, noisy(STEADY + DROPPED))
     finding = only(session)
     assert opened == [finding.id]
-    assert (finding.kind, finding.state) == (Kind.REGRESSION, FindingState.OPEN)
+    assert (finding.kind, finding.state) == (FindingKind.REGRESSION, FindingState.OPEN)
     assert (finding.last_good, finding.first_bad) == (long.revision_of(19), long.revision_of(20))
     assert finding.worst_effect == pytest.approx(-0.05, abs=0.01)
     assert actions_of(session, finding.id) == ["open", "announce"]
@@ -78,7 +81,7 @@ def test_a_steady_history_opens_nothing(session: Session) -> None:
 
 def test_a_rise_is_an_improvement(session: Session) -> None:
     arrive(session, noisy(STEADY + RAISED))
-    assert only(session).kind is Kind.IMPROVEMENT
+    assert only(session).kind is FindingKind.IMPROVEMENT
 
 
 @pytest.mark.parametrize(("level", "told"), [(99.6, 0), (99.2, 1)])
@@ -86,7 +89,7 @@ def test_what_moved_by_less_than_half_a_percent_is_placed_and_nobody_is_told(
     session: Session, level: float, told: int
 ) -> None:
     opened = arrive(session, noisy([100.0] * 20 + [level] * 20, deviation=0.0005))
-    (placed,) = levels.standing_of(session, long.SERIES).changes
+    (placed,) = analysis.load_analysis(session, long.SERIES).changes
     assert placed.change.effect == pytest.approx(level / 100 - 1, abs=0.001)
     assert len(opened) == told
 
@@ -108,15 +111,15 @@ def test_two_drops_that_are_reverted_at_once_are_both_over(session: Session) -> 
     arrive(session, noisy(STEADY + [95.0] * 15 + [90.0] * 15 + [100.0] * 12))
     told = findings.list_findings(session).items
     assert [(each.kind, each.state) for each in told] == [
-        (Kind.REGRESSION, FindingState.RESOLVED)
+        (FindingKind.REGRESSION, FindingState.RESOLVED)
     ] * 2
 
 
 def test_what_is_better_than_before_a_drop_ends_it_and_is_told(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED + [103.0] * 12))
     worse, better = told_in_order(session)
-    assert (worse.kind, worse.state) == (Kind.REGRESSION, FindingState.RESOLVED)
-    assert (better.kind, better.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+    assert (worse.kind, worse.state) == (FindingKind.REGRESSION, FindingState.RESOLVED)
+    assert (better.kind, better.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)
 
 
 def test_two_series_that_fall_together_are_one_finding(session: Session) -> None:
@@ -168,12 +171,12 @@ def test_a_return_from_a_level_that_was_declared_the_baseline_is_told(
         arrive(session, back, 52)
     expected, returned = told_in_order(session)
     assert expected.state == FindingState.EXPECTED
-    assert (returned.kind, returned.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+    assert (returned.kind, returned.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)
     assert returned.first_bad == long.revision_of(52)
     arrive(session, noisy([95.0] * 15, seed=4), 67)
     _, returned, again = told_in_order(session)
     assert returned.state == FindingState.RESOLVED
-    assert (again.kind, again.first_bad) == (Kind.REGRESSION, long.revision_of(67))
+    assert (again.kind, again.first_bad) == (FindingKind.REGRESSION, long.revision_of(67))
 
 
 def test_an_expected_improvement_that_is_lost_is_a_regression(session: Session) -> None:
@@ -182,7 +185,7 @@ def test_an_expected_improvement_that_is_lost_is_a_regression(session: Session) 
     arrive(session, noisy([100.0] * 12, seed=2), 32)
     expected, lost = told_in_order(session)
     assert expected.state == FindingState.EXPECTED
-    assert (lost.kind, lost.first_bad) == (Kind.REGRESSION, long.revision_of(32))
+    assert (lost.kind, lost.first_bad) == (FindingKind.REGRESSION, long.revision_of(32))
 
 
 def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
@@ -191,11 +194,11 @@ def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
     arrive(session, noisy(STEADY + DROPPED))
     finding = only(session)
     for number in range(20, 32):
-        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
+        exclusions.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
     long.look(session)
     assert only(session).state is FindingState.WITHDRAWN
     for number in range(20, 32):
-        levels.include(session, long.result_of(number), "ada", long.START)
+        exclusions.include(session, long.result_of(number), "ada", long.START)
     long.look(session)
     assert only(session).state is FindingState.OPEN
     assert actions_of(session, finding.id).count("announce") == 1
@@ -206,11 +209,13 @@ def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Ses
     arrive(session, noisy(STEADY + DROPPED))
     first = only(session)
     for number in range(20, 32):
-        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.placed_at(40))
+        exclusions.exclude(
+            session, long.result_of(number), "wrong clock", "ada", long.placed_at(40)
+        )
     long.look(session)
     assert only(session).state is FindingState.WITHDRAWN
     for number in range(22, 32):
-        levels.include(session, long.result_of(number), "ada", long.placed_at(40))
+        exclusions.include(session, long.result_of(number), "ada", long.placed_at(40))
     long.look(session)
     again = only(session)
     assert (again.id, again.state) == (first.id, FindingState.OPEN)
@@ -256,7 +261,7 @@ def test_many_points_that_come_in_late_at_once_narrow_a_finding_down(
 def test_what_was_not_there_when_measured_again_blames_no_code_where_it_moved_to(
     session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(confirmation, "not_reproduced", lambda *_: True)
+    monkeypatch.setattr(confirm, "not_reproduced", lambda *_: True)
     values = noisy([100.0] * 35 + [95.0] * 25)
     first_of_gap(session, values, range(30, 40))
     fill(session, values, range(30, 40), at_once=True)
@@ -341,8 +346,10 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
     ``number`` is its place among the points; ``first_bad`` its revision, if that has another.
     """
     first_bad = number if first_bad is None else first_bad
-    tail = levels.load_tail(session, long.SERIES)
-    own = levels.own_values(tail, levels.standing_of(session, long.SERIES).machine_offsets)
+    tail = analysis.load_recent_points(session, long.SERIES)
+    own = recent.without_worker_offset(
+        tail, analysis.load_analysis(session, long.SERIES).machine_offsets
+    )
     before = float(np.median([own(point) for point in tail.points[:number]]))
     change = ChangePoint(
         index=number,
@@ -355,27 +362,27 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
         confidence=0.99,
         evidence=9.0,
     )
-    placed = levels.PlacedChange(
+    placed = placed_changes.PlacedChange(
         change,
         long.revision_of(number - 1),
         long.revision_of(first_bad),
         long.placed_at(first_bad),
         long.result_of(first_bad),
     )
-    series = read.name_of(session.get_one(SeriesRow, long.SERIES))
+    series = queries.name_of(session.get_one(SeriesRow, long.SERIES))
     return Candidate(series, placed, first_bad, 0.01, Certainty.CONFIRMED)
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
     long.add(session, dict(enumerate(noisy(STEADY + DROPPED + [95.0] * 100))))
     assert long.look(session) == []
-    assert len(levels.standing_of(session, long.SERIES).changes) == 1
+    assert len(analysis.load_analysis(session, long.SERIES).changes) == 1
 
 
 def test_looking_twice_opens_nothing_twice(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED))
     place = long.placed_at(0)
-    levels.note(session, long.START, long.revision_of(0), place, long.result_of(0))
+    pending.mark_pending(session, long.START, long.revision_of(0), place, long.result_of(0))
     assert long.look(session) == []
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
@@ -437,15 +444,15 @@ def test_an_improvement_that_is_lost_again_is_a_regression(session: Session) -> 
     findings.act(session, only(session).id, "expect", "ada", long.START)
     arrive(session, noisy([100.0] * 12, seed=5), start=60)
     gained, lost = sorted(findings.list_findings(session).items, key=lambda each: each.kind)
-    assert (gained.kind, gained.state) == (Kind.IMPROVEMENT, FindingState.EXPECTED)
-    assert (lost.kind, lost.state) == (Kind.REGRESSION, FindingState.OPEN)
+    assert (gained.kind, gained.state) == (FindingKind.IMPROVEMENT, FindingState.EXPECTED)
+    assert (lost.kind, lost.state) == (FindingKind.REGRESSION, FindingState.OPEN)
 
 
 def test_a_lost_improvement_that_nobody_had_closed_is_closed_and_told(session: Session) -> None:
     arrive(session, noisy(STEADY + [110.0] * 40 + [100.0] * 12))
     gained, lost = sorted(findings.list_findings(session).items, key=lambda each: each.kind)
     assert gained.state is FindingState.RESOLVED
-    assert (lost.kind, lost.state) == (Kind.REGRESSION, FindingState.OPEN)
+    assert (lost.kind, lost.state) == (FindingKind.REGRESSION, FindingState.OPEN)
 
 
 def test_many_points_of_one_revision_are_one_finding(session: Session) -> None:
@@ -469,10 +476,12 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
             worker = "slow" if turn else "fast"
             long.add(session, {night: float(value)}, worker, place=turn, minutes=turn)
             long.look(session)
-        (placed,) = levels.standing_of(session, long.SERIES).changes
+        (placed,) = analysis.load_analysis(session, long.SERIES).changes
         assert (placed.last_good, placed.first_bad) == (long.revision_of(25), long.revision_of(26))
-        (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
-        asked = question.question_of(session, found)
+        (found,) = [
+            affected_series.members(session, row) for row in session.scalars(select(FindingRow))
+        ]
+        asked = gather_evidence.question_of(session, found)
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
     assert long.revision_of(26) in after
     assert not before & after
@@ -496,11 +505,13 @@ def test_a_machine_that_measured_both_levels_is_asked_for_even_if_it_did_so_fart
         ):
             long.add(session, {number: value}, worker)
             long.look(session)
-        (found,) = [members.members(session, row) for row in session.scalars(select(FindingRow))]
-        asked = question.question_of(session, found)
+        (found,) = [
+            affected_series.members(session, row) for row in session.scalars(select(FindingRow))
+        ]
+        asked = gather_evidence.question_of(session, found)
     workers = [{each.worker for each in side} for side in (asked.before, asked.after)]
     assert workers[0] & workers[1] == common
-    assert [len(side) for side in (asked.before, asked.after)] == [question.A_SIDE] * 2
+    assert [len(side) for side in (asked.before, asked.after)] == [gather_evidence.A_SIDE] * 2
     assert asked.before[-1].revision == long.revision_of(19)
     assert asked.after[0].revision == long.revision_of(20)
 
@@ -604,8 +615,8 @@ def test_two_services_that_look_at_once_tell_of_a_change_once(database: Database
         """Between following a series and opening findings, another service looks too."""
         rests.append(seconds)
         if len(rests) == 2:
-            judging.look(database, lambda _: None, daily=0)
+            pipeline.look(database, lambda _: None, daily=0)
 
-    judging.look(database, another, daily=0)
+    pipeline.look(database, another, daily=0)
     with database.reading() as session:
         assert len(findings.list_findings(session).items) == 1

@@ -6,8 +6,9 @@ from builders.long_series import DROPPED, STEADY, noisy
 from builders.looked import arrive, only, told_in_order
 from sqlalchemy.orm import Session
 
-from service import findings, levels
-from service.findings import Kind
+from service import findings
+from service.findings import FindingKind
+from service.history import analysis, exclusions
 from service.models import FindingState
 
 
@@ -23,11 +24,11 @@ def test_a_note_does_not_keep_a_withdrawn_finding_from_coming_back(session: Sess
     arrive(session, noisy(STEADY + DROPPED))
     finding = only(session)
     for number in range(20, 32):
-        levels.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
+        exclusions.exclude(session, long.result_of(number), "wrong clock", "ada", long.START)
     long.look(session)
     findings.plan(session, finding.id, findings.Plan(note="odd"), "ada", long.START)
     for number in range(20, 32):
-        levels.include(session, long.result_of(number), "ada", long.START)
+        exclusions.include(session, long.result_of(number), "ada", long.START)
     long.look(session)
     assert only(session).state is FindingState.OPEN
 
@@ -40,7 +41,7 @@ def test_a_change_after_a_closed_finding_is_told(session: Session) -> None:
         long.add(session, {number: value}, series_id=long.OTHER, place=1)
         long.look(session)
     other = next(each for each in findings.list_findings(session).items if each.id != first.id)
-    assert (other.kind, other.state) == (Kind.REGRESSION, FindingState.OPEN)
+    assert (other.kind, other.state) == (FindingKind.REGRESSION, FindingState.OPEN)
 
 
 @pytest.mark.parametrize(("bad", "good"), [(5, 3), (6, 3), (6, 4)])
@@ -52,7 +53,7 @@ def test_what_lands_again_after_a_finding_was_closed_is_told(
     arrive(session, values[: 20 + bad])
     findings.act(session, only(session).id, "resolve", "ada", long.placed_at(20 + bad))
     arrive(session, values[20 + bad :], start=20 + bad)
-    assert len(levels.standing_of(session, long.SERIES).changes) == 1
+    assert len(analysis.load_analysis(session, long.SERIES).changes) == 1
     first, again = told_in_order(session)
     assert (first.state, again.state) == (FindingState.RESOLVED, FindingState.OPEN)
     assert again.first_bad == long.revision_of(20 + bad + good)
@@ -77,7 +78,7 @@ def test_a_drop_soon_after_excluded_results_is_told(session: Session, action: st
     if action:
         findings.act(session, first.id, action, "ada", now)
     for number in range(20, 26):
-        levels.exclude(session, long.result_of(number), "fan broken", "ada", now)
+        exclusions.exclude(session, long.result_of(number), "fan broken", "ada", now)
     long.look(session)
     arrive(session, noisy([100.0] * 2 + [94.0] * 14, seed=8), start=26)
     told = {each.id: each for each in findings.list_findings(session).items}
@@ -90,7 +91,7 @@ def test_a_drop_of_which_only_the_first_result_is_excluded_is_the_same(session: 
     arrive(session, noisy(STEADY + DROPPED))
     first = only(session)
     findings.act(session, first.id, "expect", "ada", long.placed_at(32))
-    levels.exclude(session, long.result_of(20), "fan broken", "ada", long.placed_at(32))
+    exclusions.exclude(session, long.result_of(20), "fan broken", "ada", long.placed_at(32))
     long.look(session)
     arrive(session, noisy([95.0] * 8, seed=8), start=32)
     assert only(session).state is FindingState.EXPECTED
@@ -115,8 +116,8 @@ def test_a_level_that_is_being_lost_again_is_not_announced_as_won(
     findings.act(session, only(session).id, "resolve", "ada", long.placed_at(37))
     arrive(session, values[37:], start=37)
     first, again = told_in_order(session)
-    assert (first.state, first.kind) == (FindingState.RESOLVED, Kind.REGRESSION)
-    assert (again.state, again.kind) == (FindingState.OPEN, Kind.REGRESSION)
+    assert (first.state, first.kind) == (FindingState.RESOLVED, FindingKind.REGRESSION)
+    assert (again.state, again.kind) == (FindingState.OPEN, FindingKind.REGRESSION)
     assert again.first_bad == long.revision_of(79)
 
 
@@ -124,8 +125,8 @@ def test_a_recovery_that_was_no_news_is_none_when_it_is_lost_weeks_later(session
     """With the second drop, levels look as if they drifted: the old recovery as if it were more."""
     arrive(session, noisy([100.0] * 30 + [95.0] * 12 + [100.0] * 15 + [95.0] * 15, seed=1))
     first, again = told_in_order(session)
-    assert (first.state, first.kind) == (FindingState.RESOLVED, Kind.REGRESSION)
-    assert (again.state, again.kind) == (FindingState.OPEN, Kind.REGRESSION)
+    assert (first.state, first.kind) == (FindingState.RESOLVED, FindingKind.REGRESSION)
+    assert (again.state, again.kind) == (FindingState.OPEN, FindingKind.REGRESSION)
     assert again.first_bad == long.revision_of(57)
 
 
@@ -136,5 +137,5 @@ def test_what_becomes_better_than_before_some_points_after_a_recovery_is_told(
     values = [100.0] * 40 + [95.0] * 30 + [100.0] * later + [103.0] * 15
     arrive(session, noisy(values, deviation=0.001))
     worse, better = told_in_order(session)
-    assert (worse.kind, worse.state) == (Kind.REGRESSION, FindingState.RESOLVED)
-    assert (better.kind, better.state) == (Kind.IMPROVEMENT, FindingState.OPEN)
+    assert (worse.kind, worse.state) == (FindingKind.REGRESSION, FindingState.RESOLVED)
+    assert (better.kind, better.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)

@@ -8,8 +8,8 @@ import pytest
 from builders import long_series as long
 from fastapi.testclient import TestClient
 
-from service import judging
-from service.database import Database
+from service.database.connections import Database
+from service.findings import pipeline
 
 API = "/api/v1"
 NOBODYS = "f" * 32
@@ -24,7 +24,7 @@ def finding(client: TestClient) -> dict[str, Any]:
     with database_of(client).writing() as session:
         long.prepare(session)
         long.add(session, {n: float(v) for n, v in enumerate(np.array(level) * noise)})
-    judging.look(database_of(client), rest=lambda _: None)
+    pipeline.look(database_of(client), rest=lambda _: None)
     (told,) = client.get(f"{API}/findings").json()["items"]
     assert isinstance(told, dict)
     return told
@@ -155,7 +155,7 @@ def test_a_series_with_zeros_says_what_its_shares_are_of(client: TestClient) -> 
     with database_of(client).writing() as session:
         long.prepare(session)
         long.add(session, {n: float(v) for n, v in enumerate(random.normal(0.0, 5.0, 40))})
-    judging.look(database_of(client), rest=lambda _: None)
+    pipeline.look(database_of(client), rest=lambda _: None)
     told = client.get(f"{API}/series/{long.SERIES}/judgement").json()
     size = told["noise"]["typical_size"]
     assert told["noise"]["scale"] * size == pytest.approx(5.0, rel=0.5)

@@ -14,9 +14,10 @@ from sqlalchemy.exc import DataError, OperationalError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Result, Telemetry, Trace
-from service import findings, judging, levels
-from service.database import Database
-from service.findings import opening
+from service import findings
+from service.database.connections import Database
+from service.findings import opening, pipeline
+from service.history import analysis, pending, placed_changes, recent
 from service.models import FindingRow, FindingState, WorkerRow
 
 
@@ -46,9 +47,9 @@ def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift:
         value = 1.0 + 0.5 * (worker == "x") + float(random.normal(0, 0.01)) + shift
         long.add(session, {number: value}, worker)
     long.judge(session, long.SERIES, long.START)
-    standing = levels.standing_of(session, long.SERIES)
-    tail = levels.load_tail(session, long.SERIES)
-    own = levels.own_values(tail, standing.machine_offsets)
+    standing = analysis.load_analysis(session, long.SERIES)
+    tail = analysis.load_recent_points(session, long.SERIES)
+    own = recent.without_worker_offset(tail, standing.machine_offsets)
     means = [
         np.mean([own(point) for point in tail.points if point.worker == worker]) for worker in "wx"
     ]
@@ -89,9 +90,9 @@ def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
     for number, value in enumerate(noisy(STEADY + DROPPED)):
         with database.writing() as session:
             long.add(session, {number: value})
-        judging.look(database, rest=lambda _: None, daily=0)
+        pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
-        assert levels.due(session).notes == ()
+        assert pending.pending_series(session).notes == ()
         (finding,) = findings.list_findings(session).items
         assert finding.first_bad == long.revision_of(20)
         assert findings.load_finding(session, finding.id).attribution.sentence
@@ -107,9 +108,9 @@ def test_a_change_that_the_database_does_not_take_holds_no_other_up(
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
     monkeypatch.setattr(opening, "_tell", refused)
-    judging.look(database, rest=lambda _: None, daily=0)
+    pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
-        assert levels.due(session).notes == ()
+        assert pending.pending_series(session).notes == ()
 
 
 @pytest.mark.parametrize("where", ["candidates", "follow"])
@@ -122,10 +123,10 @@ def test_a_series_whose_values_the_database_does_not_take_holds_no_other_up(
     with database.writing() as session:
         long.prepare(session)
         long.add(session, {0: 100.0})
-    monkeypatch.setattr(judging, where, refused)
-    judging.look(database, rest=lambda _: None, daily=0)
+    monkeypatch.setattr(pipeline, where, refused)
+    pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
-        assert levels.due(session).notes == ()
+        assert pending.pending_series(session).notes == ()
 
 
 def test_a_database_that_is_away_costs_no_change(
@@ -140,27 +141,27 @@ def test_a_database_that_is_away_costs_no_change(
     with monkeypatch.context() as patched:
         patched.setattr(opening, "_tell", away)
         with pytest.raises(OperationalError):
-            judging.look(database, rest=lambda _: None, daily=0)
-    assert judging.look(database, rest=lambda _: None, daily=0).opened
+            pipeline.look(database, rest=lambda _: None, daily=0)
+    assert pipeline.look(database, rest=lambda _: None, daily=0).opened
 
 
 def test_a_series_that_cannot_be_judged_holds_no_other_up(
     session: Session, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    good = judging.candidates
+    good = pipeline.candidates
 
-    def broken(session: Session, standing: levels.Standing, *rest: Any) -> list[Any]:
+    def broken(session: Session, standing: placed_changes.SeriesAnalysis, *rest: Any) -> list[Any]:
         if standing.series_id == long.OTHER:
             raise ZeroDivisionError
         return good(session, standing, *rest)
 
-    monkeypatch.setattr(judging, "candidates", broken)
+    monkeypatch.setattr(pipeline, "candidates", broken)
     for number, value in enumerate(noisy(STEADY + DROPPED)):
         long.add(session, {number: value})
         long.add(session, {number: value}, series_id=long.OTHER, place=1)
         session.commit()
-        judging.look(database, rest=lambda _: None, daily=0)
-    assert levels.due(session).notes == ()
+        pipeline.look(database, rest=lambda _: None, daily=0)
+    assert pending.pending_series(session).notes == ()
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
 
@@ -173,16 +174,16 @@ def test_a_finding_stands_while_its_series_cannot_be_judged(
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
-    (opened,) = judging.look(database, rest=lambda _: None, daily=0).opened
+    (opened,) = pipeline.look(database, rest=lambda _: None, daily=0).opened
     with database.writing() as session:
         long.add(session, {len(STEADY + DROPPED): 80.0})
     with monkeypatch.context() as patched:
-        patched.setattr(levels, "weigh", broken)
-        judging.look(database, rest=lambda _: None, daily=0)
+        patched.setattr(analysis, "analyse", broken)
+        pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
-        assert levels.due(session).notes == ()
+        assert pending.pending_series(session).notes == ()
         assert session.get_one(FindingRow, opened).state == FindingState.OPEN
-        assert "failed" in levels.standing_of(session, long.SERIES).warnings[0]
+        assert "failed" in analysis.load_analysis(session, long.SERIES).warnings[0]
 
 
 @pytest.mark.parametrize("rests", range(3))
@@ -195,7 +196,7 @@ def test_what_a_service_leaves_when_it_ends_the_next_one_judges(
             values = dict(enumerate(noisy(STEADY + DROPPED)))
             long.add(session, values, series_id=series, place=place)
     ending = iter([False] * rests + [True])
-    assert judging.look(database, rest=lambda _: next(ending), daily=0) == judging.Looked(0)
+    assert pipeline.look(database, rest=lambda _: next(ending), daily=0) == pipeline.Looked(0)
     with database.reading() as session:
-        assert levels.due(session).notes
-    assert judging.look(database, rest=lambda _: False, daily=0).opened
+        assert pending.pending_series(session).notes
+    assert pipeline.look(database, rest=lambda _: False, daily=0).opened

@@ -15,10 +15,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError
 
-from service import condition
 from service.app import create_app
+from service.database import health
+from service.maintenance.verify import verify
 from service.settings import Settings
-from service.verify import verify
 
 
 def test_a_result_for_which_there_is_no_room_is_refused_for_now(sqlite_url: str) -> None:
@@ -64,7 +64,7 @@ def test_a_service_that_can_write_nothing_says_so(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = Clock()
-    monkeypatch.setattr(condition, "time", clock)
+    monkeypatch.setattr(health, "time", clock)
     settings = Settings(database_url=sqlite_url, background=False)
     body = {"case": {"workload": "unet"}, "revision": "r"}
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
@@ -75,11 +75,11 @@ def test_a_service_that_can_write_nothing_says_so(
         with no_room(log):
             assert client.post("/api/v1/jobs", json=body).status_code == 503
             assert client.get("/api/v1/jobs").status_code == 200  # whoever only reads goes on
-            clock.now_s += condition.AFRESH_S
+            clock.now_s += health.AFRESH_S
             refused = client.get("/api/v1/health")
             assert (refused.status_code, refused.json()["type"]) == (503, "database-unavailable")
             assert "disk" in refused.json()["detail"]
-        clock.now_s += condition.FAULT_S
+        clock.now_s += health.FAULT_S
         assert client.get("/api/v1/health").status_code == 200
 
 
@@ -93,6 +93,6 @@ def test_a_service_that_can_write_nothing_says_so(
 def test_a_disk_that_takes_nothing_is_told_from_a_database_that_is_away(
     fault: Exception, told: str
 ) -> None:
-    known = condition.explain(OperationalError("COMMIT", {}, fault))
+    known = health.explain(OperationalError("COMMIT", {}, fault))
     assert known is not None
     assert told in known.detail

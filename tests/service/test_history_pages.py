@@ -13,9 +13,9 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from benchmarks.contracts import Direction, Sample
-from service import results
 from service.dashboard import overview, pages
-from service.database import Database
+from service.database.connections import Database
+from service.history import queries
 from service.models import EnvironmentRow, Exclusion, Point
 
 
@@ -158,8 +158,8 @@ def test_each_revision_shows_the_measurement_that_a_comparison_takes(database: D
             point.interval = chance.choice(("replicates", "within_run", "none"))
         session.flush()
         for last in (1, 2, 30, 100):
-            found, empty = results.latest_of_each_series(session, "throughput", last=last)
-            whole = overview.by_revision(results.load_series(session, long.SERIES))
+            found, empty = queries.latest_of_each_series(session, "throughput", last=last)
+            whole = overview.by_revision(queries.load_series(session, long.SERIES))
             assert len(whole.points) > 30
             assert found == replace(whole, points=whole.points[-last:])
             assert empty.points == ()

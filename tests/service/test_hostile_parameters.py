@@ -17,7 +17,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from service.gate.policy import Policy, Rule
+from service.analysis.gate.policy import Policy, Rule
 from service.models import Base
 
 SQL = (

@@ -11,9 +11,9 @@ from httpx2 import Response
 from sqlalchemy import text, update
 
 from benchmarks.contracts import Status
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.jobs.workers import PRESENT
 from service.models import WorkerRow
-from service.workers import PRESENT
 
 Submit = Callable[..., dict[str, Any]]
 

@@ -8,14 +8,15 @@ from builders import long_series as long
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from service import judging, levels
-from service.database import Database
-from service.detection.judgement import detect
+from service.analysis.detection.windows import detect
+from service.database.connections import Database
 from service.errors import DatabaseUnavailable
-from service.judgement import judgement_of
-from service.levels.tail import Tail
-from service.models import JudgementRow, Point, SettledWindow, Unjudged
-from service.results import load_series
+from service.findings import pipeline
+from service.history import analysis, exclusions, pending, placed_changes, recent
+from service.history.description import describe
+from service.history.queries import load_series
+from service.history.recent import RecentPoints
+from service.models import AnalysisRow, PendingAnalysis, Point, SettledWindow
 
 LENGTH = 700
 """Three settled windows and a newest one."""
@@ -30,22 +31,22 @@ def values_of(seed: int, length: int = LENGTH) -> np.ndarray:
     return 100 * np.exp(level + random.normal(0, 0.01, length))
 
 
-def judge_all(session: Session) -> levels.Standing:
+def judge_all(session: Session) -> placed_changes.SeriesAnalysis:
     """Judge whatever waits, as the service does, until nothing does."""
-    while (due := levels.due(session)).notes:
+    while (due := pending.pending_series(session)).notes:
         for series_id, since in due.since.items():
             long.judge(session, series_id, since)
-        levels.judged(session, due.notes)
-    return levels.standing_of(session, long.SERIES)
+        pending.clear_pending(session, due.notes)
+    return analysis.load_analysis(session, long.SERIES)
 
 
-def judged_whole(session: Session) -> levels.Standing:
+def judged_whole(session: Session) -> placed_changes.SeriesAnalysis:
     """Forget what is known and judge everything at once."""
     session.execute(delete(SettledWindow))
-    session.execute(delete(JudgementRow))
+    session.execute(delete(AnalysisRow))
     session.expire_all()
     long.judge(session, long.SERIES, long.START - timedelta(days=1))
-    return levels.standing_of(session, long.SERIES)
+    return analysis.load_analysis(session, long.SERIES)
 
 
 def plain(session: Session) -> tuple[int, ...]:
@@ -56,13 +57,13 @@ def plain(session: Session) -> tuple[int, ...]:
         .order_by(Point.revision_at)
     ).all()
     told = [
-        levels.JudgedPoint(
+        recent.JudgedPoint(
             row.result_id, row.revision, row.revision_at, row.value, row.worker, row.measured_at
         )
         for row in rows
     ]
-    series = levels.load_tail(session, long.SERIES)
-    history = Tail(long.SERIES, series.direction, 0, tuple(told)).history
+    series = analysis.load_recent_points(session, long.SERIES)
+    history = RecentPoints(long.SERIES, series.direction, 0, tuple(told)).history
     return tuple(change.index for change in detect(history).change_points)
 
 
@@ -108,7 +109,7 @@ def test_a_new_point_costs_one_window_however_long_the_past_is(
         judge_all(session)
         settled = session.scalar(select(func.count()).select_from(SettledWindow))
         assert settled == 7
-        tail = levels.load_tail(session, long.SERIES)
+        tail = analysis.load_recent_points(session, long.SERIES)
         assert tail.first == 7 * 192 - 96
         assert tail.first + len(tail.points) == 1_499
         long.add(session, {1_499: float(values[1_499])})
@@ -137,7 +138,7 @@ def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> 
         judge_all(session)
         first = session.get_one(SettledWindow, (long.SERIES, 0))
         assert first.changes == []
-        assert levels.standing_of(session, long.SERIES).points == LENGTH
+        assert analysis.load_analysis(session, long.SERIES).points == LENGTH
 
 
 @pytest.mark.parametrize("seed", [8, 9])
@@ -170,13 +171,13 @@ def test_a_series_of_disturbed_points_alone_says_so_and_nothing_else(database: D
         long.add(session, dict(enumerate(steps)), disturbed="throttled")
         standing = judge_all(session)
         assert (standing.points, standing.changes, standing.noise) == (0, (), None)
-        told = judgement_of(session, load_series(session, long.SERIES))
+        told = describe(session, load_series(session, long.SERIES))
         assert told.disturbed == 40
         assert told.warnings[-1] == (
             "40 of 40 points were measured on a disturbed device (throttled) and are shown, and "
             "not judged."
         )
-    assert not judging.look(database, lambda _: None).opened
+    assert not pipeline.look(database, lambda _: None).opened
 
 
 def test_an_excluded_result_is_judged_no_more_until_it_is_put_back(database: Database) -> None:
@@ -184,12 +185,12 @@ def test_an_excluded_result_is_judged_no_more_until_it_is_put_back(database: Dat
         long.prepare(session)
         long.add(session, {n: 100.0 + n % 3 for n in range(20)})
         before = judge_all(session)
-        levels.exclude(session, long.result_of(7), "the fan was broken", "ada", long.START)
+        exclusions.exclude(session, long.result_of(7), "the fan was broken", "ada", long.START)
         without = judge_all(session)
         assert (without.points, before.points) == (19, 20)
-        levels.include(session, long.result_of(7), "ada", long.START)
+        exclusions.include(session, long.result_of(7), "ada", long.START)
         assert judge_all(session).points == 20
-        (told,) = levels.exclusions_of(session, long.result_of(7))
+        (told,) = exclusions.exclusions_of(session, long.result_of(7))
         assert (told.reason, told.undone_by) == ("the fan was broken", "ada")
 
 
@@ -201,7 +202,7 @@ def test_values_that_cannot_be_judged_are_said_to_be_so(database: Database) -> N
         told = judge_all(session)
         assert told.changes == ()
         assert "cannot be judged" in told.warnings[0]
-        assert session.scalar(select(func.count()).select_from(Unjudged)) == 0
+        assert session.scalar(select(func.count()).select_from(PendingAnalysis)) == 0
 
 
 def test_a_large_step_is_placed_at_its_edge_from_the_start(database: Database) -> None:
@@ -228,17 +229,17 @@ def add_twelve(database: Database) -> None:
         long.add(session, {n: 100.0 + n % 3 for n in range(12)})
 
 
-def weighed(database: Database) -> levels.Weighed:
+def weighed(database: Database) -> analysis.AnalysisResult:
     with database.reading() as session:
-        return levels.weigh(levels.read(session, long.SERIES, EARLIER))
+        return analysis.analyse(analysis.read(session, long.SERIES, EARLIER))
 
 
-def store(database: Database, told: levels.Weighed, now: datetime) -> int:
+def store(database: Database, told: analysis.AnalysisResult, now: datetime) -> int:
     """Store what was weighed; how many points are judged then."""
     with database.writing() as session:
-        levels.store(session, told, now)
+        analysis.store(session, told, now)
     with database.reading() as session:
-        return levels.standing_of(session, long.SERIES).points
+        return analysis.load_analysis(session, long.SERIES).points
 
 
 @pytest.mark.parametrize("judged_before", [False, True])
@@ -270,7 +271,7 @@ def test_what_nobody_has_stored_in_between_is_not_judged_twice(
 ) -> None:
     add_twelve(database)
     first = weighed(database)
-    monkeypatch.delattr("service.levels.standing.weigh")
+    monkeypatch.delattr("service.history.analysis.weigh")
     assert store(database, first, NOW) == 12
 
 
@@ -278,7 +279,7 @@ def test_a_database_that_is_busy_does_not_unmake_what_was_judged(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_twelve(database)
-    judging.look(database, rest=lambda _: None, daily=0)
+    pipeline.look(database, rest=lambda _: None, daily=0)
     with database.writing() as session:
         long.add(session, {12: 101.0})
 
@@ -286,11 +287,11 @@ def test_a_database_that_is_busy_does_not_unmake_what_was_judged(
         raise DatabaseUnavailable("somebody else writes")
 
     with monkeypatch.context() as patched:
-        patched.setattr(levels, "store", busy)
+        patched.setattr(analysis, "store", busy)
         with pytest.raises(DatabaseUnavailable):
-            judging.look(database, rest=lambda _: None, daily=0)
+            pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
-        assert levels.standing_of(session, long.SERIES).points == 12
-    judging.look(database, rest=lambda _: None, daily=0)
+        assert analysis.load_analysis(session, long.SERIES).points == 12
+    pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
-        assert levels.standing_of(session, long.SERIES).points == 13
+        assert analysis.load_analysis(session, long.SERIES).points == 13

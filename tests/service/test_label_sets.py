@@ -18,12 +18,13 @@ from sqlalchemy import event, select, text
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Claim, JobSpec, JobState, Lease, Worker
-from service import queue, workers
-from service.condition import passes
-from service.database import Database, downgrade, migrate, now_of
-from service.models import Attempt, Eligibility, Job, Requirement, WorkerRow
-from service.queue import Holder, Terms, eligibility
-from service.submissions import SubmissionRequest, submit
+from service.database.connections import Database, downgrade, migrate, now_of
+from service.database.health import passes
+from service.jobs import attempts, candidates, eligibility, expiry, leases, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Holder, Terms
+from service.models import Attempt, Eligibility, Job, LabelSet, WorkerRow
 
 T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=100)
@@ -43,7 +44,7 @@ def unmet(number: int) -> dict[str, str]:
 
 def lease(session: Session, worker: str = "w", now: datetime | None = None) -> Lease | None:
     claim = Claim(worker=worker, claim_id=secrets.token_hex(16))
-    return queue.lease(session, claim, TERMS, now or now_of(session))
+    return leases.lease(session, claim, TERMS, now or now_of(session))
 
 
 def put(session: Session, requires: Mapping[str, str], priority: int = 0) -> str:
@@ -91,7 +92,7 @@ def claim_and_return(database: Database) -> None:
     assert given is not None
     with database.writing() as session:
         holder = Holder(given.job_id, given.attempt, given.secret)
-        queue.release(session, holder, "", now_of(session))
+        attempts.release(session, holder, "", now_of(session))
 
 
 def cost_of_a_claim(database: Database, sets: Callable[[int], dict[str, str]], count: int) -> Cost:
@@ -129,7 +130,7 @@ def test_sets_that_were_emptied_are_passed_once_and_together(database: Database)
         last = put(session, {}, priority=-5)
     with database.writing() as session:
         for job in jobs:
-            queue.cancel(session, job, now_of(session))
+            expiry.cancel(session, job, now_of(session))
     with counting(database) as first, database.writing() as session:
         given = lease(session)
     assert given is not None
@@ -187,7 +188,7 @@ def expected(session: Session, worker: str, now: datetime) -> list[str]:
         if job.kept_for in (None, worker)
     ]
     open_jobs.sort(key=lambda job: (job.rank, job.place))
-    sets = {row.digest: row.labels for row in session.scalars(select(Requirement))}
+    sets = {row.digest: row.labels for row in session.scalars(select(LabelSet))}
     for requires in dict.fromkeys(job.requires for job in open_jobs):
         if not sets[requires].items() <= has.items():
             continue
@@ -230,7 +231,7 @@ class Everybody:
     def claim(self) -> None:
         worker = self.random.choice(list(self.workers))
         hoped = expected(self.session, worker, self.now)
-        assert queue.has_work(self.session, worker) or not hoped
+        assert candidates.has_work(self.session, worker) or not hoped
         given = lease(self.session, worker, self.now)
         assert ([given.job_id] if given else []) == hoped
         if given is not None:
@@ -245,9 +246,9 @@ class Everybody:
         if attempt.state not in ("granted", "started"):
             return
         if self.random.random() < 0.3:
-            queue.release(self.session, holder, "", self.now)
+            attempts.release(self.session, holder, "", self.now)
         else:
-            queue.complete(self.session, holder, result_of(given, (1.0,)), self.now)
+            attempts.complete(self.session, holder, result_of(given, (1.0,)), self.now)
 
     def change(self) -> None:
         name = self.random.choice(list(self.workers))
@@ -257,11 +258,11 @@ class Everybody:
     def cancel(self) -> None:
         jobs = self.session.scalars(select(Job.id).where(Job.state == JobState.QUEUED)).all()
         if jobs:
-            queue.cancel(self.session, self.random.choice(jobs), self.now)
+            expiry.cancel(self.session, self.random.choice(jobs), self.now)
 
     def sweep(self) -> None:
         self.now += timedelta(seconds=self.random.choice((20, 120, 2_000)))
-        queue.sweep(self.session, TERMS, self.now)
+        expiry.sweep(self.session, TERMS, self.now)
 
     def _labels(self, most: int = 5) -> dict[str, str]:
         names = self.random.sample("abcde", self.random.randint(0, most))
@@ -308,7 +309,7 @@ def once_emptied(database: Database, monkeypatch: pytest.MonkeyPatch) -> dict[st
     wanted = {"label1": "x"}
     with database.writing() as session:
         workers.introduce(session, Worker(name="w", labels=LETTERS), now_of(session))
-        queue.cancel(session, put(session, wanted), now_of(session))
+        expiry.cancel(session, put(session, wanted), now_of(session))
     return wanted
 
 
@@ -421,9 +422,9 @@ class Crowd:
     def _end(given: Lease, back: bool, session: Session) -> None:
         holder = Holder(given.job_id, given.attempt, given.secret)
         if back:
-            queue.release(session, holder, "", now_of(session))
+            attempts.release(session, holder, "", now_of(session))
         else:
-            queue.complete(session, holder, result_of(given), now_of(session))
+            attempts.complete(session, holder, result_of(given), now_of(session))
 
 
 def test_with_many_at_once_no_job_becomes_invisible(

@@ -12,7 +12,7 @@ from builders.access import Doorman, guarded
 from builders.service_program import serving
 
 from benchmarks import local_service
-from service.access.permissions import ROUTES, SAFE, Permission
+from service.auth.permissions import ROUTES, SAFE, Permission
 from service.settings import Access
 
 API = "/api/v1"
@@ -75,7 +75,7 @@ def test_a_local_caller_without_a_token_reads_everything(doorman: Doorman) -> No
 def test_the_own_token_of_a_machine_may_do_everything_and_closes_nothing(
     doorman: Doorman, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.access.door._LOOK_S", 0.0)
+    monkeypatch.setattr("service.auth.authenticate._LOOK_S", 0.0)
     owner = doorman.local()
     body = {"suite": "smoke", "revision": "r1"}
     assert doorman.ask("POST", f"{API}/submissions", owner, json=body).status_code == 201

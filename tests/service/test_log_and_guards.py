@@ -15,11 +15,12 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Case, Claim, JobState, Lease, Worker
-from service import queue, workers
-from service.database import Database, downgrade, migrate, now_of
+from service.database.connections import Database, downgrade, migrate, now_of
+from service.jobs import attempts, expiry, leases, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Holder, Terms
 from service.models import JobEvent
-from service.queue import Holder, Terms
-from service.submissions import SubmissionRequest, submit
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=2)
 LATER = timedelta(hours=1)
@@ -40,7 +41,7 @@ def put(session: Session, count: int = 1) -> None:
 
 def hold(session: Session, now: datetime | None = None) -> tuple[Lease, Holder]:
     claim = Claim(worker="w1", claim_id=secrets.token_hex(16))
-    lease = queue.lease(session, claim, TERMS, now or now_of(session))
+    lease = leases.lease(session, claim, TERMS, now or now_of(session))
     assert lease is not None
     return lease, Holder(lease.job_id, lease.attempt, lease.secret)
 
@@ -58,8 +59,8 @@ def test_the_log_tells_a_job_from_its_queueing_to_its_end(session: Session) -> N
     put(session)
     now = now_of(session)
     lease, holder = hold(session, now)
-    queue.start(session, holder, TERMS, now + timedelta(seconds=1))
-    queue.complete(session, holder, result_of(lease), now + timedelta(seconds=9))
+    attempts.start(session, holder, TERMS, now + timedelta(seconds=1))
+    attempts.complete(session, holder, result_of(lease), now + timedelta(seconds=9))
     assert told(session) == [
         (None, None, "queued", None),
         (1, None, "granted", "w1"),
@@ -80,7 +81,7 @@ def test_the_log_tells_a_job_from_its_queueing_to_its_end(session: Session) -> N
 def test_a_result_without_a_start_has_one_in_its_history(session: Session) -> None:
     put(session)
     lease, holder = hold(session)
-    queue.complete(session, holder, result_of(lease), now_of(session))
+    attempts.complete(session, holder, result_of(lease), now_of(session))
     assert [row[1:3] for row in told(session) if row[0] == 1] == [
         (None, "granted"),
         ("granted", "started"),
@@ -92,7 +93,7 @@ def test_the_log_tells_of_losses_and_of_quarantine_and_why(session: Session) -> 
     put(session)
     for _ in range(2):
         hold(session, now_of(session) + LATER)
-        queue.sweep(session, TERMS, now_of(session) + 3 * LATER)
+        expiry.sweep(session, TERMS, now_of(session) + 3 * LATER)
     assert [row[2] for row in told(session)] == [
         *("queued", "granted", "leased", "lost", "queued"),
         *("granted", "leased", "lost", "quarantined"),
@@ -140,7 +141,7 @@ def test_what_would_rewrite_the_past_is_refused(session: Session, statement: str
     workers.introduce(session, Worker(name="w2"), now_of(session))
     put(session)
     lease, holder = hold(session)
-    queue.complete(session, holder, result_of(lease), now_of(session))
+    attempts.complete(session, holder, result_of(lease), now_of(session))
     before = told(session)
     refused(session, statement)
     assert told(session) == before
@@ -237,17 +238,17 @@ def test_jobs_from_before_the_log_get_their_past_told(database_url: str) -> None
         put(session, 5)
         now = now_of(session)
         lease, holder = hold(session, now)
-        queue.complete(session, holder, result_of(lease), now)  # succeeded, without a start
+        attempts.complete(session, holder, result_of(lease), now)  # succeeded, without a start
         _, holder = hold(session, now)
-        queue.start(session, holder, TERMS, now)
-        queue.release(session, holder, "Stopping.", now)
+        attempts.start(session, holder, TERMS, now)
+        attempts.release(session, holder, "Stopping.", now)
         for step in (1, 2):
             for _ in range(4):
                 hold(session, now + step * LATER)
-            queue.sweep(session, TERMS, now + step * LATER + timedelta(minutes=5))
+            expiry.sweep(session, TERMS, now + step * LATER + timedelta(minutes=5))
         put(session, 2)
-        queue.cancel(session, hold(session, now + 4 * LATER)[1].job_id, now + 4 * LATER)
-        queue.cancel(session, lease.job_id, now)  # has ended and stays
+        expiry.cancel(session, hold(session, now + 4 * LATER)[1].job_id, now + 4 * LATER)
+        expiry.cancel(session, lease.job_id, now)  # has ended and stays
         before = story(session)
     database.close()
     downgrade(database_url, "0001")
@@ -294,19 +295,19 @@ def act(
 ) -> tuple[Lease, Holder] | None:
     if step == "lease":
         claim = Claim(worker="w1", claim_id=secrets.token_hex(16))
-        lease = queue.lease(session, claim, TERMS, now)
+        lease = leases.lease(session, claim, TERMS, now)
         return (lease, Holder(lease.job_id, lease.attempt, lease.secret)) if lease else held
     if step == "sweep":
-        queue.sweep(session, TERMS, now + LATER)
+        expiry.sweep(session, TERMS, now + LATER)
         return None
     if held is None:
         return None
     lease, holder = held
     if step == "start":
-        queue.start(session, holder, TERMS, now)
+        attempts.start(session, holder, TERMS, now)
         return held
     if step == "complete":
-        queue.complete(session, holder, result_of(lease), now)
+        attempts.complete(session, holder, result_of(lease), now)
     else:
-        queue.release(session, holder, "", now)
+        attempts.release(session, holder, "", now)
     return None

@@ -14,7 +14,7 @@ from builders.served import serving
 
 from benchmarks import log_rate
 from benchmarks.log_rate import LINES, RateLimit
-from service.access import token
+from service.auth import token_format
 from service.settings import Access
 
 MANY = 200
@@ -109,7 +109,7 @@ def test_a_refused_request_writes_no_line(
     with serving(sqlite_url, access=Access.TOKENS, state_dir=tmp_path) as served:
         url = f"http://127.0.0.1:{served.port}"
         for path in ("/api/v1/jobs", "/none", "/api/v1/health?no=1", "/sign-in?to=%00"):
-            told = {"Authorization": f"Bearer {token.new('admin').text}"}
+            told = {"Authorization": f"Bearer {token_format.new('admin').text}"}
             assert 400 <= httpx2.get(f"{url}{path}", headers=told).status_code < 500
     assert caplog.records == []
 
@@ -117,7 +117,7 @@ def test_a_refused_request_writes_no_line(
 def test_a_flood_of_malformed_requests_leaves_some_lines_and_a_number(tmp_path: Path) -> None:
     """As seen from outside: the log of a whole process."""
     program = (
-        "import logging; from benchmarks.printable import log_to_stderr; log_to_stderr();"
+        "import logging; from benchmarks.terminal import log_to_stderr; log_to_stderr();"
         f"[logging.getLogger('x').warning('%s sent no HTTP', n) for n in range({MANY})]"
     )
     done = subprocess.run(

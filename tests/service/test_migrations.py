@@ -14,8 +14,8 @@ from sqlalchemy import inspect, text
 from sqlalchemy.engine import make_url
 
 from service.app import create_app
-from service.condition import check
-from service.database import Database, downgrade, migrate
+from service.database.connections import Database, downgrade, migrate
+from service.database.health import check
 from service.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, ServiceError
 from service.models import Base
 from service.settings import Settings
@@ -190,7 +190,7 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
 def test_a_database_that_another_process_holds_is_said_to_be_busy(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.database.BUSY_S", 0.1)
+    monkeypatch.setattr("service.database.connections.BUSY_S", 0.1)
     holder, database = Database(sqlite_url), Database(sqlite_url)
     with holder.writing() as session:
         session.execute(text("UPDATE schedules SET enabled = 1"))
@@ -239,7 +239,7 @@ def test_migrations_of_two_replicas_take_turns(postgres: PostgresServer) -> None
 def test_a_writer_that_waits_too_long_in_the_same_process_gives_up_and_harms_nothing(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.database.BUSY_S", 0.1)
+    monkeypatch.setattr("service.database.connections.BUSY_S", 0.1)
     database = Database(sqlite_url)
     with database.writing() as session:
         session.execute(text("UPDATE schedules SET enabled = 1"))

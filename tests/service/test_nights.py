@@ -8,14 +8,14 @@ from sqlalchemy import func, select
 
 from benchmarks.contracts import Case, JobSpec, Purpose
 from service import findings
-from service.database import Database
+from service.database.connections import Database
 from service.findings import FindingSummary, FindingView
 from service.models import (
+    AnalysisRow,
     ComparisonRow,
     ConfirmationRow,
     ConfirmationState,
     FindingEvent,
-    JudgementRow,
     Point,
 )
 
@@ -122,8 +122,8 @@ def test_quiet_nights_find_nothing_on_either_database(database: Database) -> Non
         team.night(night)
     assert found(database) == []
     with database.reading() as session:
-        assert session.scalar(select(func.count()).select_from(JudgementRow)) == 18
-        assert session.scalar(select(func.min(JudgementRow.points))) == 14
+        assert session.scalar(select(func.count()).select_from(AnalysisRow)) == 18
+        assert session.scalar(select(func.min(AnalysisRow.points))) == 14
 
 
 def test_what_is_measured_again_makes_no_point_in_any_history(database: Database) -> None:

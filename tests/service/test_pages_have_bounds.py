@@ -22,10 +22,11 @@ from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Lease, Result, Trace
 from benchmarks.contracts.bounds import BESIDE_TRACES_B, TRACE_VALUES
-from service import comparisons, judging
-from service.access.permissions import ROUTES, Permission
-from service.database import Database
-from service.queue import hold
+from service import comparisons
+from service.auth.permissions import ROUTES, Permission
+from service.database.connections import Database
+from service.findings import pipeline
+from service.jobs import attempts
 
 API = "/api/v1"
 BEGUN = {
@@ -204,7 +205,7 @@ def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
         history(client, hand, "unet", plain),
         history(client, hand, "resnet50", largest),
     ]
-    assert judging.look(database_of(client), lambda _: None, daily=0).opened
+    assert pipeline.look(database_of(client), lambda _: None, daily=0).opened
     for found in client.get(f"{API}/findings").json()["items"]:
         own = next(one for one in both if found["first_bad"].startswith(one.workload))
         own.ids["finding_id"] = found["id"]
@@ -226,7 +227,7 @@ def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
 @pytest.fixture
 def unbounded(monkeypatch: pytest.MonkeyPatch) -> None:
     """Intake as it was before there was a bound."""
-    monkeypatch.setattr(hold, "check_size", lambda *_: None)
+    monkeypatch.setattr(attempts, "check_size", lambda *_: None)
 
 
 def zeros(lease: Lease) -> Result:

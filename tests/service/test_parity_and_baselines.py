@@ -21,8 +21,8 @@ from benchmarks.contracts import (
     Use,
     Work,
 )
-from cli import table
-from cli.answers import ReportView
+from cli.output import result_table
+from cli.service_answers import ReportView
 from service import formats
 
 WRONG = "It computes something else than fp32 eager: the loss up to step 5 is off by 0.4."
@@ -129,7 +129,7 @@ def test_a_case_that_was_taken_out_is_held_against_no_baseline(
     assert formats.times(2.5) not in client.get("/").text
     told = ReportView.model_validate(client.get(f"/api/v1/submissions/{submission}/report").json())
     paper = io.StringIO()
-    table.show(told.rows, Console(file=paper, width=120))
+    result_table.show(told.rows, Console(file=paper, width=120))
     assert "baseline" not in paper.getvalue()
     assert "Excluded: The clock was set." in paper.getvalue()
 
@@ -168,7 +168,7 @@ def test_the_overview_never_holds_a_case_against_a_failing_baseline(
 def test_a_gate_calls_a_contender_that_fails_parity_a_regression(
     client: TestClient, hand: Hand
 ) -> None:
-    from service.gate.measured import Measured, Trouble
+    from service.analysis.gate.pairs import Measured, Trouble
 
     body = {"cases": CASES, "revision": "r1"}
     client.post("/api/v1/submissions", json=body)
@@ -194,7 +194,7 @@ def test_table_and_markdown_show_parity_and_utilisation(client: TestClient, hand
     submission = measure(hand, "r1", (100.0, PASS), (900.0, FAIL))
     told = ReportView.model_validate(client.get(f"/api/v1/submissions/{submission}/report").json())
     paper = io.StringIO()
-    table.show(told.rows, Console(file=paper, width=120))
+    result_table.show(told.rows, Console(file=paper, width=120))
     head, *lines = [line for line in paper.getvalue().splitlines() if line.strip()]
     assert ("parity" in head, "MFU" in head) == (True, True)
     (wrong,) = (line for line in lines if "900" in line and "bf16" in line)

@@ -13,9 +13,10 @@ from fastapi.testclient import TestClient
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import aliased
 
-from service import findings, projects, verify
-from service.access.store import TokenRequest
-from service.database import Database, downgrade, migrate
+from service import findings
+from service.auth.token_store import TokenRequest
+from service.database.connections import Database, downgrade, migrate
+from service.maintenance import verify
 from service.models import (
     Base,
     FindingRow,
@@ -27,6 +28,7 @@ from service.models import (
     SeriesRow,
     Submission,
     TokenRow,
+    project_filter,
 )
 
 API = "/api/v1"
@@ -55,11 +57,11 @@ def ask(doorman: Doorman) -> Ask:
 
 
 def test_every_table_says_whose_its_rows_are() -> None:
-    told = (*projects.OWNED, *projects.THROUGH, *projects.SHARED)
+    told = (*project_filter.OWNED, *project_filter.THROUGH, *project_filter.SHARED)
     assert len(told) == len(set(told))
     assert set(told) == {mapper.class_ for mapper in Base.registry.mappers}
     owned = {each for each in told if "project" in each.__table__.columns}
-    assert owned == {*projects.OWNED, TokenRow}
+    assert owned == {*project_filter.OWNED, TokenRow}
 
 
 @pytest.mark.parametrize("path", ORDERS)
@@ -262,7 +264,7 @@ def test_no_kind_of_query_finds_what_is_of_another_project(database: Database) -
         session.execute(update(SeriesRow).where(SeriesRow.id == long.OTHER).values(project="blue"))
         session.execute(update(SeriesRow).where(SeriesRow.id == long.SERIES).values(project="red"))
     with database.writing() as session:
-        projects.restrict(session, "red")
+        project_filter.restrict(session, "red")
         other, beside = aliased(SeriesRow), aliased(Point)
         counted = select(func.count()).select_from(Point)
         parts = select(Point.value).cte("parts")
@@ -282,7 +284,7 @@ def test_no_kind_of_query_finds_what_is_of_another_project(database: Database) -
         changed = update(Point).values(value=3.0)
         session.execute(changed.execution_options(synchronize_session=False))
         everybodys = session.scalars(
-            select(Point.value).order_by(Point.value), execution_options=projects.EVERYBODYS
+            select(Point.value).order_by(Point.value), execution_options=project_filter.EVERYBODYS
         )
         assert everybodys.all() == [2.0, 3.0]
         assert session.scalar(select(func.count()).select_from(ResultRow)) == 0

@@ -11,12 +11,13 @@ from builders.service_hand import result_of
 from sqlalchemy import event, func, select
 
 from benchmarks.contracts import Case, Claim, JobState, Lease, Worker
-from service import queue, workers
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
 from service.errors import Fenced
+from service.jobs import attempts, expiry, leases, types, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Holder, Terms
 from service.models import Attempt, Job, ResultRow
-from service.queue import Holder, Terms
-from service.submissions import SubmissionRequest, submit
 
 T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
@@ -61,7 +62,7 @@ def put_jobs(database: Database, count: int) -> None:
 def lease(database: Database, worker: str, claim_id: str | None = None) -> Lease | None:
     claim = Claim(worker=worker, claim_id=claim_id or secrets.token_hex(16))
     with database.writing() as session:
-        return queue.lease(session, claim, TERMS, now_of(session))
+        return leases.lease(session, claim, TERMS, now_of(session))
 
 
 def must_lease(database: Database, worker: str) -> tuple[Lease, Holder]:
@@ -112,13 +113,13 @@ def test_a_result_that_is_posted_twice_at_once_counts_once(
     put_jobs(database, 1)
     granted, holder = must_lease(database, crew[0])
 
-    def post() -> queue.Completion:
+    def post() -> types.Completion:
         with database.writing() as session:
-            return queue.complete(session, holder, result_of(granted), now_of(session))
+            return attempts.complete(session, holder, result_of(granted), now_of(session))
 
     outcomes = at_once([post] * 4)
     assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
-    assert len({each.result_id for each in outcomes if isinstance(each, queue.Completion)}) == 1
+    assert len({each.result_id for each in outcomes if isinstance(each, types.Completion)}) == 1
     with database.reading() as session:
         assert session.scalar(select(func.count()).select_from(ResultRow)) == 1
 
@@ -129,15 +130,15 @@ def test_a_result_and_the_sweep_agree_on_one_end(database: Database, crew: list[
 
     def post() -> object:
         with database.writing() as session:
-            return queue.complete(session, holder, result_of(granted), now_of(session))
+            return attempts.complete(session, holder, result_of(granted), now_of(session))
 
     def sweep() -> object:
         with database.writing() as session:
-            return queue.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
+            return expiry.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
 
     outcomes = at_once([post, sweep, sweep])
     assert not [each for each in outcomes if isinstance(each, Exception)], outcomes
-    counted = next(each.counted for each in outcomes if isinstance(each, queue.Completion))
+    counted = next(each.counted for each in outcomes if isinstance(each, types.Completion))
     with database.reading() as session:
         state = session.scalar(select(Job.state))
     assert state == (JobState.SUCCEEDED if counted else JobState.QUEUED)
@@ -148,12 +149,12 @@ def test_sweeps_that_meet_lose_an_attempt_once(database: Database, crew: list[st
     for name in crew[:3]:
         must_lease(database, name)
 
-    def sweep() -> queue.Swept:
+    def sweep() -> types.Swept:
         with database.writing() as session:
-            return queue.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
+            return expiry.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
 
     outcomes = at_once([sweep] * 4)
-    assert sum(each.requeued for each in outcomes if isinstance(each, queue.Swept)) == 3
+    assert sum(each.requeued for each in outcomes if isinstance(each, types.Swept)) == 3
     with database.reading() as session:
         assert session.scalars(select(Job.lost_attempts)).all() == [1, 1, 1]
 
@@ -166,7 +167,7 @@ def test_a_cancel_is_not_lost_to_a_release_that_meets_it(
 
     def release() -> None:
         with database.writing() as session:
-            queue.release(session, holder, "The worker stops.", now_of(session))
+            attempts.release(session, holder, "The worker stops.", now_of(session))
 
     releasing = threading.Thread(target=release)
 
@@ -177,7 +178,7 @@ def test_a_cancel_is_not_lost_to_a_release_that_meets_it(
             releasing.join(0.5)  # if it may, it ends between the cancel's two steps
 
     with database.writing() as session:
-        queue.cancel(session, holder.job_id, now_of(session))
+        expiry.cancel(session, holder.job_id, now_of(session))
     releasing.join()
     with database.reading() as session:
         assert session.scalar(select(Job.state)) == JobState.CANCELLED
@@ -189,9 +190,9 @@ def test_a_heartbeat_is_no_longer_heard_after_the_sweep(
     put_jobs(database, 1)
     _, holder = must_lease(database, crew[0])
     with database.writing() as session:
-        queue.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
+        expiry.sweep(session, TERMS, now_of(session) + timedelta(hours=1))
     with database.writing() as session, pytest.raises(Fenced):
-        queue.heartbeat(session, holder, None, TERMS, now_of(session))
+        attempts.heartbeat(session, holder, None, TERMS, now_of(session))
 
 
 def test_a_restart_forgives_leases_that_ran_out_meanwhile(
@@ -201,11 +202,11 @@ def test_a_restart_forgives_leases_that_ran_out_meanwhile(
     _, holder = must_lease(database, crew[0])
     with database.writing() as session:
         later = now_of(session) + timedelta(hours=1)
-        assert queue.grant_amnesty(session, TERMS, later) == 1
-        assert queue.sweep(session, TERMS, later + TERMS.lease) == queue.Swept()
-        queue.heartbeat(session, holder, None, TERMS, later + TERMS.lease)
-        swept = queue.sweep(session, TERMS, later + TERMS.lease * 2 + timedelta(seconds=1))
-    assert swept == queue.Swept(requeued=1)
+        assert expiry.extend_all_leases(session, TERMS, later) == 1
+        assert expiry.sweep(session, TERMS, later + TERMS.lease) == types.Swept()
+        attempts.heartbeat(session, holder, None, TERMS, later + TERMS.lease)
+        swept = expiry.sweep(session, TERMS, later + TERMS.lease * 2 + timedelta(seconds=1))
+    assert swept == types.Swept(requeued=1)
 
 
 def test_one_gpu_is_given_one_job_at_a_time(database: Database) -> None:
@@ -223,5 +224,5 @@ def test_one_gpu_is_given_one_job_at_a_time(database: Database) -> None:
     for each in granted:
         with database.writing() as session:
             holder = Holder(each.job_id, each.attempt, each.secret)
-            queue.release(session, holder, "", now_of(session))
+            attempts.release(session, holder, "", now_of(session))
     assert lease(database, names[0]) is not None

@@ -9,9 +9,9 @@ from builders.service_hand import FACTS, Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from service.database import Database
+from service.database.connections import Database
+from service.history.run_noise import repeats_of
 from service.models import Point
-from service.repeats import repeats_of
 
 
 def changes(client: TestClient, baseline: int, contender: int) -> Any:

@@ -10,11 +10,11 @@ from builders.service_hand import FACTS, Hand, result_of
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
+from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Bottleneck, Status, Verdict
-from benchmarks.suites import suite
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
+from service.jobs.workers import LATELY
 from service.models import WorkerRow
-from service.workers import LATELY
 
 Submit = Callable[..., dict[str, Any]]
 CASES = [

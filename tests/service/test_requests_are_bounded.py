@@ -11,7 +11,7 @@ from fastapi.testclient import TestClient
 
 from service import api
 from service.app import create_app
-from service.intake import StrictRoute
+from service.http.strict_route import StrictRoute
 from service.settings import Settings
 
 Schema = dict[str, Any]

@@ -12,11 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
-from benchmarks import suites
-from service import schedule
-from service.database import Database, now_of
-from service.models import Job, Schedule, Slot, Submission
-from service.schedule import ScheduleRequest, newest_due, slots
+from benchmarks.catalog import suites
+from service.database.connections import Database, now_of
+from service.jobs import schedules
+from service.jobs.schedules import ScheduleRequest, newest_due, slots
+from service.models import Job, Schedule, ScheduleRun, Submission
 
 BERLIN = ZoneInfo("Europe/Berlin")
 
@@ -86,12 +86,12 @@ def request(cron: str = "30 2 * * *", **more: Any) -> ScheduleRequest:
 def put(database: Database, at: datetime, wanted: ScheduleRequest, name: str = "s") -> None:
     with database.writing() as session:
         session.execute(text("DELETE FROM schedules"))
-        schedule.put(session, name, wanted, at)
+        schedules.put(session, name, wanted, at)
 
 
-def fire(database: Database, at: datetime) -> list[schedule.Fired]:
+def fire(database: Database, at: datetime) -> list[schedules.Fired]:
     with database.writing() as session:
-        return schedule.fire_due(session, at)
+        return schedules.fire_due(session, at)
 
 
 def count(database: Database, table: Any) -> int:
@@ -111,7 +111,7 @@ def test_a_slot_fires_once_over_the_autumn_night(database: Database) -> None:
 
 def test_two_replicas_fire_a_slot_once(database: Database) -> None:
     put(database, local(2026, 6, 1, 12), request())
-    fired: list[schedule.Fired] = []
+    fired: list[schedules.Fired] = []
     gate = threading.Barrier(4)
 
     def replica() -> None:
@@ -124,7 +124,7 @@ def test_two_replicas_fire_a_slot_once(database: Database) -> None:
     for thread in threads:
         thread.join()
     assert len(fired) == 1
-    assert count(database, Slot) == count(database, Submission) == 1
+    assert count(database, ScheduleRun) == count(database, Submission) == 1
 
 
 def test_a_slot_that_another_replica_fired_is_left_alone(database: Database) -> None:
@@ -141,7 +141,7 @@ def test_after_downtime_only_the_newest_missed_slot_fires(database: Database) ->
     (fired,) = fire(database, local(2026, 6, 20, 12))
     assert fired.due_at == local(2026, 6, 20, 2, 30)
     with database.reading() as session:
-        assert schedule.load(session, "s").next_due_at == local(2026, 6, 21, 2, 30)
+        assert schedules.load(session, "s").next_due_at == local(2026, 6, 21, 2, 30)
 
 
 def test_a_clock_that_was_ahead_for_one_look_silences_no_schedule(
@@ -179,7 +179,7 @@ def test_a_replica_that_looks_a_moment_behind_another_sets_nothing_back(
 
 def change(database: Database, at: datetime, wanted: ScheduleRequest) -> None:
     with database.writing() as session:
-        schedule.put(session, "s", wanted, at)
+        schedules.put(session, "s", wanted, at)
 
 
 @pytest.mark.parametrize("more", [{}, {"revision_rule": "fixed:v1"}])
@@ -220,7 +220,7 @@ def test_a_slot_names_its_revision_by_rule(database: Database, rule: str, revisi
 def test_a_schedule_whose_suite_is_gone_does_not_stop_the_others(database: Database) -> None:
     put(database, local(2026, 6, 1, 12), request(), "good")
     with database.writing() as session:
-        schedule.put(session, "bad", request(), local(2026, 6, 1, 12))
+        schedules.put(session, "bad", request(), local(2026, 6, 1, 12))
         session.execute(text("UPDATE schedules SET suite = 'gone' WHERE name = 'bad'"))
     fired = {each.schedule: each.submission_id for each in fire(database, local(2026, 6, 2, 3))}
     assert fired["bad"] is None
@@ -239,7 +239,7 @@ def test_a_schedule_says_in_the_log_what_it_left_out(
     assert missing > 0
     assert f"schedule on-cpu: {missing} cases of the suite nightly are left out" in caplog.text
     with database.writing() as session:
-        assert schedule.fire(session, "on-cpu", local(2026, 6, 2, 4)).left_out == missing
+        assert schedules.fire(session, "on-cpu", local(2026, 6, 2, 4)).left_out == missing
 
 
 def test_a_schedule_that_leaves_nothing_out_says_nothing(
@@ -269,22 +269,22 @@ def test_a_schedule_that_nobody_has_looked_at_yet_says_when_it_is_due(database: 
     with database.reading() as session:
         (row,) = session.scalars(select(Schedule))
         assert (row.enabled, row.next_due_at) == (True, None)
-        (listed,) = schedule.every(session)
-        assert schedule.load(session, "nightly") == listed
+        (listed,) = schedules.every(session)
+        assert schedules.load(session, "nightly") == listed
         now = now_of(session)
     assert listed.next_due_at is not None
     assert timedelta() < listed.next_due_at - now <= timedelta(days=1)
     fire(database, now)
     with database.reading() as session:
-        assert schedule.every(session) == [listed]
+        assert schedules.every(session) == [listed]
 
 
 def test_a_nightly_that_was_deleted_stays_deleted(database_url: str) -> None:
-    from service.database import migrate
+    from service.database.connections import migrate
 
     database = Database(database_url)
     with database.writing() as session:
-        schedule.delete(session, "nightly")
+        schedules.delete(session, "nightly")
     migrate(database_url)
     assert count(database, Schedule) == 0
     database.close()

@@ -19,7 +19,7 @@ import pytest
 from builders.served import Served, serving, wait_until
 from chaos.replica import environment, free_port
 
-from service.strangers import Strangers, network_of
+from service.http.connection_share import Strangers, network_of
 
 ROOM = 6
 OTHER = "127.0.0.2"

@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.database import Database
-from service.findings import Kind
-from service.findings.nodes import NodeChange, ill_nodes, open_bad_node
-from service.findings.slowdown import Measured, contrasts, slowdown, well_again
+from service.database.connections import Database
+from service.findings import FindingKind
+from service.findings.bad_node_statistics import NodeMeasurement, contrasts, slowdown, well_again
+from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node
 from service.models import FindingState, SeriesRow
 
 NODES = ("a", "b", "c", "d")
@@ -30,7 +30,7 @@ def fleet(
     by: float = 0.05,
     code: float = 0.0,
     seed: int = 1,
-) -> list[Measured]:
+) -> list[NodeMeasurement]:
     """Every night each case runs on a random node; ``b`` may be slow, the code may be too."""
     random = np.random.default_rng(seed)
     offsets = dict(zip(NODES, (0.0, 0.004, -0.004, 0.01), strict=True))
@@ -43,7 +43,7 @@ def fleet(
                 away += by
             if code and night >= nights // 2:
                 away += code
-            told.append(Measured(f"s{case}", f"r{night:03d}", node, float(away)))
+            told.append(NodeMeasurement(f"s{case}", f"r{night:03d}", node, float(away)))
     return told
 
 
@@ -73,13 +73,13 @@ def test_many_results_against_the_same_few_of_others_are_not_enough() -> None:
     """Ten slow results that all rest on the same four of others may be flukes of those."""
     plan = "ababababab" + "bbbb" + "a"
     told = [
-        Measured(series, f"r{night:02d}", node, 0.05 if node == "b" and night > 8 else 0.0)
+        NodeMeasurement(series, f"r{night:02d}", node, 0.05 if node == "b" and night > 8 else 0.0)
         for night, node in enumerate(plan)
         for series in ("s0", "s1")
     ]
     assert slowdown(contrasts(told), "b") is None
     later = [
-        Measured(series, f"r{night:02d}", node, 0.05 if node == "b" else 0.0)
+        NodeMeasurement(series, f"r{night:02d}", node, 0.05 if node == "b" else 0.0)
         for night, node in enumerate("ba", len(plan))
         for series in ("s0", "s1")
     ]
@@ -90,7 +90,7 @@ def test_between_others_that_differ_a_result_says_nothing() -> None:
     """Whether it was measured before the change or after it, nobody knows."""
     costs = {"r0": ("a", 0.0), "r1": ("b", 0.002), "r2": ("a", 0.001), "r3": ("b", 0.034)}
     costs |= {"r4": ("a", 0.031), "r5": ("b", 0.033), "r6": ("a", 0.03)}
-    told = [Measured("s", revision, node, cost) for revision, (node, cost) in costs.items()]
+    told = [NodeMeasurement("s", revision, node, cost) for revision, (node, cost) in costs.items()]
     own = contrasts(told)["b"]
     assert [each.revision for each in own] == ["r1", "r5"]
     assert [each.size for each in own] == pytest.approx([0.001, 0.002])
@@ -118,7 +118,7 @@ def test_what_moves_every_node_names_none_whoever_measures_when(
     differ = dict(zip(NODES, offsets, strict=True))
     levels_ = [sign * level for level in accumulate(change for _, change in nights)]
     told = [
-        Measured(f"s{case}", f"r{night:03d}", node, levels_[night] + differ[node])
+        NodeMeasurement(f"s{case}", f"r{night:03d}", node, levels_[night] + differ[node])
         for night, (nodes, _) in enumerate(nights)
         for case, node in enumerate(nodes)
     ]
@@ -131,7 +131,7 @@ def test_who_is_as_fast_as_the_others_now_is_not_slow() -> None:
     nights = [("aab", 0.0), ("aaa", -slow), ("bbc", slow), ("aaa", fast), ("bab", slow)]
     nights += [("acb", slow), ("cca", -slow), ("ccb", -slow), ("aaa", fast), ("cab", fast)]
     told = [
-        Measured(f"s{case}", f"r{night}", node, level)
+        NodeMeasurement(f"s{case}", f"r{night}", node, level)
         for night, (nodes, level) in enumerate(nights)
         for case, node in enumerate(nodes)
     ]
@@ -144,14 +144,14 @@ def test_a_new_driver_names_no_node_however_unevenly_they_work(seed: int, noise:
     random = np.random.default_rng(seed)
     offsets = dict(zip(NODES, (0.0, -0.004, 0.003, -0.001), strict=True))
     shares = random.dirichlet([0.5] * 4)
-    told: list[Measured] = []
+    told: list[NodeMeasurement] = []
     for night in range(26):
         if random.random() < 0.3:
             shares = random.dirichlet([0.5] * 4)
         for case in range(CASES):
             node = NODES[int(random.choice(4, p=shares))]
             cost = random.normal(0, noise) + offsets[node] + (0.03 if night >= 18 else 0.0)
-            told.append(Measured(f"s{case}", f"r{night:03d}", node, float(cost)))
+            told.append(NodeMeasurement(f"s{case}", f"r{night:03d}", node, float(cost)))
         assert [node for node in NODES if slowdown(contrasts(told), node)] == []
 
 
@@ -193,7 +193,7 @@ def test_a_slow_node_is_one_finding_and_no_regression(session: Session) -> None:
         night(session, number, random, 0.06 if 30 <= number < 55 else 0.0)
         if number == 54:
             (finding,) = findings.list_findings(session).items
-            assert (finding.kind, finding.worker) == (Kind.BAD_NODE, "b")
+            assert (finding.kind, finding.worker) == (FindingKind.BAD_NODE, "b")
             assert finding.state is FindingState.OPEN
     (finding,) = findings.list_findings(session).items
     assert finding.state is FindingState.RESOLVED
@@ -207,7 +207,7 @@ def test_proposed_changes_that_are_compared_hide_no_slow_node(session: Session) 
         (finding, *more) = findings.list_findings(session).items or [None]
         if number == 45:
             assert finding is not None
-            assert (finding.kind, finding.state) == (Kind.BAD_NODE, FindingState.OPEN)
+            assert (finding.kind, finding.state) == (FindingKind.BAD_NODE, FindingState.OPEN)
     assert finding is not None
     assert finding.state is FindingState.RESOLVED
     assert not more
@@ -242,7 +242,7 @@ def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session:
             long.add(session, {number: value}, node, series, place)
         long.look(session)
     told = findings.list_findings(session).items
-    assert [each for each in told if each.kind is Kind.BAD_NODE] == []
+    assert [each for each in told if each.kind is FindingKind.BAD_NODE] == []
 
 
 def test_what_a_person_closed_is_not_opened_again(session: Session) -> None:

@@ -9,10 +9,10 @@ from builders import long_series as long
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from service import confirmation, judging
-from service.confirmation import Suspicion, begin
-from service.database import Database, now_of
-from service.judging import follow_series
+from service.database.connections import Database, now_of
+from service.findings import confirm, pipeline
+from service.findings.confirm import Suspicion, start
+from service.findings.pipeline import follow_series
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
 STEADY = 20
@@ -87,9 +87,9 @@ def test_no_revision_is_compared_with_itself(session: Session) -> None:
     add(session, STEADY + 1, [95.0])
     (found,) = suspicious(session, STEADY + 1)
     itself = replace(found, last_good=found.first_bad)
-    assert begin(session, [itself], now_of(session), 20) == []
+    assert start(session, [itself], now_of(session), 20) == []
     assert session.scalar(select(func.count()).select_from(ConfirmationRow)) == 0
-    assert begin(session, [found], now_of(session), 20)
+    assert start(session, [found], now_of(session), 20)
 
 
 def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
@@ -98,14 +98,14 @@ def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
     def broken(*_: object) -> None:
         raise OverflowError("math range error")
 
-    monkeypatch.setattr(confirmation, "suspicions", broken)
+    monkeypatch.setattr(confirm, "suspicions", broken)
     random = np.random.default_rng(1)
     with database.writing() as session:
         long.prepare(session)
         noise = np.exp(random.normal(0, 0.003, 32))
         levels = np.array([100.0] * 20 + [95.0] * 12) * noise
         long.add(session, {number: float(value) for number, value in enumerate(levels)})
-    assert judging.look(database, rest=lambda _: None).opened
+    assert pipeline.look(database, rest=lambda _: None).opened
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_a_suspicion_is_measured_again_with_the_code_that_a_worker_has(
     names = {"good": long.revision_of(STEADY - 1), "bad": long.revision_of(STEADY)}
     has = None if revisions is None else [names[each] for each in revisions]
     session.execute(update(WorkerRow).values(revisions=has))
-    begun = begin(session, suspicious(session, STEADY), now_of(session), 20)
+    begun = start(session, suspicious(session, STEADY), now_of(session), 20)
     asked = session.execute(select(ComparisonRow.baseline, ComparisonRow.contender)).all()
     assert len(begun) == len(asked) == (0 if measured is None else 1)
     if measured is not None:

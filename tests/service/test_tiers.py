@@ -5,10 +5,11 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from benchmarks.catalog.precision_tiers import Tier, timed
+from benchmarks.catalog.suites import suite
 from benchmarks.contracts import JobSpec, Protocol, Purpose
-from benchmarks.suites import suite
-from benchmarks.tiers import Tier, timed
-from service.submissions import SubmissionRequest, expand
+from service.jobs.expand import expand
+from service.jobs.requests import SubmissionRequest
 
 CASE = {"case": {"workload": "unet"}, "revision": "r1"}
 

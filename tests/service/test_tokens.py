@@ -21,11 +21,11 @@ from sqlalchemy.orm import Session
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from service.access import key, rules, token
-from service.access.door import Undeclared, _declared
-from service.access.limits import Buckets
 from service.api.routes import ROUTES
 from service.app import create_app
+from service.auth import access_mode, signing_key, token_format
+from service.auth.authenticate import Undeclared, _declared
+from service.auth.rate_limit import Buckets
 from service.models import Base, TokenRow
 from service.settings import Access, Settings
 
@@ -41,8 +41,8 @@ def doorman(database_url: str, tmp_path: Path) -> Iterator[Doorman]:
 
 
 def test_a_token_reads_back_and_tells_its_kind() -> None:
-    made = token.new("submit")
-    assert token.read(made.text) == made
+    made = token_format.new("submit")
+    assert token_format.read(made.text) == made
     assert made.text.startswith("tl_submit_")
     assert made.text not in repr(made)
 
@@ -50,26 +50,26 @@ def test_a_token_reads_back_and_tells_its_kind() -> None:
 @given(st.data())
 def test_every_single_typo_is_told_without_a_database(data: st.DataObject) -> None:
     text = ALWAYS
-    assert token.read(text).id == "0123456789abcdef"
+    assert token_format.read(text).id == "0123456789abcdef"
     place = data.draw(st.integers(0, len(text) - 1))
     other = data.draw(st.sampled_from("0123456789abcdef_ x").filter(lambda c: c != text[place]))
-    with pytest.raises(token.Mistyped):
-        token.read(text[:place] + other + text[place + 1 :])
-    with pytest.raises(token.Mistyped):
-        token.read(text[:place])
+    with pytest.raises(token_format.Mistyped):
+        token_format.read(text[:place] + other + text[place + 1 :])
+    with pytest.raises(token_format.Mistyped):
+        token_format.read(text[:place])
 
 
 @given(st.text(max_size=150))
 def test_no_other_text_is_a_token(words: str) -> None:
-    with pytest.raises(token.Mistyped):
-        token.read(words)
+    with pytest.raises(token_format.Mistyped):
+        token_format.read(words)
 
 
 def test_the_key_is_made_once_for_its_owner_alone(tmp_path: Path) -> None:
-    made = key.load(tmp_path / "state")
-    assert key.load(tmp_path / "state") == made
+    made = signing_key.load(tmp_path / "state")
+    assert signing_key.load(tmp_path / "state") == made
     assert stat.S_IMODE((tmp_path / "state" / "access.key").stat().st_mode) == 0o600
-    assert key.load(tmp_path, "ab" * 32).value == bytes.fromhex("ab" * 32)
+    assert signing_key.load(tmp_path, "ab" * 32).value == bytes.fromhex("ab" * 32)
     assert made.value.hex() not in repr(made)
 
 
@@ -97,11 +97,11 @@ def test_a_token_counts_in_the_header_alone(doorman: Doorman) -> None:
 def test_a_typo_a_stranger_and_a_code_are_told_apart(doorman: Doorman) -> None:
     good = doorman.token("read")
     assert "checksum" in doorman.ask("GET", JOBS, good[:-1]).json()["detail"]
-    stranger = token.new("admin").text
+    stranger = token_format.new("admin").text
     assert "not known here" in doorman.ask("GET", JOBS, stranger).json()["detail"]
-    same_id = token.renewed("read", token.read(good).id).text
+    same_id = token_format.renewed("read", token_format.read(good).id).text
     assert "not known here" in doorman.ask("GET", JOBS, same_id).json()["detail"]
-    code = token.new(token.ENROLMENT).text
+    code = token_format.new(token_format.ENROLMENT).text
     assert "throughline worker enroll" in doorman.ask("GET", JOBS, code).json()["detail"]
 
 
@@ -259,7 +259,7 @@ def test_the_audit_log_only_grows(doorman: Doorman, change: str) -> None:
 def test_the_first_administrator_closes_reading_for_good(
     database_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.access.door._LOOK_S", 0.0)
+    monkeypatch.setattr("service.auth.authenticate._LOOK_S", 0.0)
     with guarded(database_url, tmp_path, access=Access.AUTO) as doorman:
         owner = doorman.local()
         assert doorman.ask("GET", JOBS).status_code == 200
@@ -330,14 +330,14 @@ def test_no_page_of_another_site_acts_where_no_token_is_asked_for(
     ],
 )
 def test_only_the_loopback_is_this_machine_alone(host: str, local: bool) -> None:
-    assert rules.is_loopback(host) is local
+    assert access_mode.is_loopback(host) is local
 
 
 @pytest.fixture
 def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     """The time that limits go by."""
     stopped = Clock()
-    monkeypatch.setattr("service.access.door.time", stopped)
+    monkeypatch.setattr("service.auth.authenticate.time", stopped)
     return stopped
 
 
@@ -347,7 +347,7 @@ def test_failures_from_one_address_are_limited_and_a_good_token_passes(
     with guarded(sqlite_url, tmp_path, failures_per_min=3) as doorman:
         good = doorman.token("read")
         assert doorman.ask("GET", JOBS, good).status_code == 200
-        answers = [doorman.ask("GET", JOBS, token.new("admin").text) for _ in range(5)]
+        answers = [doorman.ask("GET", JOBS, token_format.new("admin").text) for _ in range(5)]
         assert [answer.status_code for answer in answers] == [401, 401, 401, 429, 429]
         assert answers[-1].headers["Retry-After"] == "20"
         assert doorman.ask("GET", JOBS).status_code == 429
@@ -363,9 +363,9 @@ def test_a_good_token_that_nobody_has_seen_passes_beside_neighbours_that_fail(
     with guarded(sqlite_url, tmp_path, failures_per_min=3) as doorman:
         good = [doorman.token("read") for _ in range(10)]
         for _ in range(10):
-            doorman.ask("GET", JOBS, token.new("read").text)
+            doorman.ask("GET", JOBS, token_format.new("read").text)
         assert [doorman.ask("GET", JOBS, each).status_code for each in good] == [200] * 10
-        same_id = token.renewed("read", token.read(good[0]).id).text
+        same_id = token_format.renewed("read", token_format.read(good[0]).id).text
         assert doorman.ask("GET", JOBS, same_id).status_code == 429
         later = doorman.token("read")
         clock.now_s += 1  # as long as what is known of tokens holds
@@ -377,7 +377,7 @@ def test_tokens_that_are_made_up_cost_the_database_one_question_a_second(
 ) -> None:
     with guarded(sqlite_url, tmp_path, failures_per_min=3) as doorman:
         for _ in range(3):
-            doorman.ask("GET", JOBS, token.new("read").text)
+            doorman.ask("GET", JOBS, token_format.new("read").text)
         asked: list[object] = []
         run = doorman.database.run
 
@@ -387,7 +387,7 @@ def test_tokens_that_are_made_up_cost_the_database_one_question_a_second(
 
         monkeypatch.setattr(doorman.database, "run", count)
         for _ in range(20):
-            assert doorman.ask("GET", JOBS, token.new("read").text).status_code == 429
+            assert doorman.ask("GET", JOBS, token_format.new("read").text).status_code == 429
         assert len(asked) == 1
 
 

@@ -16,12 +16,12 @@ from sqlalchemy.exc import DBAPIError
 
 from benchmarks import trace_file
 from benchmarks.contracts import Case, Direction, Lease, Protocol, Result, Status
-from service.backup import backup
-from service.confirmation.begin import ask
-from service.database import Database, now_of
-from service.findings.values import SeriesName
+from service.database.connections import Database, now_of
+from service.findings.confirm.start import ask
+from service.findings.types import SeriesName
+from service.maintenance.backup import backup
+from service.maintenance.verify import CheckOutcome, verify
 from service.models import ComparisonRow, ConfirmationRow, TraceRow
-from service.verify import Outcome, verify
 
 Submit = Callable[..., dict[str, Any]]
 TRACE = a_trace_file()
@@ -281,7 +281,7 @@ def test_the_database_keeps_a_trace_as_it_is_and_backup_and_verify_read_it(
             assert session.scalar(select(TraceRow.body)) == TRACE
         copy.close()
     report = verify(database)
-    assert report.findings[1].outcome is Outcome.HELD
+    assert report.findings[1].outcome is CheckOutcome.HELD
     assert not report.warnings
     with pytest.raises(DBAPIError, match="stays as it is"), database.writing() as session:
         session.execute(text("UPDATE traces SET size_b = 0"))
@@ -291,5 +291,5 @@ def test_the_database_keeps_a_trace_as_it_is_and_backup_and_verify_read_it(
         session.execute(text("UPDATE traces SET digest = 'x'"))
     report = verify(database)
     assert "guard_traces_update on traces: It is not there" in report.findings[11].sentence
-    assert report.findings[1].outcome is Outcome.BROKEN
+    assert report.findings[1].outcome is CheckOutcome.BROKEN
     assert "digest or size differs" in report.findings[1].sentence

@@ -19,12 +19,11 @@ from benchmarks.contracts import (
     Sample,
     Status,
 )
-from service import queue
-from service.database import now_of
+from service.database.connections import now_of
+from service.jobs import interleave, types
+from service.maintenance.verify import verify
 from service.models import Job, ResultRow, WorkerRow
-from service.queue import turns
-from service.verify import verify
-from worker.outcome import Run, failure
+from worker.result_builder import Run, failure
 
 WORKLOADS = ("nanogpt", "resnet50", "unet")
 Told = dict[str, Any]
@@ -115,7 +114,7 @@ def test_a_turn_that_is_posted_twice_is_taken_once(
 
 
 def test_a_turn_that_comes_too_late_is_kept_and_moves_nothing(
-    client: TestClient, hand: Hand, submitted: Told, expire: Callable[[], queue.Swept]
+    client: TestClient, hand: Hand, submitted: Told, expire: Callable[[], types.Swept]
 ) -> None:
     late = hand.must_claim()
     assert hand.start(late).status_code == 204
@@ -158,12 +157,12 @@ def test_a_worker_that_is_gone_loses_its_turns_and_another_begins_anew(
         now = now_of(session)
         away = now - PATIENCE - timedelta(seconds=1)
         session.execute(update(WorkerRow).values(last_seen_at=away))
-        assert turns.forget_absent(session, PATIENCE, now) == 0  # it was queued just now
+        assert interleave.release_absent(session, PATIENCE, now) == 0  # it was queued just now
         session.execute(update(Job).values(queued_at=away))
-        turns.wait_on(session, now)  # as after a service that was down
-        assert turns.forget_absent(session, PATIENCE, now) == 0
+        interleave.reset_patience(session, now)  # as after a service that was down
+        assert interleave.release_absent(session, PATIENCE, now) == 0
         session.execute(update(Job).values(queued_at=away))
-        assert turns.forget_absent(session, PATIENCE, now) == 1
+        assert interleave.release_absent(session, PATIENCE, now) == 1
     other = Hand(client, "w2")
     other.introduce(device="cpu")
     leases = [turn(other, 2.0) for _ in range(6)]
@@ -186,7 +185,7 @@ def test_a_worker_that_may_no_longer_do_a_job_lets_another_begin_it_anew(
 
     def forgotten() -> int:
         with database.writing() as session:
-            return turns.forget_absent(session, PATIENCE, now_of(session))
+            return interleave.release_absent(session, PATIENCE, now_of(session))
 
     hand.introduce(device="cpu", models="mypkg.bench", room="2")
     assert forgotten() == 0
@@ -265,7 +264,7 @@ def test_a_job_whose_environment_changes_with_every_process_ends_and_says_what_d
         facts = {**FACTS, "sw.data": f"d{number}"} if lease.job_id == first.job_id else FACTS
         assert hand.post(lease, one(lease, facts=facts)).status_code == 201
     job = job_of(client, first)
-    assert (job["state"], len(job["attempts"])) == ("failed", 1 + turns.MOST_CHANGES)
+    assert (job["state"], len(job["attempts"])) == ("failed", 1 + interleave.MOST_CHANGES)
     assert job["attempts"][-1]["state"] == "failed"
     assert "Its environment differs from process to process: sw.data (d" in job["reason"]
     told = client.get(f"/api/v1/results/{job['result_id']}").json()
@@ -311,7 +310,7 @@ def test_a_last_turn_of_another_environment_that_is_posted_twice_ends_its_job_on
         answers = [hand.post(lease, told) for _ in range(2)]
         assert [answer.status_code for answer in answers] == [201, 200]
         assert answers[0].json()["counted"] == answers[1].json()["counted"] is True
-    assert {len(leases) for leases in held.values()} == {1 + turns.MOST_CHANGES}
+    assert {len(leases) for leases in held.values()} == {1 + interleave.MOST_CHANGES}
     assert sound(client)
 
 

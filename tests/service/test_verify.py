@@ -19,12 +19,13 @@ from builders.service_hand import result_of
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Case, Claim, JobState, Lease, Purpose, Status, Worker
-from service import queue, schedule, workers
-from service.database import Database, now_of
-from service.queue import Holder, Terms
-from service.submissions import SubmissionRequest, submit
-from service.verify import Outcome, check, verify
-from service.verify.steps import ATTEMPT_STEPS, FINAL, JOB_STEPS
+from service.database.connections import Database, now_of
+from service.jobs import attempts, expiry, leases, schedules, types, workers
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import submit
+from service.jobs.types import Holder, Terms
+from service.maintenance.verify import CheckOutcome, check, verify
+from service.maintenance.verify.steps import ATTEMPT_STEPS, FINAL, JOB_STEPS
 from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
@@ -39,24 +40,24 @@ def healthy(database: Database) -> Database:
         workers.introduce(session, Worker(name="w1"), now)
         for _ in range(3):
             hold = held(session, now)
-            queue.start(session, hold.holder, TERMS, now)
+            attempts.start(session, hold.holder, TERMS, now)
             hold.complete(now)
         held(session, now).complete(now, status=Status.OOM)
         held(session, now, purpose=Purpose.COMPARISON).complete(now)
         late = held(session, now, rank=5)
-        queue.sweep(session, TERMS, now + HOUR)
+        expiry.sweep(session, TERMS, now + HOUR)
         assert not late.complete(now + HOUR).counted
         held(session, now + 2 * HOUR, fresh=False).complete(now + 2 * HOUR)
-        queue.cancel(session, held(session, now).holder.job_id, now)
-        queue.sweep(session, TERMS, now + 3 * HOUR)
+        expiry.cancel(session, held(session, now).holder.job_id, now)
+        expiry.sweep(session, TERMS, now + 3 * HOUR)
         last = held(session, now, rank=9)
-        queue.release(session, last.holder, "Stopping.", now)
+        attempts.release(session, last.holder, "Stopping.", now)
         again = held(session, now + 5 * HOUR, fresh=False)
-        queue.start(session, again.holder, TERMS, now + 5 * HOUR)
-        hourly = schedule.ScheduleRequest(cron="0 * * * *", suite="smoke")
-        schedule.put(session, "hourly", hourly, now - 4 * HOUR)
+        attempts.start(session, again.holder, TERMS, now + 5 * HOUR)
+        hourly = schedules.ScheduleRequest(cron="0 * * * *", suite="smoke")
+        schedules.put(session, "hourly", hourly, now - 4 * HOUR)
         for ago in (3, 2):
-            assert schedule.fire_due(session, now - ago * HOUR)
+            assert schedules.fire_due(session, now - ago * HOUR)
     return database
 
 
@@ -68,8 +69,8 @@ class Held:
     lease: Lease
     holder: Holder
 
-    def complete(self, now: datetime, **more: Any) -> queue.Completion:
-        return queue.complete(self.session, self.holder, result_of(self.lease, **more), now)
+    def complete(self, now: datetime, **more: Any) -> types.Completion:
+        return attempts.complete(self.session, self.holder, result_of(self.lease, **more), now)
 
 
 def held(
@@ -80,7 +81,7 @@ def held(
         asked = SubmissionRequest(case=Case(workload="unet"), revision="r1", priority=rank, **more)
         submit(session, asked, now)
     claim = Claim(worker="w1", claim_id=secrets.token_hex(16))
-    lease = queue.lease(session, claim, TERMS, now)
+    lease = leases.lease(session, claim, TERMS, now)
     assert lease is not None
     return Held(session, lease, Holder(lease.job_id, lease.attempt, lease.secret))
 
@@ -89,8 +90,8 @@ def test_a_healthy_database_keeps_every_promise(healthy: Database) -> None:
     report = verify(healthy)
     assert report.kept
     outcomes = {finding.number: finding.outcome for finding in report.findings}
-    assert outcomes.pop(10) is Outcome.NOT_APPLICABLE
-    assert set(outcomes.values()) == {Outcome.HELD}
+    assert outcomes.pop(10) is CheckOutcome.NOT_APPLICABLE
+    assert set(outcomes.values()) == {CheckOutcome.HELD}
     assert report.jobs > 8
     assert report.results > 6
     assert report.warnings == []
@@ -339,7 +340,7 @@ def test_memory_does_not_grow_with_the_database(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Six times the jobs and documents, about the same peak."""
-    monkeypatch.setattr("service.verify.reading.BATCH", 10)
+    monkeypatch.setattr("service.maintenance.verify.reading.BATCH", 10)
     peaks = []
     for count in (20, 100):
         with database.writing() as session:

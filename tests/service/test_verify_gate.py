@@ -11,11 +11,11 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, Lease, Result, Status
-from service.database import Database, now_of
-from service.models import ComparisonRow, TryRow
-from service.verify.gates import GATE
-from service.verify.promises import check
-from service.verify.values import Outcome
+from service.database.connections import Database, now_of
+from service.maintenance.verify.gates import GATE
+from service.maintenance.verify.invariants import check
+from service.maintenance.verify.values import CheckOutcome
+from service.models import ComparisonJob, ComparisonRow
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def passed(gate: GateHand) -> dict[str, Any]:
     return told
 
 
-def told_of(session: Session) -> tuple[Outcome, str]:
+def told_of(session: Session) -> tuple[CheckOutcome, str]:
     finding = check(session).findings[9]
     return finding.outcome, finding.sentence
 
@@ -43,14 +43,14 @@ def after(database: Database, change: Any, **values: Any) -> str:
         session.execute(update(change).values(**values))
         outcome, sentence = told_of(session)
         session.rollback()
-    assert outcome is Outcome.BROKEN
+    assert outcome is CheckOutcome.BROKEN
     return sentence
 
 
 def test_a_pass_with_its_data_behind_it_holds(database: Database, passed: dict[str, Any]) -> None:
     assert passed["outcome"] == "pass"
     with database.reading() as session:
-        assert told_of(session) == (Outcome.HELD, "")
+        assert told_of(session) == (CheckOutcome.HELD, "")
 
 
 def test_a_regression_and_an_open_answer_promise_nothing(
@@ -59,7 +59,7 @@ def test_a_regression_and_an_open_answer_promise_nothing(
     gate.start()
     gate.measure(steady(0.9))
     with database.reading() as session:
-        assert told_of(session)[0] is Outcome.NOT_APPLICABLE
+        assert told_of(session)[0] is CheckOutcome.NOT_APPLICABLE
 
 
 def test_a_comparison_that_never_got_a_worker_is_not_half_there(
@@ -72,7 +72,7 @@ def test_a_comparison_that_never_got_a_worker_is_not_half_there(
     gate.look()
     assert gate.read(waiting["id"])["outcome"] == "inconclusive"
     with database.writing() as session:
-        assert check(session).findings[8].outcome is Outcome.HELD
+        assert check(session).findings[8].outcome is CheckOutcome.HELD
         session.execute(update(ComparisonRow).values(rounds=1))
         assert "no job" in check(session).findings[8].sentence
         session.rollback()
@@ -115,7 +115,7 @@ def test_a_pass_of_what_was_not_compared_is_found(
     decision = {**told, "outcome": "pass", "used": used}
     with database.writing() as session:
         session.execute(update(ComparisonRow).values(decision=decision))
-        broken = {f.number: f for f in check(session).findings if f.outcome is Outcome.BROKEN}
+        broken = {f.number: f for f in check(session).findings if f.outcome is CheckOutcome.BROKEN}
         session.rollback()
     assert said in broken[GATE].sentence
 
@@ -137,10 +137,12 @@ def test_a_pass_that_rests_on_nothing_is_found(database: Database, passed: dict[
 def test_a_pass_on_two_devices_is_found(database: Database, passed: dict[str, Any]) -> None:
     assert passed["outcome"] == "pass"
     with database.reading() as session:
-        measured = session.query(TryRow.measured).filter(TryRow.place == 0).scalar()
+        measured = session.query(ComparisonJob.measured).filter(ComparisonJob.place == 0).scalar()
     with database.writing() as session:
         elsewhere = {**measured, "device": "GPU-2"}
-        session.execute(update(TryRow).where(TryRow.place == 0).values(measured=elsewhere))
+        session.execute(
+            update(ComparisonJob).where(ComparisonJob.place == 0).values(measured=elsewhere)
+        )
         report = check(session)
         session.rollback()
     assert report.findings[9].breaches == 2
@@ -150,9 +152,9 @@ def test_a_pass_on_two_devices_is_found(database: Database, passed: dict[str, An
 def test_a_number_that_no_result_says_is_found(database: Database, passed: dict[str, Any]) -> None:
     assert passed["outcome"] == "pass"
     with database.reading() as session:
-        measured = session.query(TryRow.measured).filter(TryRow.place == 0).scalar()
+        measured = session.query(ComparisonJob.measured).filter(ComparisonJob.place == 0).scalar()
     flattered = json.loads(json.dumps(measured).replace("100", "101"))
-    said = after(database, TryRow, measured=flattered)
+    said = after(database, ComparisonJob, measured=flattered)
     assert "is not what its result says for resnet50" in said
 
 
@@ -160,7 +162,7 @@ def test_a_case_that_lacks_one_revision_is_found(
     database: Database, passed: dict[str, Any]
 ) -> None:
     assert passed["outcome"] == "pass"
-    said = after(database, TryRow, side="baseline", measured=None)
+    said = after(database, ComparisonJob, side="baseline", measured=None)
     assert "for resnet50" in said
 
 
@@ -187,4 +189,4 @@ def test_a_case_that_the_device_cannot_do_carries_no_pass_and_hinders_none(
     gate.measure(script)
     assert gate.read(told["id"])["outcome"] == "pass"
     with database.reading() as session:
-        assert told_of(session) == (Outcome.HELD, "")
+        assert told_of(session) == (CheckOutcome.HELD, "")

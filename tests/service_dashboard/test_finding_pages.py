@@ -20,16 +20,16 @@ from sqlalchemy import delete, select, update
 
 from service import findings
 from service.app import create_app
-from service.dashboard import finding_words, inbox
-from service.database import Database
+from service.dashboard import finding_labels, inbox
+from service.database.connections import Database
 from service.findings import ACTIONS
 from service.models import (
+    AnalysisRow,
     ConfirmationRow,
     ConfirmationState,
     FindingRow,
     FindingSeries,
     FindingState,
-    JudgementRow,
 )
 from service.settings import Access, Settings
 
@@ -189,7 +189,7 @@ def test_a_change_that_the_history_does_not_show_is_drawn_as_its_finding_knows_i
     path = f"/findings/{ids.regression}"
     before = labels_of(read(acting, path))
     with database_of(acting).writing() as session:
-        session.execute(delete(JudgementRow).where(JudgementRow.series_id == long.SERIES))
+        session.execute(delete(AnalysisRow).where(AnalysisRow.series_id == long.SERIES))
     assert labels_of(read(acting, path)) == before
     assert len(before) == 1
     assert f'href="/findings/{ids.regression}"' in read(acting, f"/series/{long.SERIES}")
@@ -258,7 +258,7 @@ def test_a_series_shows_its_changes_and_what_it_can_see(pages: TestClient, ids: 
 
 def test_a_young_series_says_that_it_was_not_judged(acting: TestClient) -> None:
     with database_of(acting).writing() as session:
-        session.execute(delete(JudgementRow).where(JudgementRow.series_id == long.OTHER))
+        session.execute(delete(AnalysisRow).where(AnalysisRow.series_id == long.OTHER))
     assert "has not been judged yet" in read(acting, f"/series/{long.OTHER}")
 
 
@@ -299,9 +299,9 @@ def test_closed_findings_are_paged_and_marks_go_away(
 
 
 def test_what_may_be_done_depends_on_the_state() -> None:
-    assert finding_words.ACTION_NAMES.keys() == ACTIONS.keys()
-    named = {state: [each.name for each in finding_words.offers(state)] for state in FindingState}
-    assert named[FindingState.OPEN] == list(finding_words.ACTION_NAMES)[:-1]
+    assert finding_labels.ACTION_NAMES.keys() == ACTIONS.keys()
+    named = {state: [each.name for each in finding_labels.offers(state)] for state in FindingState}
+    assert named[FindingState.OPEN] == list(finding_labels.ACTION_NAMES)[:-1]
     assert named[FindingState.ACKNOWLEDGED] == named[FindingState.OPEN][1:]
     assert all(named[state] == ["reopen"] for state in FindingState if state not in findings.ACTIVE)
 

@@ -11,8 +11,8 @@ import pytest
 from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
-from service.dashboard import environments, overview, rendering, tables, words
-from service.results import SeriesPoint
+from service.dashboard import environments, labels, overview, rendering, tables
+from service.history.types import SeriesPoint
 
 
 def case(**axes: str) -> Case:
@@ -147,14 +147,17 @@ def test_rows_climb_the_ladder_and_shared_settings_are_said_once() -> None:
     (group,) = overview.groups(found, {})
     assert group.shared == {"pinning": "on"}
     assert [row.series.id[0] for row in group.rows] == ["3", "2", "1", "0"]
-    assert [s.axis for s in words.case_settings(cases[0], group.shared)] == ["precision", "compile"]
+    assert [s.axis for s in labels.case_settings(cases[0], group.shared)] == [
+        "precision",
+        "compile",
+    ]
 
 
 def test_only_what_is_a_rate_or_a_time_speeds_up() -> None:
-    assert words.against_baseline("throughput") == "Speed-up"
-    assert words.against_baseline("first_step_time_warm") == "Speed-up"
-    assert words.against_baseline("peak_memory") == "Times better"
-    assert words.against_baseline("something_new") == "Times better"
+    assert labels.against_baseline("throughput") == "Speed-up"
+    assert labels.against_baseline("first_step_time_warm") == "Speed-up"
+    assert labels.against_baseline("peak_memory") == "Times better"
+    assert labels.against_baseline("something_new") == "Times better"
 
 
 def test_searching_needs_every_word_and_looks_at_verdicts_too() -> None:
@@ -191,8 +194,8 @@ def test_a_csv_says_which_points_are_excluded() -> None:
 
 
 def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
-    assert words.flag("full.tail").startswith("In the pass with input: Some steps")
-    assert "no explanation" in words.flag("something_new")
+    assert labels.flag("full.tail").startswith("In the pass with input: Some steps")
+    assert "no explanation" in labels.flag("something_new")
 
 
 @pytest.mark.parametrize("unit", ["=1+1", "+1", "-1", "@SUM(A1)"])

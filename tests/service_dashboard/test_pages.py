@@ -16,10 +16,10 @@ from builders.seeded import Seeded
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
-from benchmarks import catalog, suites
+from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Case
 from service import formats
-from service.database import Database, now_of
+from service.database.connections import Database, now_of
 from service.models import Job, SeriesRow, WorkerRow
 
 

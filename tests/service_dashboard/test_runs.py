@@ -9,14 +9,14 @@ import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from builders.profiled import H200, MIXED, a_profile
 
-from benchmarks import catalog
+from benchmarks.catalog import catalog
 from benchmarks.contracts import Bottleneck, Environment, Verdict
-from benchmarks.merge import merge
-from benchmarks.verdict import judge
+from benchmarks.diagnosis.merge import merge
+from benchmarks.diagnosis.verdict import judge
 from cli import bench
-from cli.console import Console
-from service.dashboard import runs, words
-from service.summary import summarise
+from cli.output.console import Console
+from service.analysis.summary import summarise
+from service.dashboard import labels, runs
 
 STEADY = a_result(a_replicate(a_pass(0.10, stall_s=0.04), a_pass(0.06)))
 
@@ -25,7 +25,7 @@ def verdict(bottleneck: Bottleneck, **evidence: float) -> Verdict:
     return Verdict(bottleneck=bottleneck, confidence="low", sentence="", evidence=evidence)
 
 
-def stall(value: float, told: Verdict | None) -> runs.Metric:
+def stall(value: float, told: Verdict | None) -> runs.ShownMetric:
     (metric,) = (one for one in runs.metrics(STEADY, []) if one.name == "input_stall")
     (headline,) = runs.headlines([replace(metric, value=value)], told)
     return headline
@@ -90,11 +90,11 @@ def test_no_other_headline_is_doubted_for_the_stall() -> None:
 
 
 def test_all_evidence_is_a_share_that_is_explained() -> None:
-    kinds = dict.fromkeys(words.KINDS, 0.01)
+    kinds = dict.fromkeys(labels.KINDS, 0.01)
     replicate = STEADY.replicates[0].model_copy(update={"profile": a_profile(0.09, kinds, MIXED)})
     found = judge([replicate, *STEADY.replicates[1:]], H200).evidence
     kernels = set(catalog.axes()["attention"].values) - {"auto"}
-    assert set(found) | {f"attention_{kernel}" for kernel in kernels} == set(words.EVIDENCE)
+    assert set(found) | {f"attention_{kernel}" for kernel in kernels} == set(labels.EVIDENCE)
     assert all(one.value.endswith("%") and one.meaning for one in runs.evidence(found))
 
 

@@ -12,9 +12,9 @@ from builders.access import Doorman, guarded
 from fastapi.testclient import TestClient
 from sqlalchemy import select, text, update
 
-from service.access import local_token
-from service.access.sessions import LASTS
-from service.database import now_of
+from service.auth import local_token
+from service.auth.sessions import LASTS
+from service.database.connections import now_of
 from service.models import BrowserSession, EnrolmentRow, TokenRow
 
 HERE = {"Sec-Fetch-Site": "same-origin"}

@@ -16,11 +16,11 @@ import torch
 from truths.models import TRUTHS, Truth
 
 from benchmarks.contracts import Bottleneck, Protocol, Replicate, Verdict
-from benchmarks.demands import Ceilings
+from benchmarks.diagnosis.roofline import Ceilings
+from benchmarks.diagnosis.verdict import judge
 from benchmarks.measure import flags
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
-from benchmarks.verdict import judge
 
 RECORDED = Path(__file__).with_name("recorded")
 BRIEF = Protocol(

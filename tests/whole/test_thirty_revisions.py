@@ -21,14 +21,14 @@ import httpx2
 import pytest
 from sqlalchemy import func, select
 
-from service.database import Database
+from service.database.connections import Database
 from service.models import (
     ComparisonRow,
     ConfirmationRow,
     FindingEvent,
     FindingRow,
+    PendingAnalysis,
     Point,
-    Unjudged,
 )
 
 CHILD = Path(__file__).with_name("scripted_revision.py")
@@ -191,7 +191,7 @@ def at_rest(database: Database) -> bool:
     """Whether nothing waits to be judged, compared or confirmed."""
     with database.reading() as session:
         waiting = (
-            select(func.count()).select_from(Unjudged),
+            select(func.count()).select_from(PendingAnalysis),
             select(func.count()).select_from(ComparisonRow).where(ComparisonRow.state == "running"),
             select(func.count())
             .select_from(ConfirmationRow)

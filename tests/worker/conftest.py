@@ -14,7 +14,7 @@ import pytest
 
 from benchmarks.contracts import JobSpec, Progress
 from tests.worker.miniature import Miniature, serving
-from worker.containment import Containment, Wanted, choose, obstacle_to_namespaces
+from worker.child.containment import Containment, Wanted, choose, obstacle_to_namespaces
 from worker.heartbeat import Cause
 from worker.loop import run
 from worker.settings import Settings

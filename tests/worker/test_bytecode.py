@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker import bytecode
+from worker import startup_checks
 
 
 @pytest.fixture
@@ -17,14 +17,16 @@ def torch_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source.parent.mkdir()
     source.write_text("")
     found = ModuleSpec("torch", None, origin=str(source))
-    monkeypatch.setattr(bytecode, "find_spec", lambda name: found if name == "torch" else None)
+    monkeypatch.setattr(
+        startup_checks, "find_spec", lambda name: found if name == "torch" else None
+    )
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", None)
     return source
 
 
 def test_nothing_is_said_where_the_first_process_will_keep_it(torch_there: Path) -> None:
-    assert bytecode.lost() is None
+    assert startup_checks.lost() is None
 
 
 def test_nothing_is_said_where_it_is_there(
@@ -34,24 +36,24 @@ def test_nothing_is_said_where_it_is_there(
     kept = Path(cache_from_source(str(torch_there)))
     kept.parent.mkdir()
     kept.write_bytes(b"")
-    assert bytecode.lost() is None
+    assert startup_checks.lost() is None
 
 
 def test_a_python_that_may_keep_none_is_told_what_to_do(
     torch_there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert f"`python -m compileall -q {torch_there.parent}`" in (bytecode.lost() or "")
+    assert f"`python -m compileall -q {torch_there.parent}`" in (startup_checks.lost() or "")
 
 
 def test_so_is_one_whose_folder_takes_nothing(
     torch_there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Root may write anywhere, whatever the modes say.
-    monkeypatch.setattr("worker.bytecode.os.access", lambda path, mode: False)
-    assert "compiles torch's own files again" in (bytecode.lost() or "")
+    monkeypatch.setattr("worker.startup_checks.os.access", lambda path, mode: False)
+    assert "compiles torch's own files again" in (startup_checks.lost() or "")
 
 
 def test_without_torch_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(bytecode, "find_spec", lambda name: None)
-    assert bytecode.lost() is None
+    monkeypatch.setattr(startup_checks, "find_spec", lambda name: None)
+    assert startup_checks.lost() is None

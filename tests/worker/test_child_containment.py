@@ -17,15 +17,15 @@ import pytest
 
 from benchmarks.contracts import JobSpec, Result, Status
 from tests.worker.miniature import eventually
-from worker import processes
-from worker.consumption import Allowance, Consumption, Excess, Room, fits
-from worker.containment import Containment, Unavailable, Wanted, choose, guarded
+from worker.child import process_tree
+from worker.child.containment import Containment, Unavailable, Wanted, choose, guarded
+from worker.child.output import Output, Written
+from worker.child.process_tree import Tree
+from worker.child.resource_limits import Allowance, Consumption, Excess, Room, fits
+from worker.child.workspace import remove
 from worker.heartbeat import Cause
-from worker.output import Output, Written
-from worker.processes import Tree
 from worker.runner import Runner
-from worker.station import Interrupted, Station
-from worker.workspace import remove
+from worker.supervisor import Interrupted, Station
 
 EACH = list(Containment)
 FORK_UNTIL_REFUSED = """
@@ -189,7 +189,7 @@ def test_a_folder_that_was_replaced_by_a_link_is_not_followed(tmp_path):
 def test_a_disk_that_runs_full_is_no_fault_of_the_case(tmp_path, monkeypatch):
     consumption = Consumption(os.getpid(), tmp_path, Allowance(10_000, 2**40, 1000))
     assert consumption.excess() is None  # it is not yet time to look
-    monkeypatch.setattr("worker.consumption.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("worker.child.resource_limits.LOOK_EVERY_S", 0.0)
     room = Room.of(tmp_path)
     monkeypatch.setattr(Room, "of", lambda folder: Room(room.used_b, room.files, 999))
     consumption._due_s = 0.0
@@ -197,14 +197,14 @@ def test_a_disk_that_runs_full_is_no_fault_of_the_case(tmp_path, monkeypatch):
 
 
 def test_what_others_remove_hides_a_full_folder_for_a_while_only(tmp_path, monkeypatch):
-    monkeypatch.setattr("worker.consumption.LOOK_EVERY_S", 0.0)
+    monkeypatch.setattr("worker.child.resource_limits.LOOK_EVERY_S", 0.0)
     room = Room.of(tmp_path)
     monkeypatch.setattr(Room, "of", lambda folder: room)  # others removed as much as it wrote
     consumption = Consumption(os.getpid(), tmp_path, Allowance(10_000, 2**20, 0))
     (tmp_path / "full").write_bytes(os.urandom(2**21))
     assert consumption.excess() is None
     now_s = time.monotonic()
-    monkeypatch.setattr("worker.consumption.time.monotonic", lambda: now_s + 10.0)
+    monkeypatch.setattr("worker.child.resource_limits.time.monotonic", lambda: now_s + 10.0)
     assert consumption.excess() is Excess.TEMPORARY
 
 
@@ -221,14 +221,14 @@ def test_what_lies_in_a_folder_is_measured_as_the_disk_holds_it(tmp_path):
 def test_descendants_are_counted_without_looking_at_the_whole_machine():
     command = ["sh", "-c", "sleep 60 & sleep 60 & wait"]
     with subprocess.Popen(command, start_new_session=True) as shell:
-        eventually(lambda: processes.count_below(shell.pid, 9) == 2)
-        assert processes.count_below(shell.pid, 1) is None
-        processes.end(Tree.of(shell.pid, "none"), 0.0, 5.0)
-        assert processes.count_below(shell.pid, 9) == 0
+        eventually(lambda: process_tree.count_below(shell.pid, 9) == 2)
+        assert process_tree.count_below(shell.pid, 1) is None
+        process_tree.end(Tree.of(shell.pid, "none"), 0.0, 5.0)
+        assert process_tree.count_below(shell.pid, 9) == 0
 
 
 def test_who_asks_for_a_namespace_and_cannot_have_one_is_told(monkeypatch):
-    monkeypatch.setattr("worker.containment.obstacle_to_namespaces", lambda: "not permitted")
+    monkeypatch.setattr("worker.child.containment.obstacle_to_namespaces", lambda: "not permitted")
     assert choose(Wanted.AUTO, "cpu")[0] is Containment.PROCESS_GROUP
     with pytest.raises(Unavailable, match=r"not permitted.*process_group"):
         choose(Wanted.PID_NAMESPACE, "cpu")
@@ -247,7 +247,7 @@ wc -l < /proc/self/mountinfo
 chroot "$1" sh -c 'cd "$1" && shift && exec "$@"' sh "$2" "$3" -c "$4"
 wc -l < /proc/self/mountinfo
 """
-TOLD = "from worker.containment import obstacle_to_namespaces as told; print(repr(told()))"
+TOLD = "from worker.child.containment import obstacle_to_namespaces as told; print(repr(told()))"
 
 
 def test_a_chroot_gives_a_child_its_namespace_and_its_own_proc(tmp_path):

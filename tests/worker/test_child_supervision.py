@@ -20,13 +20,13 @@ import pytest
 from benchmarks.contracts import Result, Status
 from tests.worker import scripted_child
 from tests.worker.miniature import eventually
-from worker.child import Child, Limits
-from worker.consumption import Allowance
-from worker.containment import guarded
+from worker.child.containment import guarded
+from worker.child.process import Child, Limits
+from worker.child.process_tree import Tree
+from worker.child.resource_limits import Allowance
 from worker.heartbeat import Cause
-from worker.processes import Tree
 from worker.runner import Runner
-from worker.station import Interrupted, Station
+from worker.supervisor import Interrupted, Station
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ import pytest
 
 from benchmarks.contracts import Canary, Result
 from tests.worker.test_telemetry_of_a_window import curve, measured
-from worker.canary import NEEDED, REMEMBERED, NodeHistory, moved
-from worker.preflight import await_idle, obstacles
+from worker.device.canary import NEEDED, REMEMBERED, NodeHistory, moved
+from worker.device.preflight import await_idle, obstacles
+from worker.device.telemetry import attach
 from worker.runner import Runner
-from worker.station import Station
-from worker.telemetry import attach
+from worker.supervisor import Station
 
 THERMAL = 0x40
 

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.contracts import Status
 from benchmarks.exits import NO_DEVICE
 from tests.worker.miniature import Miniature
-from worker import device, nvml
+from worker.device import nvml, usable
 from worker.loop import CANNOT, DONE, run
 from worker.stop import Stop
 
@@ -34,7 +34,7 @@ def test_a_job_whose_device_has_gone_is_given_back_and_no_other_is_claimed(
     on_gpu, service, monkeypatch, caplog
 ):
     answers = iter(["", GONE, ""])
-    monkeypatch.setattr(device, "obstacle", lambda settings, goes_on: next(answers))
+    monkeypatch.setattr(usable, "obstacle", lambda settings, goes_on: next(answers))
     for workload in ("nodevice", "ok", "ok"):
         service.submit(workload, protocol={"replicates": 2})
     assert run(on_gpu, Stop()) == CANNOT
@@ -51,7 +51,7 @@ def test_a_revision_that_knows_no_such_exit_code_refuses_the_case_and_is_not_bel
     on_gpu, service, monkeypatch, after
 ):
     answers = iter(["", after])
-    monkeypatch.setattr(device, "obstacle", lambda settings, goes_on: next(answers))
+    monkeypatch.setattr(usable, "obstacle", lambda settings, goes_on: next(answers))
     service.submit("refuse")
     assert run(on_gpu, Stop()) == (CANNOT if after else DONE)
     assert len(service.released) == (1 if after else 0)
@@ -71,7 +71,7 @@ def test_a_child_alone_cannot_talk_its_worker_out_of_its_device(settings, servic
 
 
 def test_where_only_the_child_has_torch_its_word_counts(on_gpu, service, monkeypatch):
-    monkeypatch.setattr(device, "_ASK", "import a_torch_that_is_not_here")
+    monkeypatch.setattr(usable, "_ASK", "import a_torch_that_is_not_here")
     service.submit("nodevice")
     assert run(on_gpu, Stop()) == CANNOT
     assert service.released == [f"The worker cannot use its device: {GONE}"]
@@ -93,20 +93,20 @@ def test_where_only_the_child_has_torch_its_word_counts(on_gpu, service, monkeyp
     ids=["usable", "unusable", "reason", "unknown", "hangs"],
 )
 def test_the_device_is_asked_in_a_process_of_its_own(on_gpu, monkeypatch, script, found):
-    monkeypatch.setattr(device, "_ASK", script)
+    monkeypatch.setattr(usable, "_ASK", script)
     if "sleep" in script:
-        monkeypatch.setattr(device, "LIMIT_S", 0.5)
-    assert device.obstacle(on_gpu, lambda: True) == found
+        monkeypatch.setattr(usable, "LIMIT_S", 0.5)
+    assert usable.obstacle(on_gpu, lambda: True) == found
 
 
 def test_asking_ends_when_the_worker_is_stopped(on_gpu, monkeypatch):
-    monkeypatch.setattr(device, "_ASK", "import time; time.sleep(600)")
-    assert device.obstacle(on_gpu, lambda: False) is None
+    monkeypatch.setattr(usable, "_ASK", "import time; time.sleep(600)")
+    assert usable.obstacle(on_gpu, lambda: False) is None
 
 
 def test_without_an_interpreter_nothing_can_be_told(on_gpu):
     nowhere = on_gpu.model_copy(update={"python": "/nowhere/python"})
-    assert device.obstacle(nowhere, lambda: True) is None
+    assert usable.obstacle(nowhere, lambda: True) is None
 
 
 def broken_driver(monkeypatch, code: int) -> None:
@@ -139,7 +139,7 @@ def test_where_the_driver_fails_only_for_telemetry_a_named_device_is_used(
     settings, service, monkeypatch, caplog
 ):
     broken_driver(monkeypatch, pynvml.NVML_ERROR_UNKNOWN)
-    monkeypatch.setattr(device, "_ASK", "")
+    monkeypatch.setattr(usable, "_ASK", "")
     chosen = {"url": service.url, "device": "cuda:0", "once": True}
     assert run(settings.model_copy(update=chosen), Stop()) == DONE
     assert "The NVIDIA driver does not tell its GPUs" in caplog.text

@@ -12,14 +12,14 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
-from worker import nvml
+from worker.child.process_tree import Tree
+from worker.device import nvml
+from worker.device.occupancy import Occupancy
+from worker.device.vacancy import Vacancy
 from worker.loop import run
-from worker.occupancy import Occupancy
-from worker.processes import Tree
 from worker.runner import Runner
-from worker.station import Station
 from worker.stop import Stop
-from worker.vacancy import Vacancy
+from worker.supervisor import Station
 
 
 class Driver:
@@ -72,7 +72,7 @@ def working(settings, service: Miniature) -> Iterator[Stop]:
 def test_the_next_job_waits_until_the_last_ones_context_has_gone(
     driver, service: Miniature, working, caplog, monkeypatch
 ):
-    monkeypatch.setattr("worker.vacancy.BRIEFLY_S", 0.2)
+    monkeypatch.setattr("worker.device.vacancy.BRIEFLY_S", 0.2)
     driver.clinging = True
     service.submit("slow")
     eventually(lambda: service.results)
@@ -118,13 +118,13 @@ def test_a_number_that_another_process_has_got_by_now_is_not_ours(monkeypatch):
     driver.holders = frozenset({4242})
     occupancy = Occupancy(driver)
     occupancy.expect(Tree(1, 0, "none", ""))
-    monkeypatch.setattr("worker.processes.identity", lambda pid: (pid, 7))
-    monkeypatch.setattr("worker.processes.belongs", lambda pid, tree: True)
+    monkeypatch.setattr("worker.child.process_tree.identity", lambda pid: (pid, 7))
+    monkeypatch.setattr("worker.child.process_tree.belongs", lambda pid, tree: True)
     assert occupancy.look().own == {4242}
-    monkeypatch.setattr("worker.processes.belongs", lambda pid, tree: False)
-    monkeypatch.setattr("worker.processes.identity", lambda pid: None)
+    monkeypatch.setattr("worker.child.process_tree.belongs", lambda pid, tree: False)
+    monkeypatch.setattr("worker.child.process_tree.identity", lambda pid: None)
     assert occupancy.look().own == {4242}  # its process has gone, its context has not
-    monkeypatch.setattr("worker.processes.identity", lambda pid: (pid, 8))
+    monkeypatch.setattr("worker.child.process_tree.identity", lambda pid: (pid, 8))
     assert occupancy.look().foreign == {4242}
 
 

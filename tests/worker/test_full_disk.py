@@ -13,7 +13,7 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import eventually
-from worker import folder
+from worker import state_dir
 from worker.loop import run
 from worker.stop import Stop
 
@@ -29,7 +29,7 @@ def disk(monkeypatch):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(handle)
 
-    monkeypatch.setattr(folder, "os", SimpleNamespace(**{**vars(os), "fsync": fsync}))
+    monkeypatch.setattr(state_dir, "os", SimpleNamespace(**{**vars(os), "fsync": fsync}))
     return state
 
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from worker.child import Limits
-from worker.consumption import Allowance
-from worker.containment import Containment, Hidden, guarded
-from worker.station import Task, hidden_from
+from worker.child.containment import Containment, Hidden, guarded
+from worker.child.process import Limits
+from worker.child.resource_limits import Allowance
+from worker.supervisor import Task, hidden_from
 
 LOOK = """
 import json, os, sys

@@ -19,8 +19,8 @@ from builders import hostile
 
 from tests.worker.miniature import SECRET, Miniature, eventually
 from worker.client import LARGEST_ANSWER_B, ServiceAway, ServiceClient, Ticket
-from worker.exchange import SLOWEST_UPLOAD_B_S, Bounds, Exchange, GivenUp, TooLarge, TooSlow
-from worker.folder import Journal
+from worker.http_exchange import SLOWEST_UPLOAD_B_S, Bounds, Exchange, GivenUp, TooLarge, TooSlow
+from worker.state_dir import Journal
 from worker.stop import Stop
 
 TICKET = Ticket("1" * 32, 1, SECRET)

@@ -12,13 +12,13 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.contracts import Claim, Id, Lease
 from tests.worker.miniature import SECRET, Miniature, eventually
-from worker.caches import Caches, Turn
+from worker.child.compile_cache import Caches, Turn
+from worker.child.process_tree import Tree
+from worker.child.workspace import PREFIX, remove
 from worker.client import ServiceAway, ServiceClient, Ticket
-from worker.folder import Journal
 from worker.loop import WRONG
-from worker.processes import Tree
-from worker.spool import Spool
-from worker.workspace import PREFIX, remove
+from worker.outbox.spool import Spool
+from worker.state_dir import Journal
 
 NO_IDS = [
     "",
@@ -121,7 +121,7 @@ def test_a_link_is_removed_and_what_it_leads_to_is_left(tmp_path: Path, precious
 MOUNT = """
 import subprocess, sys
 from pathlib import Path
-from worker.workspace import remove
+from worker.child.workspace import remove
 own, precious = map(Path, sys.argv[1:])
 for place in (own / "top/deep/mounted", own / "itself"):
     place.mkdir(parents=True)

@@ -4,8 +4,8 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
+from worker.child.allowed_models import refused
 from worker.labels import introduce
-from worker.own_models import refused
 from worker.runner import Runner
 from worker.settings import Settings, faults
 

@@ -7,10 +7,10 @@ import os
 import pytest
 
 from tests.worker.miniature import name_of
+from worker.child.process_tree import Tree, boot_id
 from worker.client import Fenced, Refused, ServiceAway, Ticket
-from worker.folder import Journal, Occupied, Pending, identity, locked
-from worker.processes import Tree, boot_id
-from worker.spool import Answer, Spool
+from worker.outbox.spool import Answer, Spool
+from worker.state_dir import Journal, Occupied, Pending, identity, locked
 
 TICKET = Ticket(name_of(1), 2, "a" * 64)
 

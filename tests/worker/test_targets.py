@@ -14,10 +14,10 @@ from cli.revision import of_today
 from tests.worker.miniature import eventually
 from worker import checkouts as looked
 from worker.checkouts import Checkouts
+from worker.child.target import TargetAbsent, names_a_day, target_of
 from worker.runner import Runner
 from worker.settings import Settings
-from worker.station import Station
-from worker.target import TargetAbsent, names_a_day, target_of
+from worker.supervisor import Station
 
 SCRIPT = Path(__file__).with_name("scripted_child.py")
 TELLS = """

@@ -13,12 +13,12 @@ from benchmarks.contracts import Result, Status, Window
 from benchmarks.contracts.bounds import pass_readings
 from tests.worker import scripted_child
 from tests.worker.miniature import eventually
-from worker import nvml
-from worker.nvml import Gpu, NvmlGauge, find
-from worker.occupancy import Holders, Occupancy
+from worker.device import nvml
+from worker.device.nvml import Gpu, NvmlGauge, find
+from worker.device.occupancy import Holders, Occupancy
+from worker.device.telemetry import Reading, Sampler, attach, cut, strangers
 from worker.runner import Runner
-from worker.station import Station
-from worker.telemetry import Reading, Sampler, attach, cut, strangers
+from worker.supervisor import Station
 
 
 class ScriptedGauge:

@@ -9,14 +9,14 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contracts import Status
-from benchmarks.merge import merge
+from benchmarks.diagnosis.merge import merge
 from tests.worker.miniature import Miniature, eventually, name_of
-from worker import delivery, trace
 from worker.client import Fenced, Refused, ServiceAway, Ticket
-from worker.outcome import without_numbers
+from worker.outbox import trace, upload
+from worker.outbox.spool import MOST_TRACES, Spool
+from worker.result_builder import without_numbers
 from worker.runner import Runner
-from worker.spool import MOST_TRACES, Spool
-from worker.station import Station
+from worker.supervisor import Station
 
 TICKET, OTHER = Ticket(name_of(1), 1, "a" * 64), Ticket(name_of(2), 1, "b" * 64)
 GOOD = gzip.compress(b'{"traceEvents": []}', mtime=0)
@@ -52,7 +52,7 @@ def test_a_service_that_takes_no_traces_keeps_no_worker_from_measuring(
     worker, service: Miniature, settings, monkeypatch
 ):
     """And what it did not take is there for the next start."""
-    monkeypatch.setattr(delivery, "TRACES_PATIENCE_S", 0.1)
+    monkeypatch.setattr(upload, "TRACES_PATIENCE_S", 0.1)
     for _ in range(2):
         service.submit("traced", protocol=TRACED)
     service.deaf_to = "/trace"

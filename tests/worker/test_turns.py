@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from benchmarks.contracts import Lease, Status
-from worker.caches import KEPT_S, Caches, Turn
+from worker.child.compile_cache import KEPT_S, Caches, Turn
 from worker.runner import Runner
-from worker.station import Station
+from worker.supervisor import Station
 
 
 @pytest.fixture

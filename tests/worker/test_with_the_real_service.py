@@ -11,7 +11,7 @@ import pytest
 import uvicorn
 
 from service.app import create_app
-from service.migration import upgrade
+from service.database.migrate import upgrade
 from service.settings import Settings as ServiceSettings
 from tests.worker.miniature import eventually
 from worker.loop import run

@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually, name_of
-from worker import delivery
-from worker.folder import Journal, Pending
 from worker.loop import WRONG, run
+from worker.outbox import upload
+from worker.state_dir import Journal, Pending
 from worker.stop import Stop
 
 
@@ -160,8 +160,8 @@ def test_a_refused_result_is_kept_aside_and_its_job_gets_a_reason(worker, servic
 def test_a_result_at_which_the_service_fails_holds_no_other_job_up_and_is_not_lost(
     worker, service, settings, monkeypatch
 ):
-    monkeypatch.setattr(delivery, "FAULT_PATIENCE_S", 0.3)
-    monkeypatch.setattr(delivery, "AGAIN_S", 0.1)
+    monkeypatch.setattr(upload, "FAULT_PATIENCE_S", 0.3)
+    monkeypatch.setattr(upload, "AGAIN_S", 0.1)
     service.fail_at = '"status":"garbage"'
 
     def sent(what: str) -> int:
@@ -186,7 +186,7 @@ def test_a_result_at_which_the_service_fails_holds_no_other_job_up_and_is_not_lo
 def test_a_service_that_is_away_for_long_is_waited_for_with_every_result(
     worker, service, monkeypatch
 ):
-    monkeypatch.setattr(delivery, "FAULT_PATIENCE_S", 0.0)
+    monkeypatch.setattr(upload, "FAULT_PATIENCE_S", 0.0)
     service.deaf_to = "/result"
     for _ in range(2):
         service.submit("ok")

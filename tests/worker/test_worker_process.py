@@ -15,7 +15,7 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
-from worker.containment import Containment
+from worker.child.containment import Containment
 from worker.loop import WRONG
 
 

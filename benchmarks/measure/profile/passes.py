@@ -28,7 +28,7 @@ class Beside:
 
 
 @dataclass(frozen=True)
-class Timed:
+class TimedPasses:
     """The timed passes that these are held against."""
 
     full: Pass
@@ -38,7 +38,7 @@ class Timed:
 def run(
     trainer: Trainer,
     ring: Sequence[Batch],
-    timed: Timed,
+    timed: TimedPasses,
     protocol: Protocol,
     reporter: Reporter,
     trace: Path | None = None,

@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from benchmarks.contracts import Pass, Phases
-from benchmarks.measure.marks import Mark, drain, maker
+from benchmarks.measure.timestamps import Mark, drain, maker
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch
 

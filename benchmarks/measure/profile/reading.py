@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from benchmarks.contracts import Operation, Profile
-from benchmarks.measure.profile.timeline import Span, Timeline, Work
+from benchmarks.measure.profile.timeline import DeviceSpan, Span, Timeline
 
 GAP_S = 30e-6
 """A shorter pause between two kernels is what a device needs from one to the next (HTA's rule)."""
@@ -90,7 +90,7 @@ def _launches(timeline: Timeline) -> int:
     return bisect_left(timeline.launches, last) - bisect_left(timeline.launches, first)
 
 
-def _cut(work: Iterable[Work], window: Span) -> list[Span]:
+def _cut(work: Iterable[DeviceSpan], window: Span) -> list[Span]:
     return [(max(w.start_s, window[0]), min(w.end_s, window[1])) for w in work]
 
 
@@ -110,7 +110,7 @@ def length(spans: Iterable[Span]) -> float:
     return sum(end - start for start, end in spans)
 
 
-def _idle(work: Sequence[Work], window: Span, on_gpu: bool) -> dict[str, float]:
+def _idle(work: Sequence[DeviceSpan], window: Span, on_gpu: bool) -> dict[str, float]:
     """Idle seconds of the window by cause: the rule of Holistic Trace Analysis.
 
     A kernel that was launched only after the device had finished waited for the host; a short
@@ -131,7 +131,7 @@ def _idle(work: Sequence[Work], window: Span, on_gpu: bool) -> dict[str, float]:
     return idle
 
 
-def _operations(work: Sequence[Work], periods: int, places: Places) -> tuple[Operation, ...]:
+def _operations(work: Sequence[DeviceSpan], periods: int, places: Places) -> tuple[Operation, ...]:
     """The most expensive operations, each split over the lines that asked for it."""
     seconds: dict[str, float] = defaultdict(float)
     calls: Counter[str] = Counter()

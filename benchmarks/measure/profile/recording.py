@@ -17,10 +17,10 @@ import torch
 from torch.profiler import ProfilerActivity, schedule
 
 from benchmarks.contracts import Profile
-from benchmarks.measure.marks import drain
 from benchmarks.measure.profile import reading, timeline
 from benchmarks.measure.profile.observation import Observation, Observer, implicit_waits
 from benchmarks.measure.profile.timeline import Timeline
+from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 

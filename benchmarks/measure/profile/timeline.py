@@ -26,7 +26,7 @@ Span = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class Work:
+class DeviceSpan:
     """One kernel or copy; on a CPU one operator."""
 
     name: str
@@ -53,7 +53,7 @@ class Timeline:
 
     steps: tuple[Span, ...]
     """Each profiled step on the host."""
-    work: tuple[Work, ...]
+    work: tuple[DeviceSpan, ...]
     """In order of start."""
     launches: tuple[float, ...]
     """When the host launched a kernel or a graph."""
@@ -120,7 +120,9 @@ def _nested(events: Sequence[Event]) -> Iterator[_Open]:
     yield from reversed(open_)
 
 
-def _kernels(device: Sequence[Event], opened: Sequence[_Open], zero_us: float) -> Iterator[Work]:
+def _kernels(
+    device: Sequence[Event], opened: Sequence[_Open], zero_us: float
+) -> Iterator[DeviceSpan]:
     launched = {
         _correlation(entry.event): entry for entry in opened if entry.event["cat"] in _RUNTIME
     }
@@ -128,7 +130,7 @@ def _kernels(device: Sequence[Event], opened: Sequence[_Open], zero_us: float) -
         start, end = _span(event)
         entry = launched.get(_correlation(event))
         stack = entry.stack if entry else ()
-        yield Work(
+        yield DeviceSpan(
             name=str(event["name"]),
             op=_innermost(stack),
             stack=stack,
@@ -149,13 +151,13 @@ def _innermost(stack: Sequence[str]) -> str:
     return next(called, "")
 
 
-def _operators(opened: Sequence[_Open], zero_us: float) -> Iterator[Work]:
+def _operators(opened: Sequence[_Open], zero_us: float) -> Iterator[DeviceSpan]:
     for entry in opened:
         name = str(entry.event["name"])
         if entry.event["cat"] != "cpu_op" or "::" not in name or " " in name:
             continue
         start, end = _span(entry.event)
-        yield Work(
+        yield DeviceSpan(
             name=name,
             op=name,
             stack=entry.stack,

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from service.dashboard.figures.frame import Figure
 from service.dashboard.figures.history import history
-from service.dashboard.figures.levels import Judged, place_of
-from service.results import Series
+from service.dashboard.figures.segments import Judged, place_of
+from service.history.types import Series
 
 BEFORE = 30
 """Points before the change: what its old level was, and how steady."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from service import formats
-from service.dashboard import words
+from service.dashboard import labels as dashboard_labels
 from service.dashboard.figures.frame import (
     CONFIG,
     Figure,
@@ -16,9 +16,9 @@ from service.dashboard.figures.frame import (
     literal,
     value_axis,
 )
-from service.dashboard.figures.levels import MARGIN, Judged, drawn
 from service.dashboard.figures.places import Places, View
-from service.results import Series, SeriesPoint
+from service.dashboard.figures.segments import MARGIN, Judged, drawn
+from service.history.types import Series, SeriesPoint
 
 MOST_BARS = 150
 """Up to so many points each gets its own error bar; beyond that a band reads better."""
@@ -45,7 +45,7 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figu
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(points, place)
     levels, labels = drawn(points, judged, place, factor)
-    title = f"{words.metric(series.metric)}, {literal(label)}"
+    title = f"{dashboard_labels.metric(series.metric)}, {literal(label)}"
     return {
         "data": [
             *_interval_band(inside, place, factor),
@@ -118,7 +118,7 @@ def _history_line(
     line: Figure = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": words.metric(series.metric),
+        "name": dashboard_labels.metric(series.metric),
         "x": [point and place.at(point) for point in drawn],
         "y": [point and point.value * factor for point in drawn],
         "customdata": [point and [point.result_id, _hover(series, point)] for point in drawn],

@@ -9,7 +9,7 @@ from typing import Literal, Self
 
 from service import formats
 from service.dashboard.figures.frame import Figure, axis
-from service.results import SeriesPoint
+from service.history.types import SeriesPoint
 
 XAxis = Literal["order", "time"]
 

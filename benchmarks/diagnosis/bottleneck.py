@@ -1,0 +1,191 @@
+"""What stops a step whose batches are there: host, other devices, arithmetic or memory. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from benchmarks.contracts import Bottleneck, Operation, Profile, Replicate, Synchronization
+from benchmarks.diagnosis.roofline import Ceilings, roofline
+
+BUSY = 0.85
+"""Share of the step from which on the device counts as busy."""
+ENQUEUE = 0.85
+"""Share of the step that the host spends on queuing it: the second sign of overhead."""
+STARVED = 0.5
+"""Share of steps that found the device idle, from which the host is too slow."""
+EXPOSED = 0.10
+"""Share of the step in which communication ran alone, from which it is the limit."""
+MEMORY = 0.60
+"""Share of the roofline in operations that bandwidth limits, from which memory is the limit ..."""
+COMPUTE = 0.40
+"""... and up to which arithmetic is; both hold with pointwise operations fused and not."""
+AGREES = 0.5
+"""Share of the device's time in matrix products that confirms arithmetic, or speaks for memory."""
+_MATRIX = ("gemm", "conv", "attention")
+
+Evidence = Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """The part of a verdict that concerns the step itself."""
+
+    bottleneck: Bottleneck
+    confidence: Literal["high", "low"]
+    sentence: str
+
+
+_ATTENTION = (
+    ("cudnn", re.compile(r"cudnn")),  # whose kernels have "flash" in their names as well
+    ("flex", re.compile(r"flex")),
+    ("efficient", re.compile(r"efficient|fmha_cutlass")),
+    ("flash", re.compile(r"flash")),
+)
+"""Values of the axis ``attention`` by the names of their operators and kernels."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a profile adds to the evidence of the timed passes."""
+
+    evidence: dict[str, float]
+    bounds: dict[str, float]
+    launches: float
+    """Per step."""
+    waits: tuple[Synchronization, ...]
+
+
+def seen(replicates: Sequence[Replicate], ceilings: Ceilings | None) -> Seen | None:
+    """The evidence of the first replicate that has a profile; None where none has.
+
+    The device's busy seconds come from the profile and the step from SYNTH: the profiler slows the
+    host, which would make the device seem idle, and hardly the kernels.
+    """
+    for replicate in replicates:
+        profile = replicate.profile
+        if profile is not None and profile.busy_s is not None and profile.busy_s > 0:
+            step_s = replicate.synth.wall_s / replicate.synth.steps
+            return _read(profile, profile.busy_s, step_s, ceilings)
+    return None
+
+
+def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | None) -> Seen:
+    busy = min(1.0, busy_s / step_s)
+    evidence = {"busy": busy}
+    evidence["exposed_communication"] = min(1.0, profile.exposed_communication_s / step_s)
+    total = sum(profile.seconds.values())
+    if total > 0:
+        evidence |= {f"time_{kind}": s / total for kind, s in profile.seconds.items()}
+    evidence |= _attention_by(profile.operations)
+    bounds = {"without_launch_gaps": 1.0 / busy}
+    roof = roofline(profile.demands, ceilings) if ceilings else None
+    if roof is not None:
+        evidence["memory_share"] = roof.memory_share
+        evidence["memory_share_fused"] = roof.memory_share_fused
+        evidence["roofline"] = min(1.0, roof.fused_s / step_s)
+        bounds["at_roofline"] = max(1.0, step_s / roof.fused_s)
+    return Seen(evidence, bounds, profile.launches, profile.synchronizations)
+
+
+def _attention_by(operations: Sequence[Operation]) -> dict[str, float]:
+    """Which kernels attention was computed with, as shares of its time."""
+    seconds: dict[str, float] = {}
+    for operation in operations:
+        if operation.kind == "attention":
+            name = f"attention_{_kernel(operation.name)}"
+            seconds[name] = seconds.get(name, 0.0) + operation.self_s
+    total = sum(seconds.values())
+    return {name: s / total for name, s in seconds.items()} if total > 0 else {}
+
+
+def _kernel(operation: str) -> str:
+    named = (kernel for kernel, pattern in _ATTENTION if pattern.search(operation))
+    return next(named, "math")
+
+
+def overhead(evidence: Evidence, found: Seen | None, *, waits: bool) -> Finding | None:
+    """Whether the host is too slow.
+
+    Args:
+        evidence: of the timed passes.
+        found: of a profile, if there is one.
+        waits: whether the step waits for the device on purpose, which takes the host's queuing
+            time for its own.
+    """
+    slow = evidence["enqueue"] >= ENQUEUE
+    dry = evidence.get("drained", 0.0) >= STARVED
+    if "drained" not in evidence or not slow:  # the first is a CPU, which has no queue
+        return None
+    if found is None:
+        return None if waits or not dry else Finding(Bottleneck.OVERHEAD, "high", _dry(evidence))
+    busy = found.evidence["busy"]
+    if busy > BUSY:
+        return None
+    sentence = (
+        f"The device works {busy:.0%} of the step; the host needs {evidence['enqueue']:.0%} of it "
+        f"to queue {found.launches:,.0f} launches. "
+        f"Without the gaps, x{found.bounds['without_launch_gaps']:.2f}.{_where(found.waits)}"
+    )
+    return Finding(Bottleneck.OVERHEAD, "high" if dry and not waits else "low", sentence[:500])
+
+
+def _dry(evidence: Evidence) -> str:
+    return (
+        f"The host needs {evidence['enqueue']:.0%} of the step to queue its work, and the "
+        f"device had run dry at {evidence['drained']:.0%} of the steps."
+    )
+
+
+def _where(waits: Sequence[Synchronization]) -> str:
+    """The place in the step at which the host waits for the device most often."""
+    if not waits:
+        return ""
+    worst = max(waits, key=lambda wait: wait.calls)
+    return f" In each step the host waits for the device at {worst.source}: {worst.what}."
+
+
+def device(found: Seen | None) -> Finding | None:
+    """What of the device is the limit; None where the evidence does not tell."""
+    if found is None:
+        return None
+    evidence = found.evidence
+    exposed = evidence["exposed_communication"]
+    if exposed >= EXPOSED:
+        sentence = f"The device waits for other devices for {exposed:.0%} of the step."
+        return Finding(Bottleneck.COMMUNICATION, "high", sentence)
+    if "memory_share" not in evidence:
+        return None
+    if evidence["busy"] <= BUSY:
+        sentence = (
+            f"The device works {evidence['busy']:.0%} of the step and the host does not hold it "
+            "up: its kernels are too short to fill it, or wait for each other."
+        )
+        return Finding(Bottleneck.MIXED, "low", sentence)
+    return _by_roofline(found)
+
+
+def _by_roofline(found: Seen) -> Finding:
+    evidence = found.evidence
+    shares = evidence["memory_share"], evidence["memory_share_fused"]
+    matrix = sum(evidence.get(f"time_{kind}", 0.0) for kind in _MATRIX)
+    told = (
+        f"The device works {evidence['busy']:.0%} of the step. By its peaks "
+        f"{min(shares):.0%} to {max(shares):.0%} of the least time"
+        if abs(shares[0] - shares[1]) >= 0.01
+        else f"The device works {evidence['busy']:.0%} of the step. By its peaks "
+        f"{shares[0]:.0%} of the least time"
+    )
+    rest = (
+        f" goes into moving data, and matrix products take {matrix:.0%} of the kernels' time. "
+        f"At the roofline, x{found.bounds['at_roofline']:.2f}."
+    )
+    if min(shares) >= MEMORY:
+        bottleneck, agrees = Bottleneck.MEMORY, matrix <= AGREES
+    elif max(shares) <= COMPUTE:
+        bottleneck, agrees = Bottleneck.COMPUTE, matrix >= AGREES
+    else:
+        bottleneck, agrees = Bottleneck.MIXED, True
+    return Finding(bottleneck, "high" if agrees else "low", told + rest)

@@ -1,0 +1,75 @@
+"""What a Result concludes from its replicates: the verdict, and what may be tried next. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from benchmarks.catalog import catalog
+from benchmarks.contracts import Result, Status
+from benchmarks.diagnosis import peaks
+from benchmarks.diagnosis.roofline import Ceilings
+from benchmarks.diagnosis.suggestions import Neighbour, Place, suggest
+from benchmarks.diagnosis.verdict import judge
+
+
+def concluded(result: Result) -> Result:
+    """``result`` with its verdict; unchanged where nothing was measured."""
+    if result.status is not Status.OK or not result.replicates:
+        return result
+    verdict = judge(result.replicates, ceilings_of(result))
+    suggestions = suggest(result.case, verdict, place_of(result))
+    told = verdict.model_copy(update={"suggestions": suggestions})
+    return result.model_copy(update={"verdict": told})
+
+
+def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
+    """``result``, its suggestions tied to what its neighbours in the matrix measured by now.
+
+    When it was measured they may not have been. Unchanged where it has no verdict, or where its
+    case is one of another version.
+
+    Args:
+        result: as it was stored.
+        neighbours: cases of the same workload, measured at the same revision on the same hardware,
+            by the rate that counts for the verdict.
+    """
+    if result.verdict is None:
+        return result
+    try:
+        catalog.normalise(result.case)
+    except (catalog.UnknownName, catalog.Refused):
+        return result
+    told = suggest(result.case, result.verdict, place_of(result), neighbours)
+    verdict = result.verdict.model_copy(update={"suggestions": told})
+    return result.model_copy(update={"verdict": verdict})
+
+
+def ceilings_of(result: Result) -> Ceilings | None:
+    """What the device that measured ``result`` can reach; None where that was never measured."""
+    row = peaks.match(result.environment.facts)
+    if row is None or row.achievable_bandwidth is None or not row.achievable:
+        return None
+    return Ceilings(row.achievable_bandwidth, row.achievable)
+
+
+def place_of(result: Result) -> Place:
+    """Where ``result`` was measured."""
+    facts = result.environment.facts
+    return Place(
+        facts.get("hw.device"),
+        _cpus(facts.get("hw.cpu.usable", "")),
+        _capability(facts.get("hw.gpu.capability", "")),
+        declared=catalog.remembered(facts),
+    )
+
+
+def _cpus(told: str) -> int | None:
+    """None for what is no number of CPUs: a fact may be any text, and ``²`` is a digit."""
+    return int(told) if re.fullmatch(r"[0-9]{1,6}", told) else None
+
+
+def _capability(told: str) -> tuple[int, int] | None:
+    """``9.0`` as numbers; None, which refuses nothing, for whatever else a fact may say."""
+    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", told)
+    return (int(match[1]), int(match[2])) if match else None

@@ -1,0 +1,91 @@
+"""How much of the device a case used, out of what it had to do and how fast it did it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Literal
+
+from benchmarks.contracts import Case, Efficiency, Pass, Replicate, Use, Work
+from benchmarks.diagnosis import peaks
+from benchmarks.diagnosis.peaks import Peak
+
+PassName = Literal["full", "synth"]
+
+
+def counted(work: Work | None, case: Case, facts: Mapping[str, str], why: str = "") -> Efficiency:
+    """What is known before anything is set against the clock.
+
+    Args:
+        work: what a step has to do, if that could be counted.
+        case: as measured.
+        facts: of the environment.
+        why: why there is no ``work``.
+    """
+    row, dtype = peaks.match(facts), peaks.dtype(facts)
+    reason = why
+    if row is None:
+        reason = peaks.why_none(facts)
+    elif "fp8" in case.axes.values():
+        reason = "Matrix products run in fp8 and in bf16, so there is no one peak to hold to."
+        row = None
+    return Efficiency(
+        work=work,
+        dtype=dtype,
+        device=row.device if row else "",
+        peak_flop_per_s=row.flop_per_s.get(dtype) if row else None,
+        reason=reason,
+    )
+
+
+def used(
+    told: Efficiency, replicates: Sequence[Replicate], batch_items: int, facts: Mapping[str, str]
+) -> Efficiency:
+    """``told`` with what each pass reached, the mean over replicates."""
+    if told.work is None or not replicates:
+        return told
+    row = peaks.match(facts) if told.device else None
+    passes: dict[PassName, list[Pass]] = {
+        "full": [replicate.full for replicate in replicates],
+        "synth": [replicate.synth for replicate in replicates],
+    }
+    uses = {
+        name: _use(told, row, timed, batch_items, _clock(replicates, name))
+        for name, timed in passes.items()
+    }
+    return told.model_copy(update={"uses": uses})
+
+
+def _use(
+    told: Efficiency, row: Peak | None, passes: Sequence[Pass], items: int, clock_hz: float | None
+) -> Use:
+    assert told.work is not None
+    rate = fmean(one.rate for one in passes)
+    flop_per_s = told.work.flops_per_item * rate
+    if row is None or told.dtype not in row.flop_per_s:
+        return Use(flop_per_s=flop_per_s)
+    reached = row.achievable.get(told.dtype)
+    clocked = None
+    if clock_hz:
+        clocked = flop_per_s / (row.sm_count * row.flop_per_clock[told.dtype] * clock_hz)
+    roof_s = told.work.roof_s
+    return Use(
+        flop_per_s=flop_per_s,
+        mfu=flop_per_s / row.flop_per_s[told.dtype],
+        mfu_clock=clocked,
+        vs_achievable=flop_per_s / reached if reached else None,
+        roofline_fraction=roof_s * rate / items if roof_s and items else None,
+    )
+
+
+def _clock(replicates: Sequence[Replicate], name: PassName) -> float | None:
+    """Mean SM clock of a pass; None where no telemetry tells it for every replicate."""
+    means = []
+    for replicate in replicates:
+        told = replicate.telemetry.get(name)
+        trace = told.channels.get("sm_clock_hz") if told else None
+        mean = trace.mean() if trace else None
+        if mean is None:
+            return None
+        means.append(mean)
+    return fmean(means)

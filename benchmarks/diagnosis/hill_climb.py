@@ -1,0 +1,277 @@
+"""From measured cases to the next one worth trying: how `throughline diagnose` climbs. Pure.
+
+A climb begins at one case. Each further case is the best one so far with one move made; it is kept
+if it was measured faster by more than `LEAST` and by more than the noise, and computes the same.
+Two rates count: FULL, with the loader, and SYNTH, without. A move that speeds up the step of a case
+whose loader is the limit shows in SYNTH alone, and is kept as long as it costs FULL nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from statistics import median
+from typing import NamedTuple
+
+from benchmarks.contracts import (
+    Bottleneck,
+    Case,
+    Parity,
+    ParityStatus,
+    Pass,
+    Result,
+    Status,
+    Verdict,
+)
+from benchmarks.diagnosis.suggestions import (
+    LEAST,
+    Move,
+    Place,
+    compiled,
+    is_slow,
+    moves,
+    other_moves,
+    with_move,
+)
+
+WORTH = 0.02
+"""A bound up to here is not worth a try, and a loss of FULL up to here may be the loader's."""
+SURE = 0.6
+"""Part of a 95 % interval that a gain must pass to be one: about nine in ten. A setting that is
+kept and gives nothing costs little, and a longer look at each case costs the next ones."""
+SLOW_S = 480.0
+"""A move that takes minutes is begun only with so much time left: max-autotune took ResNet-50 on an
+H200 up to 473 s to compile."""
+
+
+class Ending(StrEnum):
+    """Why a climb ended."""
+
+    SUMMIT = "summit"
+    """Nothing is left to try that may bring more than `WORTH`."""
+    BUDGET = "budget"
+    FAILED = "failed"
+    """The first case could not be measured."""
+    HELD = "held"
+    """What an earlier case left behind does not leave the device."""
+    INTERRUPTED = "interrupted"
+
+
+class Bar(NamedTuple):
+    """Rates in items per second, of which a case must beat one to be looked at more closely."""
+
+    full: float
+    synth: float
+
+    def beaten(self, full: float, synth: float) -> bool:
+        """Whether a case with these rates is faster in one of the two."""
+        return full > self.full or synth > self.synth
+
+
+@dataclass(frozen=True)
+class Rung:
+    """One measured case of a climb."""
+
+    case: Case
+    status: Status
+    reason: str = ""
+    """Why it has no rates."""
+    full: float = 0.0
+    """Items per second with the loader."""
+    synth: float = 0.0
+    noise: float = 0.0
+    """Relative half-width of ``full``."""
+    noise_synth: float = 0.0
+    verdict: Verdict | None = None
+    parity: Parity | None = None
+    """What came of holding it against the reference; None where nobody asked."""
+    flags: tuple[str, ...] = ()
+    """What a reader should know of how it was measured."""
+    move: Move | None = None
+    """What was tried; None of the first case."""
+    took_s: float = 0.0
+
+    @property
+    def right(self) -> bool:
+        """False only where it was found to compute something else than the reference.
+
+        What could not be decided is no reason against a case: it is told beside the rung.
+        """
+        return self.parity is None or self.parity.status is not ParityStatus.FAIL
+
+    @property
+    def usable(self) -> bool:
+        """Whether it may be climbed on."""
+        return self.status is Status.OK and self.right
+
+
+def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
+    """What a climb needs to know of a result."""
+    rung = Rung(
+        case=result.case,
+        status=result.status,
+        reason=result.reason,
+        parity=result.parity,
+        flags=result.flags,
+        move=move,
+        took_s=took_s,
+    )
+    if result.status is not Status.OK or not result.replicates:
+        return rung
+    rates = {sample.metric: sample.values for sample in result.samples}
+    return replace(
+        rung,
+        full=_mean(rates["throughput"]),
+        synth=_mean(rates["throughput_synth"]),
+        noise=_noise([r.full for r in result.replicates]),
+        noise_synth=_noise([r.synth for r in result.replicates]),
+        verdict=result.verdict,
+    )
+
+
+def _noise(passes: Sequence[Pass]) -> float:
+    return max((timed.half_width or 0.0) / timed.rate for timed in passes)
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def gain(rung: Rung, base: Rung) -> float:
+    """Factor by which ``rung`` is faster: in FULL, or in SYNTH where FULL is as it was."""
+    full, synth = rung.full / base.full, rung.synth / base.synth
+    same = abs(full - 1.0) <= _beyond(WORTH, rung.noise, base.noise)
+    return max(full, synth) if same else full
+
+
+def helped(rung: Rung, base: Rung) -> bool:
+    """Whether ``rung`` is to be climbed on from here."""
+    if not rung.usable:
+        return False
+    full, synth = rung.full / base.full, rung.synth / base.synth
+    if full > 1.0 + _beyond(LEAST, rung.noise, base.noise):
+        return True
+    faster_step = synth > 1.0 + _beyond(LEAST, rung.noise_synth, base.noise_synth)
+    return faster_step and full >= 1.0 - _beyond(WORTH, rung.noise, base.noise)
+
+
+def bar(best: Rung) -> Bar:
+    """What a case must beat to be kept, however sure its rates: one that does not is left at that.
+
+    What limits it, and whether it computes the same, would take longer to find out than its rates.
+    """
+    return Bar(best.full * (1.0 + LEAST), best.synth * (1.0 + LEAST))
+
+
+def _beyond(least: float, *noise: float) -> float:
+    """What a difference must be to count: ``least``, and more where the noise is."""
+    return max(least, SURE * math.hypot(*noise))
+
+
+def kept(rungs: Sequence[Rung]) -> tuple[bool, ...]:
+    """For each rung of a climb whether it became the best one, in turn."""
+    best: Rung | None = None
+    found = []
+    for rung in rungs:
+        better = rung.usable and (best is None or helped(rung, best))
+        best = rung if better else best
+        found.append(better)
+    return tuple(found)
+
+
+def best_of(rungs: Sequence[Rung]) -> Rung | None:
+    """The rung to climb on; None where none could be measured."""
+    standing = [rung for rung, good in zip(rungs, kept(rungs), strict=True) if good]
+    return standing[-1] if standing else None
+
+
+def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Ending:
+    """What to try next.
+
+    Args:
+        rungs: what was measured so far, the first case first.
+        place: device and CPUs of this machine.
+        left_s: seconds of the budget that are left.
+    """
+    best = best_of(rungs)
+    if best is None or best.verdict is None:
+        return Ending.FAILED
+    place = replace(place, refused=frozenset(_refused(rungs)))
+    move = next(_untried(rungs, best, best.verdict, place), None)
+    if move is None:
+        return Ending.SUMMIT
+    return move if left_s >= _need_s(rungs, best, move) else Ending.BUDGET
+
+
+def _need_s(rungs: Sequence[Rung], best: Rung, move: Move) -> float:
+    """Seconds from which a move is begun: what the budget leaves is of no other use, so as soon as
+    most cases, of those that are compiled or of those that are not, would have had the time."""
+    alike_to = compiled(with_move(best.case, move))
+    alike = [rung.took_s for rung in rungs if compiled(rung.case) == alike_to]
+    need_s = median(alike or [rung.took_s for rung in rungs])
+    return max(need_s, SLOW_S) if is_slow(move) else need_s
+
+
+def _refused(rungs: Sequence[Rung]) -> Iterator[tuple[str, str]]:
+    """What was tried and cannot run here, though nothing said so beforehand."""
+    for rung in rungs:
+        if rung.move is not None and rung.status is Status.UNSUPPORTED:
+            yield rung.move.axis, rung.move.value
+
+
+def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Moves from the best rung, those against its limit first, and of them the compiler last."""
+    known = {rung.case.key for rung in rungs}
+    spent = _spent(rungs)
+    seen: set[tuple[str, str]] = set()
+    against = sorted(moves(best.case, verdict, place), key=_pays_on)
+    for move in (*against, *_others(best.case, verdict, place)):
+        pair = move.axis, move.value
+        new = pair not in seen and pair not in spent
+        seen.add(pair)
+        if new and with_move(best.case, move).key not in known:
+            yield move
+
+
+def _pays_on(move: Move) -> bool:
+    """Whether every later case of the climb takes longer once it is made, as all are compiled."""
+    return move.axis == "compile"
+
+
+def _others(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Moves against another limit than the one that was named; none where nothing can be won."""
+    if verdict.bounds and all(bound <= 1.0 + WORTH for bound in _bounds(verdict)):
+        return
+    yield from other_moves(case, verdict, place)
+
+
+def _bounds(verdict: Verdict) -> Iterator[float]:
+    """The bounds that together say how much is left; infinite where the roofline is not known."""
+    yield verdict.bounds.get("without_input_stall", 1.0)
+    yield verdict.bounds.get("at_roofline", float("inf"))
+
+
+def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
+    """Moves that did not help, and will not: they failed, or nothing that matters is other now.
+
+    A move of the input may help once the step is faster, and one of the step once batches come in
+    time; what a layout gives depends on the arithmetic, and on who writes the kernels.
+    """
+    spent = set()
+    best: Rung | None = None
+    last = best_of(rungs)
+    for rung, good in zip(rungs, kept(rungs), strict=True):
+        if rung.move is not None and best is not None and not good:
+            same = last is not None and _situation(last) == _situation(best)
+            if same or not rung.usable:
+                spent.add((rung.move.axis, rung.move.value))
+        best = rung if good else best
+    return spent
+
+
+def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None, bool]:
+    """What decides whether a move helps: the limit, the arithmetic, and whether it is compiled."""
+    limit = rung.verdict.bottleneck if rung.verdict else None
+    return limit, rung.case.axes.get("precision"), compiled(rung.case)

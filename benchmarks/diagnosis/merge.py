@@ -1,0 +1,143 @@
+"""Samples of a replicate, and one Result out of several. Pure, without torch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from benchmarks.contracts import Case, Direction, Pass, Replicate, Result, Sample, Status
+from benchmarks.diagnosis.conclude import concluded
+from benchmarks.diagnosis.efficiency import used
+from benchmarks.diagnosis.verdict import input_stall
+
+_HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
+_FIRST_STEP = "first_step_time"
+
+
+def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
+    """What one replicate says of each metric."""
+    full, synth = replicate.full, replicate.synth
+    unit = f"{item}/s"
+    return (
+        _sample("throughput", unit, _HIGHER, full.rate, full.half_width),
+        _sample("throughput_synth", unit, _HIGHER, synth.rate, synth.half_width),
+        _sample("step_time", "s", _LOWER, *_step_time(full)),
+        _sample("step_time_synth", "s", _LOWER, *_step_time(synth)),
+        _sample("input_stall", "1", _LOWER, input_stall(full.rate, synth.rate)),
+        _sample(_FIRST_STEP, "s", _LOWER, replicate.warmup.first_step_s),
+        _sample("peak_memory", "B", _LOWER, float(replicate.peak_memory_b)),
+    )
+
+
+def _step_time(timed: Pass) -> tuple[float, float | None]:
+    """Mean step time of a pass, and its half-width: relative widths of a rate and its inverse."""
+    step_s = sum(timed.step_trace.values()) / timed.steps
+    relative = None if timed.half_width is None else timed.half_width / timed.rate
+    return step_s, None if relative is None else step_s * relative
+
+
+def _sample(
+    metric: str, unit: str, direction: Direction, value: float, half_width: float | None = None
+) -> Sample:
+    return Sample(
+        metric=metric,
+        unit=unit,
+        direction=direction,
+        values=(value,),
+        half_widths=None if half_width is None else (half_width,),
+    )
+
+
+def merge(results: Sequence[Result]) -> Result:
+    """One Result out of the replicates of one job, in the order in which they ran.
+
+    The first replicate that is not ok stands for the whole: its status and reason are the job's,
+    and the replicates before it are kept with it, so that nothing measured is thrown away. What a
+    child that left nothing behind could not tell is known from the others: the case, with the
+    preset that ``auto`` stood for, and the environment.
+
+    Raises:
+        ValueError: there are no results, or they are of different cases.
+    """
+    if not results:
+        raise ValueError("a job needs at least one replicate")
+    case = case_of(results)
+    failed = next((result for result in results if result.status is not Status.OK), None)
+    last = _informed(failed or results[-1], results[0])
+    replicates = tuple(r for result in results for r in result.replicates)
+    update: dict[str, object] = {
+        "case": case,
+        "measured_at": results[0].measured_at,
+        "protocol": results[0].protocol,  # the only one that names the passes beside timing
+        "parity": results[0].parity,
+        "trace_absent": results[0].trace_absent,
+        "replicates": replicates,
+        "rejected": tuple(again for result in results for again in result.rejected),
+        "canary": next((r.canary for r in reversed(results) if r.canary is not None), None),
+        "flags": _all_flags(results),
+    }
+    if (told := results[0].efficiency) is not None:
+        facts = last.environment.facts
+        update["efficiency"] = used(told, replicates, last.batch_items, facts)
+    if failed is None:
+        update["samples"] = _merged_samples(results)
+    return concluded(last.model_copy(update=update))
+
+
+def case_of(results: Sequence[Result]) -> Case:
+    """The one case that all results are of; only failures may not know what ``auto`` stood for.
+
+    Raises:
+        ValueError: they are of different cases.
+    """
+    cases = [result.case for result in results]
+    known = next((case for case in cases if case.preset != "auto"), cases[0])
+    for case in cases:
+        same = (case.workload, case.axes) == (known.workload, known.axes)
+        if not same or case.preset not in ("auto", known.preset):
+            raise ValueError("replicates of different cases cannot be merged")
+    return known
+
+
+def _informed(last: Result, first: Result) -> Result:
+    """``last``, with what a child that left nothing behind could not tell of itself."""
+    if last.environment.facts:
+        return last
+    told = ("environment", "item", "batch_items", "parameters")
+    return last.model_copy(update={name: getattr(first, name) for name in told})
+
+
+def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:
+    """What any replicate has earned, by the child or by its supervisor, in order."""
+    own = (flag for result in results for flag in result.flags)
+    parts = (flag for result in results for part in result.replicates for flag in part.flags)
+    return tuple(dict.fromkeys((*own, *parts)))
+
+
+def _merged_samples(results: Sequence[Result]) -> tuple[Sample, ...]:
+    """Each metric that every replicate has, with one value per replicate."""
+    by_metric: dict[str, list[Sample]] = {}
+    for result in results:
+        for sample in result.samples:
+            by_metric.setdefault(sample.metric, []).append(sample)
+    whole = (group for group in by_metric.values() if len(group) == len(results))
+    return tuple(sample for group in whole for sample in _over_replicates(group))
+
+
+def _over_replicates(group: Sequence[Sample]) -> Iterator[Sample]:
+    if group[0].metric != _FIRST_STEP:
+        yield _joined(group)
+        return
+    # The first process finds empty compiler caches, the others find what it left there.
+    yield group[0]
+    if group[1:]:
+        yield _joined(group[1:]).model_copy(update={"metric": f"{_FIRST_STEP}_warm"})
+
+
+def _joined(group: Sequence[Sample]) -> Sample:
+    widths = [width for sample in group for width in sample.half_widths or ()]
+    return group[0].model_copy(
+        update={
+            "values": tuple(value for sample in group for value in sample.values),
+            "half_widths": tuple(widths) if len(widths) == len(group) else None,
+        }
+    )

@@ -1,0 +1,317 @@
+"""Does a case compute what fp32 eager computes? Trajectories in, a verdict out. Pure.
+
+A case may differ from the fp32 reference by what its precision costs, which the *base* shows: the
+eager case in the same precision. What goes beyond is the fault of the other axes. The rule is
+dynamo's for one forward pass, extended to training: for each quantity
+``error(case) <= m * error(base) + tolerance / 10 + drift``, where the drift says how far the
+reference comes away from itself when it is run again, and when its weights begin one rounding off:
+training amplifies rounding, some models a hundred thousand times in five steps, and no order of
+summation is the right one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from benchmarks.contracts import Agreement, Parity, ParityStatus, Result, Status, Trace
+from benchmarks.diagnosis import update_distance
+
+STEPS = 20
+"""Optimizer steps of a comparison."""
+LOSS_AT = (1, 5, 20)
+GRADIENT_AT = (1, 5)
+DIRECTION_OF = {
+    "gradient_norm_1": update_distance.DIRECTION,
+    update_distance.SIZE: update_distance.DIRECTION,
+    update_distance.FIRM_SIZE: update_distance.FIRM_DIRECTION,
+}
+"""Lengths of vectors whose direction is known as well."""
+DIRECTIONS = frozenset(DIRECTION_OF.values())
+TURNS_ANYWHERE = 1.0
+"""A first update may differ so much from one that is not there. Where all of it may, and no part is
+firm, nothing can be told."""
+REPEATED = 3.0
+"""Times the distance of two runs of a reference that does not repeat itself is allowed on top."""
+SHAKEN = 10.0
+"""Times the distance that one rounding of the weights makes: it stands for many roundings, and one
+that happens to end near by is no promise."""
+TURNED = 3.0
+"""The same for the sizes of the first step, whose distance is told by the whole vector."""
+ANYTHING = 1.0
+"""A loss or a norm that is not there at all is off by so much. Where a later step is allowed it,
+training is chaotic there, and how near the one run of the base ends is luck: the fifth norm of
+ResNet-50 at 2,048 images was off by 0.15 in bf16 eager and by 4.6 in fp16 eager."""
+DIVERGED = 10.0
+"""Times the largest that any other run had at any step, in place of a limit in such chaos."""
+FEED = frozenset({"workers", "pinning", "prefetch", "prefetch_factor", "decode"})
+"""Axes that bring the same input in another way: left out of a comparison, so that all runs read
+the same numbers (two decoders do not) and more cases share a reference."""
+MOST_SKIPS = 2
+"""Steps that a gradient scaler may leave out before it is taken to have lost its way."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How near a case must be."""
+
+    factor: float
+    """Times the base's own error."""
+    tolerance: float
+    """A tenth of it is allowed beside that, relative to the reference."""
+    cosine: float
+    """Least cosine between first updates, where the base does not do worse itself."""
+
+
+SINGLE = Rule(2.0, 1e-4, 0.999)
+"""For fp32 and TF32."""
+HALF = Rule(3.0, 1e-2, 0.99)
+"""For bf16, fp16 and what is narrower."""
+
+
+@dataclass(frozen=True, eq=False)
+class Trajectory:
+    """What some optimizer steps computed."""
+
+    losses: tuple[float, ...]
+    gradient_norms: Mapping[int, float] = field(default_factory=dict)
+    """By step, from 1; empty where a step keeps its gradients to itself, as a CUDA graph does."""
+    update: NDArray[np.float32] = field(default_factory=lambda: np.zeros(0, np.float32))
+    """The first change of the parameters: entries spread over every tensor, weighted so that
+    products of two such samples estimate those of the whole."""
+    parts: tuple[int, ...] = ()
+    """How many of these entries each tensor has, in turn."""
+    skips: int = 0
+
+    @property
+    def unsound(self) -> str:
+        """Where it stopped being finite, in words; empty if it never did."""
+        for step, loss in enumerate(self.losses, start=1):
+            if not math.isfinite(loss):
+                return f"the loss of step {step}"
+        for step, norm in self.gradient_norms.items():
+            if not math.isfinite(norm):
+                return f"the gradient of step {step}"
+        return "" if np.isfinite(self.update).all() else "the first update"
+
+    def told(self, kind: str) -> Mapping[int, float]:
+        """Its ``loss`` or ``gradient_norm`` by step, from 1."""
+        return dict(enumerate(self.losses, start=1)) if kind == "loss" else self.gradient_norms
+
+    def repeats(self, other: Trajectory) -> bool:
+        """Whether both computed the same to the last bit."""
+        same = (self.losses, self.gradient_norms) == (other.losses, other.gradient_norms)
+        return same and np.array_equal(self.update, other.update)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """Fp32, eager, deterministic: three runs of the same steps."""
+
+    first: Trajectory
+    again: Trajectory
+    shaken: Trajectory
+    """From weights that differ from the first run's in their last bit."""
+
+    def drift(self, firm: Sequence[int] = ()) -> dict[str, float]:
+        """What to allow for rounding alone and for a lack of determinism, by quantity."""
+        again, shaken = (errors(run, self.first, firm) for run in (self.again, self.shaken))
+        allowed = {name: SHAKEN * distance for name, distance in shaken.items()}
+        for name in DIRECTION_OF.keys() & allowed.keys():
+            # The norms of two vectors may agree by luck; how far their ends are apart does not.
+            apart = TURNED * math.sqrt(2.0 * shaken.get(DIRECTION_OF[name], 0.0))
+            allowed[name] = max(allowed[name], apart)
+        return {name: far + REPEATED * again.get(name, 0.0) for name, far in allowed.items()}
+
+
+def with_parity(result: Result, found: Parity) -> Result:
+    """``result`` with its parity; one that computes something else is ok no more.
+
+    Its samples stay, to be shown: no history, no best and no baseline takes one that is not ok.
+    """
+    if found.status is not ParityStatus.FAIL:
+        return result.model_copy(update={"parity": found})
+    told = {"parity": found, "status": Status.PARITY_FAIL, "reason": found.reason}
+    return result.model_copy(update=told)
+
+
+def rule(precision: str) -> Rule:
+    """The rule for a value of the axis ``precision``."""
+    return SINGLE if precision in ("fp32", "tf32") else HALF
+
+
+def judge(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) -> Parity:
+    """Hold ``case`` against ``reference``.
+
+    Args:
+        case: what is judged.
+        base: the eager case in the same precision.
+        reference: what both are held against.
+        by: how near is near.
+    """
+    told = _told(case, base, reference)
+    if where := case.unsound:
+        sentence = f"The case made NaN or infinity: {where} is not finite."
+        return Parity(status=ParityStatus.FAIL, reason=sentence, **told)
+    if sentence := _unusable(base, reference):
+        return Parity(status=ParityStatus.SKIPPED, reason=sentence, **told)
+    firm = _firm(base, reference)
+    own, of_base = (errors(run, reference.first, firm) for run in (case, base))
+    chaos = _Chaos(base, reference)
+    found = tuple(map(chaos.widened, _agreements(own, of_base, reference.drift(firm), by)))
+    wrong = [each for each in found if not each.holds]
+    if wrong or case.skips > MOST_SKIPS:
+        reason = _wrong(wrong, case.skips)
+        return Parity(status=ParityStatus.FAIL, reason=reason, agreements=found, **told)
+    if reason := _undecided(found):
+        return Parity(status=ParityStatus.SKIPPED, reason=reason, agreements=found, **told)
+    if reference.again.repeats(reference.first):
+        return Parity(status=ParityStatus.PASS, agreements=found, **told)
+    reason = "Two runs of the fp32 reference differ, so three times their distance was allowed."
+    return Parity(status=ParityStatus.NONDETERMINISTIC, reason=reason, agreements=found, **told)
+
+
+class _Chaos:
+    """Where nothing but divergence can be told, and how far that is."""
+
+    def __init__(self, base: Trajectory, reference: Reference) -> None:
+        self._wanted = reference.first
+        self._runs = (base, reference.first, reference.again, reference.shaken)
+
+    def widened(self, found: Agreement) -> Agreement:
+        """``found`` with a limit at divergence, where its own would let anything pass below."""
+        kind, _, step = found.quantity.rpartition("_")
+        if found.allowed < ANYTHING or step == "1" or kind not in ("loss", "gradient_norm"):
+            return found
+        steps = range(1, int(step) + 1) if kind == "loss" else (int(step),)
+        largest = max(abs(value) for run in self._runs for value in run.told(kind).values())
+        least = min(abs(self._wanted.told(kind)[each]) for each in steps)
+        allowed = update_distance.relative(DIVERGED * largest, least)
+        return found.model_copy(update={"allowed": max(found.allowed, allowed)})
+
+
+def _firm(base: Trajectory, reference: Reference) -> tuple[int, ...]:
+    """Tensors whose first update neither rounding nor the precision turns much."""
+    wanted, parts = reference.first.update, reference.first.parts
+    others = [run.update for run in (base, reference.again, reference.shaken)]
+    if not parts or any(other.size != wanted.size for other in others):
+        return ()
+    return update_distance.firm(wanted, others, parts)
+
+
+def _undecided(found: Iterable[Agreement]) -> str:
+    """Why agreement within these limits says nothing; empty if it does."""
+    limits = {each.quantity: each.allowed for each in found}
+    if limits.get(update_distance.DIRECTION, 0.0) < TURNS_ANYWHERE:
+        return ""
+    if limits.get(update_distance.FIRM_DIRECTION, math.inf) < TURNS_ANYWHERE:
+        return ""
+    return (
+        "Rounding in this precision turns the first update of this model so far that one that "
+        "trains nothing would be near enough: nothing can be told."
+    )
+
+
+def _told(case: Trajectory, base: Trajectory, reference: Reference) -> dict[str, Any]:
+    losses = {"case": case.losses, "base": base.losses, "reference": reference.first.losses}
+    return {
+        "steps": len(case.losses),
+        "scaler_skips": case.skips,
+        "losses": {name: Trace.of(values) for name, values in losses.items()},
+    }
+
+
+def _unusable(base: Trajectory, reference: Reference) -> str:
+    """Why there is nothing to hold a case against; empty if there is."""
+    others = {
+        "The fp32 reference": reference.first,
+        "A second run of the fp32 reference": reference.again,
+        "The fp32 reference from weights one rounding off": reference.shaken,
+        "Eager training in this precision": base,
+    }
+    for name, other in others.items():
+        if where := other.unsound:
+            return f"{name} is not finite itself ({where}), so there is nothing to hold to."
+    return ""
+
+
+def _wrong(wrong: Sequence[Agreement], skips: int) -> str:
+    if wrong:
+        worst = max(wrong, key=lambda each: each.error / max(each.allowed, 1e-30))
+        return (
+            f"It computes something else than fp32 eager: {_plain(worst.quantity)} is off by "
+            f"{worst.error:.2g}, where {worst.allowed:.2g} is allowed and eager in this precision "
+            f"is off by {worst.base_error:.2g}."
+        )
+    return f"The gradient scaler left out {skips} steps, and {MOST_SKIPS} are usual at most."
+
+
+def _plain(quantity: str) -> str:
+    name, _, step = quantity.rpartition("_")
+    words = {"loss": "the loss", "gradient_norm": "the gradient's norm"}
+    if name in words:
+        return f"{words[name]} up to step {step}" if name == "loss" else f"{words[name]} at {step}"
+    where = ", where rounding leaves it be," if name == "firm" else ""
+    return f"the {step} of the first update{where}"
+
+
+def _agreements(
+    case: Mapping[str, float], base: Mapping[str, float], drift: Mapping[str, float], by: Rule
+) -> list[Agreement]:
+    return [
+        Agreement(
+            quantity=name,
+            error=error,
+            base_error=base[name],
+            allowed=_allowed(name, base, by) + drift.get(name, 0.0),
+        )
+        for name, error in case.items()
+        if name in base
+    ]
+
+
+def _allowed(name: str, base: Mapping[str, float], by: Rule) -> float:
+    own = base[name]
+    if name == "loss_1":  # one number may be right by luck; five steps in a row are not
+        own = max(own, base.get("loss_5", 0.0))
+    if name in DIRECTION_OF:
+        own = max(own, base.get(DIRECTION_OF[name], 0.0))
+    allowed = by.factor * own + by.tolerance / 10
+    # An optimizer that takes signs (Adam's first step) turns much at gradients next to zero.
+    return max(allowed, 1.0 - by.cosine) if name in DIRECTIONS else allowed
+
+
+def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> dict[str, float]:
+    """How far ``one`` is from ``reference`` in each quantity that both have; both are finite.
+
+    The error of a loss is the largest up to its step: two losses may cross, and then be equal for
+    no merit. Of the tensors ``firm`` the first update is also told by itself.
+    """
+    found: dict[str, float] = {}
+    so_far = list(_running(one.losses, reference.losses))
+    for step in LOSS_AT:
+        if step <= len(so_far):
+            found[f"loss_{step}"] = so_far[step - 1]
+    for step in GRADIENT_AT:
+        if step in one.gradient_norms and step in reference.gradient_norms:
+            norm = reference.gradient_norms[step]
+            found[f"gradient_norm_{step}"] = update_distance.relative(
+                one.gradient_norms[step], norm
+            )
+    if one.update.size and one.update.size == reference.update.size:
+        found |= update_distance.whole(one.update, reference.update)
+        if firm:
+            found |= update_distance.where_firm(one.update, reference.update, reference.parts, firm)
+    return found
+
+
+def _running(losses: Iterable[float], expected: Iterable[float]) -> Iterable[float]:
+    largest = 0.0
+    for loss, wanted in zip(losses, expected, strict=False):
+        largest = max(largest, update_distance.relative(loss, wanted))
+        yield largest

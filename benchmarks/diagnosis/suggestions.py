@@ -1,0 +1,335 @@
+"""Which axis may lift the limit: as a neighbour in the matrix measured, or by the evidence. Pure.
+
+A move is one value on one axis. What the catalog does not have, or refuses for this case and
+device, is never suggested; nor is what a neighbour in the matrix measured to be no faster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from benchmarks.catalog import catalog
+from benchmarks.contracts import Bottleneck, Case, Suggestion, Verdict
+
+MOST = 3
+"""Suggestions a verdict carries: a longer list is no advice."""
+LEAST = 0.005
+"""A gain up to here is none, as for `throughline compare`. In a climb one that was measured is
+kept, however small: four of a per cent each are four per cent."""
+MOST_GAIN = 1e6
+"""A greater factor between two cases is no gain: one of the two rates is not what it says."""
+WORTH_NAMING = 0.02
+"""A smaller share of the evidence speaks for nothing."""
+_MORE, _FEWER = "more", "fewer"
+"""Loader processes: more, as many as the CPUs can run side by side; or the next lower number."""
+SLOW = frozenset({("compile", "max-autotune")})
+"""Moves that take minutes to compile: tried after everything else."""
+_NOT_BACK = {
+    ("precision", "tf32"): ("bf16", "fp16", "fp8"),
+    ("precision", "bf16"): ("fp8",),
+    ("compile", "default"): ("reduce-overhead", "max-autotune"),
+}
+"""Moves that would go back from these values of their axis."""
+_ONLY_COMPILED = frozenset({("precision", "fp8")})
+"""Moves that cost more than they give until a compiler fuses what they add: scaling to 8 bits took
+nanoGPT on an H200 to 0.59 of bf16 eager, and to 0.99 of it compiled."""
+_SECOND = {("attention", "efficient"): "flash"}
+"""Values that are tried where another cannot run: on an H200 this one took nanoGPT to 0.86 of what
+flash gave. That flash has no kernel for the shapes at hand is only known once it was tried."""
+_IN_FORCE = 0.5
+"""Share of attention's time from which its kernel is the one in force."""
+
+Evidence = Mapping[str, float]
+Reason = tuple[float, str]
+"""A share of the evidence, and the clause that tells it."""
+Why = Callable[[Evidence], Reason | None]
+
+
+@dataclass(frozen=True)
+class Move:
+    """One value on one axis, and what of the evidence speaks for it."""
+
+    axis: str
+    value: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a case runs: what decides which values it can have."""
+
+    device: str | None = None
+    """``cuda`` or ``cpu``; None leaves open what depends on it."""
+    cpus: int | None = None
+    capability: tuple[int, int] | None = None
+    """Compute capability of its GPU; None where there is none, or it is not known."""
+    refused: frozenset[tuple[str, str]] = frozenset()
+    """Values, with their axes, that turned out not to run there."""
+    declared: Mapping[str, str] = field(default_factory=dict)
+    """What a user's own workload was found to declare in its ``FACTS``."""
+
+
+@dataclass(frozen=True)
+class Neighbour:
+    """A case of the matrix that was measured, and its rate in items per second."""
+
+    case: Case
+    rate: float
+
+
+def _share(name: str, words: str) -> Why:
+    """A reason that rests on one share of the evidence, given where that is worth a word."""
+
+    def reason(evidence: Evidence) -> Reason | None:
+        share = evidence.get(name, 0.0)
+        return (share, f"{share:.0%} {words}") if share >= WORTH_NAMING else None
+
+    return reason
+
+
+def _kinds(kinds: Sequence[str], words: str) -> Why:
+    """A reason that rests on how much of the kernels' time some kinds of them take."""
+
+    def reason(evidence: Evidence) -> Reason | None:
+        share = sum(evidence.get(f"time_{kind}", 0.0) for kind in kinds)
+        told = f"{share:.0%} of the kernels' time goes into {words}"
+        return (share, told) if share >= WORTH_NAMING else None
+
+    return reason
+
+
+def _device(evidence: Evidence) -> Reason | None:
+    """For a device that is the limit and was not profiled."""
+    if any(name.startswith("time_") for name in evidence):
+        return None
+    stall = max(0.0, evidence.get("input_stall", 0.0))
+    return 1.0 - stall, f"only {stall:.1%} of the step goes away with the loader"
+
+
+def _crowds(evidence: Evidence) -> Reason | None:
+    """Fewer processes help a step that they slow, and only where no batch is waited for."""
+    return None if _WAITS(evidence) else _CONTENDS(evidence)
+
+
+_WAITS = _share("stall", "of the step is spent waiting for batches")
+_COPIES = _share("copy", "of the step goes into copying batches to the device")
+_CONTENDS = _share("contention", "of the step is lost to the loader's use of the processor")
+_QUEUES = _share("enqueue", "of the step is what the host needs to queue its work")
+_PRODUCTS = _kinds(("gemm", "conv", "attention"), "matrix products and convolutions")
+_ATTENDS = _kinds(("attention",), "attention")
+_CONVOLVES = _kinds(("conv", "norm"), "convolutions and norms")
+_POINTWISE = _kinds(("norm", "pointwise", "memcpy", "other"), "what a compiler can fuse")
+_UPDATES = _kinds(("optimizer",), "the optimizer's update")
+
+_MOVES: tuple[tuple[str, str, tuple[Why, ...]], ...] = (
+    ("workers", _MORE, (_WAITS,)),
+    ("pinning", "on", (_COPIES,)),
+    ("prefetch", "on", (_COPIES,)),
+    ("decode", "cache", (_WAITS, _COPIES, _CONTENDS)),
+    ("decode", "gpu", (_WAITS, _CONTENDS)),
+    ("decode", "cpu-uint8", (_COPIES, _CONTENDS)),
+    ("prefetch_factor", "4", (_WAITS,)),
+    ("workers", _FEWER, (_crowds,)),
+    ("precision", "bf16", (_PRODUCTS, _device)),
+    ("precision", "tf32", (_PRODUCTS, _device)),
+    ("precision", "fp8", (_PRODUCTS,)),
+    ("layout", "channels_last", (_CONVOLVES, _device)),
+    ("graphs", "on", (_QUEUES,)),
+    ("compile", "default", (_POINTWISE, _device)),
+    ("compile", "reduce-overhead", (_QUEUES,)),
+    ("compile", "max-autotune", (_PRODUCTS, _POINTWISE)),
+    ("optimizer", "fused", (_UPDATES, _QUEUES, _device)),
+    ("attention", "flash", (_ATTENDS,)),
+    ("attention", "cudnn", (_ATTENDS,)),
+    ("attention", "efficient", (_ATTENDS,)),
+)
+"""Every move that there is and the reasons that it may have. The batch is none: another batch
+trains differently."""
+_INPUT = ("workers", "pinning", "prefetch", "decode", "prefetch_factor")
+_LIFTS: Mapping[Bottleneck, tuple[str, ...]] = {
+    Bottleneck.INPUT: _INPUT,
+    Bottleneck.OVERHEAD: ("graphs", "compile", "optimizer"),
+    Bottleneck.COMPUTE: ("precision", "layout", "attention", "compile", "optimizer"),
+    Bottleneck.MEMORY: ("precision", "layout", "compile", "attention", "optimizer"),
+    Bottleneck.MIXED: ("precision", "layout", "compile", "attention", "optimizer", "graphs"),
+    Bottleneck.DEVICE: ("precision", "layout", "compile", "attention", "optimizer"),
+}
+"""The axes that can lift each limit, the most promising first."""
+
+
+def suggest(
+    case: Case, verdict: Verdict, place: Place, neighbours: Sequence[Neighbour] = ()
+) -> tuple[Suggestion, ...]:
+    """At most three moves for ``case``, those that were measured first, each with its reason.
+
+    Args:
+        case: normalised.
+        verdict: of that case.
+        place: where it runs.
+        neighbours: other cases of the matrix, of the same workload and on the same device.
+    """
+    found = []
+    for move in moves(case, verdict, place):
+        gain = measured(case, move, neighbours)
+        if gain is None:
+            sentence = f"{move.axis}={move.value}: {move.reason}."
+            found.append(Suggestion(axis=move.axis, value=move.value, sentence=sentence))
+        elif gain[0] > 1.0 + LEAST:
+            sentence = f"{move.axis}={move.value} measured {gain[0] - 1:+.0%} on {gain[1].key}."
+            found.append(
+                Suggestion(
+                    axis=move.axis, value=move.value, sentence=sentence[:500], speedup=gain[0]
+                )
+            )
+    # Sorting is stable: what was not measured keeps its order.
+    ranked = sorted(found, key=lambda s: -(s.speedup or 0.0))
+    return tuple(_first_of_each_axis(ranked))[:MOST]
+
+
+def _first_of_each_axis(ranked: Iterable[Suggestion]) -> Iterator[Suggestion]:
+    """Fewer loader processes than the most are no second advice."""
+    seen: set[str] = set()
+    for told in ranked:
+        if told.axis not in seen:
+            seen.add(told.axis)
+            yield told
+
+
+def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
+    """Every move that may lift the verdict's limit and can be made, the most promising first.
+
+    Of the input those come first whose reasons are the largest share of the step.
+    """
+    order = _LIFTS.get(verdict.bottleneck, ())
+    found = []
+    for axis, value, reasons in _MOVES:
+        told = [reason for why in reasons if (reason := why(verdict.evidence))]
+        if axis in order and told:
+            share = sum(part for part, _ in told)
+            weight = -share if axis in _INPUT else order.index(axis)
+            found += [
+                (weight, Move(axis, concrete, max(told)[1]))
+                for concrete in _choices(case, axis, value, verdict.evidence, place)
+            ]
+    # Sorting is stable: what weighs the same keeps the table's order.
+    return [move for _, move in sorted(found, key=lambda pair: (is_slow(pair[1]), pair[0]))]
+
+
+def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
+    """Every other move of the step; of the input too where the verdict is not known."""
+    unknown = verdict.bottleneck is Bottleneck.UNKNOWN
+    for axis, value, _ in sorted(_MOVES, key=lambda told: told[:2] in SLOW):
+        if value == _FEWER or (axis in _INPUT and not unknown):
+            continue
+        for concrete in _choices(case, axis, value, verdict.evidence, place):
+            yield Move(axis, concrete, "nothing against the limit itself is left to try")
+
+
+def is_slow(move: Move) -> bool:
+    """Whether trying it takes minutes."""
+    return (move.axis, move.value) in SLOW
+
+
+def compiled(case: Case) -> bool:
+    """Whether a compiler writes its kernels."""
+    return case.axes.get("compile", "off") != "off"
+
+
+def with_move(case: Case, move: Move) -> Case:
+    """``case`` with the move made."""
+    return catalog.normalise(
+        case.model_copy(update={"axes": {**case.axes, move.axis: move.value}}), None
+    )
+
+
+def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[float, Case] | None:
+    """What the move gave at ``case``, or at the most similar case: its factor, and which that was.
+
+    None where no two neighbours differ by just this move.
+    """
+    rates = {neighbour.case.key: neighbour for neighbour in neighbours}
+    pairs = []
+    for base in neighbours:
+        alike = base.case.workload == case.workload and base.case.preset == case.preset
+        if alike and base.case.axes.get(move.axis) == case.axes.get(move.axis):
+            axes = dict(sorted({**base.case.axes, move.axis: move.value}.items()))
+            moved = rates.get(base.case.model_copy(update={"axes": axes}).key)
+            if moved is not None and _plausible(moved.rate, base.rate):
+                pairs.append((distance(base.case, case), moved.rate / base.rate, base.case))
+    if not pairs:
+        return None
+    _, gain, where = min(pairs, key=lambda pair: (pair[0], pair[2].key))
+    return gain, where
+
+
+def _plausible(moved: float, base: float) -> bool:
+    """Whether one rate over the other is a factor that may be told."""
+    return base > 0 and moved <= MOST_GAIN * base
+
+
+def rate_that_counts(verdict: Verdict) -> str:
+    """The metric by which a neighbour is better: without the loader unless it is the limit."""
+    limited = verdict.bottleneck is Bottleneck.INPUT
+    return "throughput" if limited else "throughput_synth"
+
+
+def distance(one: Case, other: Case) -> int:
+    """On how many axes the two differ."""
+    return len(set(one.axes.items()) ^ set(other.axes.items()))
+
+
+def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place) -> Iterator[str]:
+    """The values that ``value`` stands for which can run there, and may give something."""
+    for concrete in _values(case, axis, value, place):
+        if _possible(case, axis, concrete, place) and not (
+            _in_force(axis, concrete, evidence) or _premature(case, axis, concrete, place)
+        ):
+            yield concrete
+
+
+def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
+    """Whether torch chose this very kernel by itself."""
+    return axis == "attention" and evidence.get(f"attention_{value}", 0.0) >= _IN_FORCE
+
+
+def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
+    """Whether something else comes first: the compiler, or a value that is better where it runs."""
+    if (axis, value) in _ONLY_COMPILED:
+        return not compiled(case)
+    better = _SECOND.get((axis, value))
+    return better is not None and (
+        case.axes.get(axis) == better or _possible(case, axis, better, place)
+    )
+
+
+def _values(case: Case, axis: str, value: str, place: Place) -> Iterator[str]:
+    entry = catalog.axes().get(axis)
+    if entry is None:
+        return
+    now = case.axes.get(axis, entry.default)
+    if value in (_MORE, _FEWER):
+        counts = sorted((int(v) for v in entry.values), reverse=True)
+        usable = place.cpus or max(counts)
+        if value == _MORE:
+            yield from (str(count) for count in counts if int(now) < count <= usable)
+        else:
+            yield from [str(count) for count in counts if 0 < count < int(now)][:1]
+    elif now not in _NOT_BACK.get((axis, value), ()):
+        yield value
+
+
+def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
+    entry = catalog.axes()[axis]
+    if not entry.accepts(value) or case.axes.get(axis, entry.default) == value:
+        return False
+    if (axis, value) in place.refused:
+        return False
+    try:
+        moved = case.model_copy(update={"axes": {**case.axes, axis: value}})
+        catalog.normalise(moved, place.device, catalog.own_entry(case, place.declared))
+        if place.capability is not None:
+            catalog.refuse_older(moved, place.capability)
+    except (catalog.Refused, catalog.UnknownName):
+        return False
+    return True

@@ -1,0 +1,123 @@
+"""Where batches come from: the real loader (FULL) or a ring on the device (SYNTH)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence, Sized
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Sampler
+
+from benchmarks.data import UnusableData
+from benchmarks.measure import check_recipe
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Recipe
+
+RING = 4
+"""Batches kept on the device for SYNTH: more than one, so that no step reuses its own cache."""
+PREFETCH = 2
+"""Batches that each loader process prepares ahead unless the axis says otherwise: PyTorch's
+default, named so that it stays."""
+
+
+class EndlessShuffle(Sampler[int]):
+    """Shuffled epochs without end, so that no epoch's start falls into a timed pass."""
+
+    def __init__(self, size: int, seed: int) -> None:
+        self._size = size
+        self._seed = seed
+
+    def __iter__(self) -> Iterator[int]:
+        """Indices of one shuffled epoch after another; the same seed gives the same order."""
+        order = torch.Generator().manual_seed(self._seed)
+        while True:
+            yield from torch.randperm(self._size, generator=order).tolist()
+
+
+def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
+    """The real `DataLoader` of ``recipe``: whole batches only, in an order fixed by ``seed``.
+
+    Raises:
+        UnusableData: the data set is empty.
+    """
+    size = len(cast(Sized, recipe.dataset))
+    if size == 0:
+        raise UnusableData(
+            "The data set is empty: it, or the --data-root that it reads, needs a sample at least."
+        )
+    options = dict(recipe.loader_options)
+    if options.get("num_workers", 0) > 0:
+        options.setdefault("prefetch_factor", PREFETCH)
+    return DataLoader(
+        recipe.dataset,
+        batch_size=recipe.batch,
+        sampler=EndlessShuffle(size, seed),
+        drop_last=True,
+        collate_fn=_collate(recipe),
+        generator=torch.Generator().manual_seed(seed),
+        **options,
+    )
+
+
+def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
+    """What `loader` gives, batch by batch without end.
+
+    Raises:
+        Refused: a batch is no tuple of tensors, or not of the recipe's size.
+        UnusableData: the data set is empty.
+    """
+    for made in loader(recipe, seed):
+        yield check_recipe.batch(made, recipe.batch)
+
+
+def first(recipe: Recipe, count: int) -> Batch:
+    """The first ``count`` samples, or all of fewer, as the loader collates them, read in this
+    process.
+
+    Raises:
+        Refused: they are no tuple of tensors.
+    """
+    few: DataLoader[Batch] = DataLoader(
+        recipe.dataset, batch_size=count, collate_fn=_collate(recipe)
+    )
+    return check_recipe.tensors(next(iter(few)))
+
+
+def _collate(recipe: Recipe) -> Callable[[Any], Any] | None:
+    """How samples become a batch: the data set's own way, or PyTorch's."""
+    return getattr(recipe.dataset, "collate", None)
+
+
+def queue_batches(recipe: Recipe) -> int:
+    """Batches that can lie ready in the loader's queue; 0 without loader processes."""
+    workers = int(recipe.loader_options.get("num_workers", 0))
+    each = int(recipe.loader_options.get("prefetch_factor", PREFETCH))
+    return workers * each + 2 if workers else 0
+
+
+def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:
+    """Throw away what the loader has prepared.
+
+    A pause (compiling, rewinding) fills the queue, and a pass that starts with a full queue runs
+    faster than the loader can sustain. A pass that starts with an empty one does not: a loader
+    that keeps up fills it again, and one that does not is seen at its own rate from the start.
+    """
+    for _ in range(queue_batches(recipe)):
+        next(batches)
+
+
+def ring(trainer: Trainer, feed: Iterator[Sequence[Tensor]]) -> list[Batch]:
+    """Real batches from ``feed``, placed on the device to be given round and round.
+
+    Fewer than `RING` where no more fit beside the model: FULL has shown that one does.
+    """
+    placed: list[Batch] = []
+    for _ in range(RING):
+        try:
+            placed.append(trainer.place(next(feed)))
+        except torch.OutOfMemoryError:
+            if not placed:
+                raise
+            break
+    return placed

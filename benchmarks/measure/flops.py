@@ -1,0 +1,236 @@
+"""Counts what one optimizer step has to do: FLOP, and bytes between the device and its memory.
+
+Counted on an eager step of a few samples and scaled to the batch: every operation's work is a
+constant (weights) and a part for each sample, which two small batches tell apart. What a case does
+beside the model's own arithmetic (recomputed activations, padding) is never counted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import FlopCounterMode, flop_registry
+
+from benchmarks import workload_module
+from benchmarks.contracts import Case, Efficiency, Work
+from benchmarks.diagnosis import peaks
+from benchmarks.diagnosis.efficiency import counted
+from benchmarks.diagnosis.peaks import Peak
+from benchmarks.measure import batch_source, flags
+from benchmarks.measure.parity import base_of, depends, free
+from benchmarks.measure.trainer import Trainer
+from benchmarks.workload import Batch, Context, Recipe
+
+FEW, MORE = 2, 4
+"""Samples: batch norm needs two, and two numbers make a line."""
+_COPIES = frozenset({"_to_copy", "copy_", "clone", "fill_", "zero_", "cat"})
+"""Not elementwise by name, and fused away by a compiler like what is."""
+
+
+@dataclass(frozen=True, slots=True)
+class CountedOperation:
+    """One operation of a step."""
+
+    name: str
+    flops: float
+    bytes_: float
+    elementwise: bool
+
+    def scaled(self, other: CountedOperation, batch: int) -> CountedOperation:
+        """From `FEW` and ``other``'s `MORE` samples to ``batch``."""
+
+        def line(few: float, more: float) -> float:
+            return max(0.0, few + (more - few) * (batch - FEW) / (MORE - FEW))
+
+        flops, moved = line(self.flops, other.flops), line(self.bytes_, other.bytes_)
+        return CountedOperation(self.name, flops, moved, self.elementwise)
+
+
+def efficiency(
+    case: Case,
+    batch: int,
+    context: Context,
+    facts: Mapping[str, str],
+    build: Callable[[Case, Context], Recipe],
+) -> Efficiency:
+    """What a step of ``case`` has to do; counted once and kept, like a reference of parity.
+
+    Nothing that goes wrong here costs the measurement: the reason is told instead.
+    """
+    if context.device.type != "cuda":
+        return counted(None, case, facts)
+    try:
+        return counted(_kept(case, batch, context, facts, build), case, facts)
+    except Exception as error:  # the speed was measured; only its share of the peak is missing
+        return counted(None, case, facts, f"The work of a step was not counted: {error}"[:500])
+
+
+def _kept(
+    case: Case,
+    batch: int,
+    context: Context,
+    facts: Mapping[str, str],
+    build: Callable[[Case, Context], Recipe],
+) -> Work:
+    eager, row = base_of(case), peaks.match(facts)
+    told = [eager.model_dump(mode="json"), batch, depends(facts), repr(row)]
+    name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+    path = context.cache / "work" / f"{name}.json"
+    with suppress(OSError, ValueError):
+        return Work.model_validate_json(path.read_bytes())
+    free(context.device)
+    # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
+    recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
+    flags.put_in_force(recipe)
+    module = workload_module.load(case.workload)
+    size = module.entry.presets[case.preset]
+    work = count(
+        Trainer(recipe, context.device),
+        batch_source.first(recipe, min(recipe.batch, MORE)),
+        module.flops(size) if module.flops is not None else None,
+        None if row is None else (row, peaks.dtype(facts)),
+    )
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(work.model_dump_json(), encoding="utf-8")
+    return work
+
+
+def count(
+    trainer: Trainer,
+    batch: Batch,
+    flops: float | None = None,
+    peak: tuple[Peak, str] | None = None,
+) -> Work:
+    """Count the step of an eager ``trainer``; its weights are of no use afterwards.
+
+    Args:
+        trainer: eager, in the case's precision, without checkpointing.
+        batch: `MORE` samples on the host; fewer only if the case itself has fewer.
+        flops: by formula, of a sample.
+        peak: the device's row and the dtype, for the roofline.
+    """
+    recipe = trainer.recipe
+    few = trainer.place(tuple(part[:FEW] for part in batch))
+    total = _flops(trainer, few) / len(few[0])
+    items = recipe.items_per_sample
+    return Work(
+        flops_per_item=total / items,
+        flops_by_formula=None if flops is None else flops / items,
+        roof_s=None if peak is None or len(batch[0]) < MORE else _roof_s(trainer, batch, *peak),
+    )
+
+
+def _flops(trainer: Trainer, batch: Batch) -> float:
+    """FLOP of forward and backward. Attention by matrix products: the fused kernels' backward
+    repeats work of the forward, and what is repeated does not count."""
+    with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
+        _forward_and_backward(trainer, batch)
+    return float(counter.get_total_flops())
+
+
+def _forward_and_backward(trainer: Trainer, batch: Batch) -> None:
+    recipe = trainer.recipe
+    with torch.autocast(
+        trainer.device.type, dtype=recipe.autocast, enabled=recipe.autocast is not None
+    ):
+        loss = recipe.loss(trainer.model, batch)
+    loss.backward()  # type: ignore[no-untyped-call]
+    trainer.model.zero_grad(set_to_none=True)
+
+
+def _roof_s(trainer: Trainer, batch: Batch, row: Peak, dtype: str) -> float | None:
+    """Least seconds of a step: each operation's larger one of arithmetic and traffic."""
+    few, more = (
+        list(_operations(trainer, trainer.place(tuple(part[:count] for part in batch))))
+        for count in (FEW, MORE)
+    )
+    if dtype not in row.flop_per_s or [o.name for o in few] != [o.name for o in more]:
+        return None
+    size = trainer.recipe.batch
+    whole = [one.scaled(other, size) for one, other in zip(few, more, strict=True)]
+    return least_s(whole, row.flop_per_s[dtype], row.bandwidth) + update_b(trainer) / row.bandwidth
+
+
+def least_s(operations: Sequence[CountedOperation], flop_per_s: float, bandwidth: float) -> float:
+    """Sum over operations, elementwise ones taken to be fused into their neighbours."""
+    return sum(
+        max(each.flops / flop_per_s, each.bytes_ / bandwidth)
+        for each in operations
+        if not each.elementwise
+    )
+
+
+def update_b(trainer: Trainer) -> float:
+    """Bytes that one fused update moves: weights, gradients and state read, two of them written."""
+    for weight in trainer.model.parameters():
+        weight.grad = torch.zeros_like(weight)
+    trainer.optimizer.step()
+    trainer.optimizer.zero_grad(set_to_none=True)
+    moved = 0.0
+    for weight in trainer.model.parameters():
+        state = trainer.optimizer.state.get(weight, {}).values()
+        held = sum(isinstance(each, Tensor) and each.shape == weight.shape for each in state)
+        moved += weight.numel() * weight.element_size() * (3 + 2 * held)
+    return moved
+
+
+def _operations(trainer: Trainer, batch: Batch) -> Iterator[CountedOperation]:
+    with _Notebook() as notes:
+        _forward_and_backward(trainer, batch)
+    yield from notes.operations
+
+
+class _Notebook(TorchDispatchMode):
+    """Notes every operation that reaches a kernel."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.operations: list[CountedOperation] = []
+
+    def __torch_dispatch__(
+        self,
+        func: Any,
+        types: object,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        given = dict(kwargs or {})
+        out = func(*args, **given)
+        tensors = [t for t in tree_leaves((args, given)) if isinstance(t, Tensor)]
+        made = [t for t in tree_leaves(out) if isinstance(t, Tensor)]
+        if tensors and not _is_view(func):
+            self.operations.append(_operation(func, args, given, out, [*tensors, *made]))
+        return out
+
+
+def _operation(
+    func: Any, args: tuple[Any, ...], given: dict[str, Any], out: Any, touched: Sequence[Tensor]
+) -> CountedOperation:
+    packet = func.overloadpacket
+    rule: Callable[..., Any] | None = flop_registry.get(packet)
+    flops = float(rule(*args, **given, out_val=out)) if rule is not None else 0.0
+    moved = sum(t.numel() * t.element_size() for t in touched)
+    name = packet.__name__
+    light = torch.Tag.pointwise in func.tags or name in _COPIES
+    return CountedOperation(name, flops, float(moved), elementwise=light)
+
+
+def _is_view(func: Any) -> bool:
+    """Whether it only looks at memory in another way."""
+    if func.overloadpacket.__name__ == "_unsafe_view":  # its schema does not say so
+        return True
+    returns = func._schema.returns
+    return bool(returns) and all(
+        each.alias_info is not None and not each.alias_info.is_write for each in returns
+    )

@@ -1,0 +1,329 @@
+"""Speaks with the service: every call of its HTTP API that the command line needs, typed."""
+
+from __future__ import annotations
+
+import re
+import reprlib
+from collections.abc import Mapping
+from types import TracebackType
+from typing import Any, Self, TypeVar
+from urllib.parse import quote
+
+import httpx2
+
+from cli.exits import Away, Exit, Stop
+from cli.service_answers import (
+    Answer,
+    CatalogView,
+    JobPage,
+    JobView,
+    Problem,
+    ScheduleList,
+    ScheduleView,
+    SubmissionPage,
+    SubmissionView,
+    TokenView,
+    WorkerPage,
+)
+from cli.settings import token_for
+from worker.http_exchange import Bounds, Exchange, TooLarge, TooSlow
+
+_CONNECT_S = 5.0
+_READ_S = 60.0
+_WHOLE_S = 120.0
+"""For a whole answer; the service holds some for up to 30 s before it gives them."""
+_LARGEST_ANSWER_B = 32 * 2**20
+"""Four times the largest trace, which is the largest answer that commands ask for."""
+_API = "/api/v1"
+_KEY = re.compile(r"[\x21-\x7e]{1,200}")
+_BOUNDS = Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
+T = TypeVar("T", bound=Answer)
+Parameters = Mapping[str, str | int | float | None]
+
+
+class ServiceClient:
+    """A connection to one service; a context manager.
+
+    Its answers are bounded as a whole, in size and time: whoever has the address gives them.
+    """
+
+    def __init__(self, url: str, token: str | None = None) -> None:
+        self.url = _address(url)
+        headers = {"Accept": "application/json"}
+        if given := _token(self.url) if token is None else token:
+            headers["Authorization"] = f"Bearer {given}"
+        self._exchange = Exchange(
+            f"{self.url}{_API}/", httpx2.Timeout(_READ_S, connect=_CONNECT_S), headers
+        )
+
+    def __enter__(self) -> Self:
+        self._exchange.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._exchange.__exit__(kind, error, trace)
+
+    def answers(self) -> bool:
+        """Say whether a service that can work answers now."""
+        try:
+            return self._exchange.ask("GET", "health", _BOUNDS).status_code == 200
+        except httpx2.HTTPError:
+            return False
+
+    def submit(self, request: Mapping[str, Any], key: str | None = None) -> SubmissionView:
+        """Submit a suite or cases; the same ``key`` with the same request submits once."""
+        answer = self._send("POST", "submissions", json=request, headers=_once(key))
+        return _read(SubmissionView, answer)
+
+    def submission(self, submission_id: str, wait_s: float = 0.0) -> SubmissionView:
+        """A submission with its jobs, at once or when it has finished within ``wait_s``."""
+        answer = self._get(f"submissions/{_named(submission_id)}", {"wait_s": wait_s or None})
+        return _read(SubmissionView, answer)
+
+    def submissions(self, **filters: str | int | None) -> SubmissionPage:
+        """Submissions, the newest first."""
+        return _read(SubmissionPage, self._get("submissions", filters))
+
+    def jobs(self, **filters: str | int | None) -> JobPage:
+        """One page of jobs."""
+        return _read(JobPage, self._get("jobs", filters))
+
+    def job(self, job_id: str) -> JobView:
+        """A job with its attempts."""
+        return _read(JobView, self._get(f"jobs/{_named(job_id)}"))
+
+    def cancel(self, job_id: str) -> JobView:
+        """Cancel a job; one that is running stops at its worker's next heartbeat."""
+        return _read(JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
+
+    def report(self, submission_id: str, against: str | None = None, form: str = "json") -> str:
+        """A submission's results, and the comparison with another revision, as text."""
+        parameters = {"against": against, "format": form}
+        return self._get(f"submissions/{_named(submission_id)}/report", parameters).text
+
+    def trace(self, result_id: str) -> bytes:
+        """The profiler's trace of a result, as it is kept."""
+        return self._get(f"results/{_named(result_id)}/trace").content
+
+    def comparison(
+        self,
+        baseline: str,
+        contender: str,
+        suite: str | None,
+        project: str | None = None,
+        form: str = "json",
+    ) -> str:
+        """Two revisions, case by case, as text."""
+        parameters = {
+            "baseline": baseline,
+            "contender": contender,
+            "suite": suite,
+            "project": project,
+            "format": form,
+        }
+        return self._get("changes", parameters).text
+
+    def start_comparison(self, request: Mapping[str, Any], key: str | None = None) -> str:
+        """Start measuring two revisions against each other; the answer's text."""
+        return self._send("POST", "comparisons", json=request, headers=_once(key)).text
+
+    def comparison_by_id(self, comparison_id: str) -> str:
+        """A comparison and where it stands, as text."""
+        return self._get(f"comparisons/{_named(comparison_id)}").text
+
+    def cancel_comparison(self, comparison_id: str) -> str:
+        """Stop a comparison and its jobs; the answer's text."""
+        return self._send("POST", f"comparisons/{_named(comparison_id)}/cancel").text
+
+    def enroll(self, code: str, worker: str) -> str:
+        """Turn an enrolment code into the token of a worker."""
+        body = {"code": code, "worker": worker}
+        return _read(TokenView, self._send("POST", "enrolments/redeem", json=body)).token
+
+    def catalog(self) -> CatalogView:
+        """What can be asked for."""
+        return _read(CatalogView, self._get("catalog"))
+
+    def workers(self) -> WorkerPage:
+        """Every worker, the last seen first."""
+        return _read(WorkerPage, self._get("workers"))
+
+    def schedules(self) -> ScheduleList:
+        """Every schedule."""
+        return _read(ScheduleList, self._get("schedules"))
+
+    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> ScheduleView:
+        """Make a schedule, or replace it."""
+        return _read(ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule))
+
+    def delete_schedule(self, name: str) -> None:
+        """Forget a schedule; what it has submitted stays."""
+        answer = self._send("DELETE", f"schedules/{_named(name)}")
+        if answer.status_code != 204:
+            raise _foreign(self.url, answer)
+
+    def findings(self, **filters: str | int | None) -> str:
+        """One page of findings, the newest first, as text."""
+        return self._get("findings", filters).text
+
+    def finding_report(self, hours: int) -> str:
+        """What was found in the last ``hours``, as text."""
+        return self._get("findings/report", {"hours": hours}).text
+
+    def finding(self, finding_id: str) -> str:
+        """A finding with its series and its history, as text."""
+        return self._get(f"findings/{_named(finding_id)}").text
+
+    def act_on_finding(self, finding_id: str, request: Mapping[str, Any]) -> str:
+        """Acknowledge a finding, close it, or open it again; the finding as it is now, as text."""
+        return self._send("POST", f"findings/{_named(finding_id)}/actions", json=request).text
+
+    def plan_finding(self, finding_id: str, request: Mapping[str, Any]) -> str:
+        """Say who looks after a finding, and until when; the finding as it is now, as text."""
+        return self._send("PATCH", f"findings/{_named(finding_id)}", json=request).text
+
+    def fire(self, name: str) -> SubmissionView:
+        """Submit a schedule's suite now."""
+        return _read(SubmissionView, self._send("POST", f"schedules/{_named(name)}/fire"))
+
+    def _get(self, path: str, parameters: Parameters | None = None) -> httpx2.Response:
+        given = {name: value for name, value in (parameters or {}).items() if value is not None}
+        return self._send("GET", path, params=given)
+
+    def _send(self, method: str, path: str, **what: Any) -> httpx2.Response:
+        """Send a request; whatever is no success ends the command with one sentence."""
+        try:
+            answer = self._exchange.ask(method, path, _BOUNDS, **what)
+        except httpx2.ConnectError as error:
+            raise Away(
+                f"No Throughline service answers at {self.url}. "
+                "Start one with `throughline serve`, or set THROUGHLINE_URL."
+            ) from error
+        except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+            raise Stop(
+                "A name that was given is too long, or holds a character that names cannot have."
+            ) from error
+        except (TooLarge, TooSlow) as error:
+            raise Away(
+                f"What answers at {self.url} is no Throughline service, or one in trouble: {error}."
+            ) from error
+        except httpx2.HTTPError as error:
+            raise Away(
+                f"The service at {self.url} broke off ({type(error).__name__}): "
+                "see its log, and try again."
+            ) from error
+        if not answer.is_success:
+            raise _refusal(self.url, answer)
+        if "html" in answer.headers.get("Content-Type", ""):  # a sign-in page, say
+            raise _foreign(self.url, answer)
+        return answer
+
+
+def _address(url: str) -> str:
+    """A service's address without the slash at its end.
+
+    Raises:
+        Stop: it is none.
+    """
+    try:
+        told = httpx2.URL(url.rstrip("/"))
+    except (httpx2.InvalidURL, UnicodeEncodeError) as error:
+        raise Stop(f"{url!r} is no address of a service: {error}") from error
+    port = 1 if told.port is None else told.port
+    usual = told.scheme in ("http", "https") and told.host and not (told.query or told.fragment)
+    if not (usual and 0 < port < 2**16):
+        raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
+    if told.path.endswith(_API):
+        raise Stop(f"{url!r} is the address of the service's API: leave {_API} out.")
+    return url.rstrip("/")
+
+
+def _named(name: str) -> str:
+    """An id or a name as one part of a path, whatever characters it has.
+
+    A slash stays refused even if it were escaped: servers and proxies read it as one all the same.
+
+    Raises:
+        Stop: it would name another path.
+    """
+    if name in ("", ".", "..") or "/" in name:
+        raise Stop(f"{reprlib.repr(name)} is no id and no name: write one, and no path.")
+    return quote(name, safe="", errors="surrogateescape")
+
+
+def _once(key: str | None) -> dict[str, str]:
+    """The header that makes a request count once.
+
+    Raises:
+        Stop: the service would not take the key.
+    """
+    if key is None:
+        return {}
+    if not _KEY.fullmatch(key):
+        raise Stop(
+            "--idempotency-key: write 1 to 200 letters, digits and signs of ASCII, without spaces."
+        )
+    return {"Idempotency-Key": key}
+
+
+def _token(url: str) -> str:
+    try:
+        found = token_for(url)
+    except OSError as error:
+        raise Stop(
+            f"The token file {error.filename} cannot be read ({error.strerror}): correct "
+            "THROUGHLINE_TOKEN_FILE."
+        ) from error
+    if not (found.isascii() and found.isprintable()):
+        raise Stop(
+            "The token in THROUGHLINE_TOKEN, or in THROUGHLINE_TOKEN_FILE, is no token: it begins "
+            "with tl_."
+        )
+    return found
+
+
+def _read(model: type[T], answer: httpx2.Response) -> T:
+    return read(model, answer.text)
+
+
+def read(model: type[T], text: str) -> T:
+    """Read an answer.
+
+    Raises:
+        Stop: it is not what this version expects.
+    """
+    try:
+        return model.model_validate_json(text)
+    except ValueError as error:
+        raise Stop(
+            "What the service answers is not what this version of throughline expects: "
+            "update the command line or the service, so that both have one version.",
+            Exit.AWAY,
+        ) from error
+
+
+def _refusal(url: str, answer: httpx2.Response) -> Stop:
+    """The sentence of a problem document; another answer comes from no Throughline service.
+
+    A proxy before the service answers 502 to 504 while it is away, so those may pass too.
+    """
+    may_pass = answer.status_code >= 500 or answer.status_code == 429
+    try:
+        sentence = Problem.model_validate_json(answer.content).detail
+    except ValueError:
+        foreign = _foreign(url, answer)
+        return Away(foreign.sentence) if may_pass else foreign
+    return Away(sentence) if may_pass else Stop(sentence)
+
+
+def _foreign(url: str, answer: httpx2.Response) -> Stop:
+    return Stop(
+        f"{url} answered {answer.status_code}, but not as a Throughline service does: "
+        "check THROUGHLINE_URL.",
+        Exit.AWAY,
+    )

@@ -1,0 +1,131 @@
+"""What was submitted, and how long it will take: told before anyone waits for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from benchmarks.catalog import catalog, suites
+from benchmarks.catalog.estimate import expected_s
+from benchmarks.catalog.precision_tiers import Tier, timed
+from benchmarks.contracts import Case, Protocol
+from cli.service_answers import CaseExpectation, CatalogView, SubmissionView
+from service import formats
+
+
+def sentence(
+    submission: SubmissionView,
+    known: CatalogView,
+    replicates: int | None = None,
+    tier: Tier | None = None,
+) -> str | None:
+    """Such as ``About 15 min for 17 cases on one worker``, and what that rests on.
+
+    Args:
+        submission: what was submitted.
+        known: how long the service expects each case of a suite to take.
+        replicates: what was asked for in place of the suite's own number.
+        tier: what was asked for in place of the suite's own timing.
+    """
+    for suite in known.suites:
+        if suite.name == submission.suite:
+            asked = timed(tier, suite.protocol) if tier else suite.protocol
+            if replicates is not None:
+                asked = asked.model_copy(update={"replicates": replicates})
+            cases = [job.case for job in submission.jobs]
+            told = {each.case: each for each in suite.cases_expected}
+            total_s = sum(
+                _case_s(case, asked, suite.protocol, told.get(case.key)) for case in cases
+            )
+            before = sum(case.key in told and told[case.key].measured_before for case in cases)
+            count = f"{len(cases)} {'case' if len(cases) == 1 else 'cases'}"
+            return (
+                f"About {formats.duration(total_s)} for {count} on one worker "
+                f"({_basis(before, len(cases))})."
+            )
+    return None
+
+
+def of_gate(request: Mapping[str, Any], known: CatalogView) -> str:
+    """How long a gate needs beside its budget, such as ``6 cases x 3 to 12 pairs need about ...``.
+
+    The service's own estimate for one process of each side of each pair, on a worker with nothing
+    else to do; empty where it has none.
+
+    Args:
+        request: what was asked of the gate.
+        known: how long the service expects each case of a suite to take.
+    """
+    from service.analysis.gate import Policy  # noqa: PLC0415 - scipy, which other commands need not wait for
+
+    policy = Policy.model_validate(request["policy"])
+    expected, basis = _sides(request, known)
+    if not expected:
+        return ""
+    few_s, many_s = (
+        2 * sum(first + (pairs - 1) * later for first, later in expected)
+        for pairs in (policy.min_pairs, policy.max_pairs)
+    )
+    budget_s = float(request["budget_s"])
+    short = ""
+    if few_s > budget_s:
+        pairs = formats.counted(policy.min_pairs, "pair")
+        short = f" That is too little for {pairs} of every case: raise --budget, or name fewer."
+    sentence = (
+        f"{formats.counted(len(expected), 'case')} x {policy.min_pairs} to {policy.max_pairs} "
+        f"pairs need about {formats.duration(few_s)} to {formats.duration(many_s)} on an idle "
+        f"worker ({basis}); the budget is {formats.duration(budget_s)}.{short}"
+    )
+    return sentence.replace(formats.NBSP, " ")
+
+
+def _sides(request: Mapping[str, Any], known: CatalogView) -> tuple[list[tuple[float, float]], str]:
+    """Seconds of a case's first process and of each later one, for every case; and their basis."""
+    view = next((each for each in known.suites if each.name == request.get("suite")), None)
+    if view is None:
+        cases = [Case.model_validate(each) for each in request.get("cases", ())]
+        usual, told = Protocol(), {}
+    elif view.name in suites.suites():
+        cases = [catalog.normalise(each) for each in suites.suite(view.name).cases]
+        usual, told = view.protocol, {each.case: each for each in view.cases_expected}
+    else:  # of a newer service
+        return [], ""
+    first = usual.model_copy(update={"replicates": 1})
+    expected = [
+        tuple(
+            _case_s(case, asked, usual, told.get(case.key))
+            for asked in (first, first.timing_only())
+        )
+        for case in cases
+    ]
+    before = sum(case.key in told and told[case.key].measured_before for case in cases)
+    return [(one, other) for one, other in expected], _basis(before, len(cases))
+
+
+def left_out(submission: SubmissionView) -> str | None:
+    """How many of the cases of a suite that was just submitted were not queued; or None.
+
+    The service leaves out what the device at hand refuses.
+    """
+    if not submission.left_out:
+        return None
+    asked = submission.left_out + len(submission.jobs)
+    return (
+        f"{submission.left_out} of its {asked} cases are left out: they cannot run on the device "
+        "that is asked for, or that all workers of the last day have."
+    )
+
+
+def _case_s(case: Case, asked: Protocol, usual: Protocol, told: CaseExpectation | None) -> float:
+    """Seconds for one case; what the service tells is of the suite's ``usual`` protocol."""
+    if told is None:  # a service that does not tell yet
+        return expected_s(case, asked)
+    return told.expected_s * expected_s(case, asked) / expected_s(case, usual)
+
+
+def _basis(before: int, cases: int) -> str:
+    if before == 0:
+        return "told from the protocol, for a GPU"
+    if before >= cases:
+        return "as measured before"
+    return f"{before} of them as measured before, the others told from the protocol"

@@ -1,0 +1,1 @@
+"""What `up` and `bench` start on this machine."""

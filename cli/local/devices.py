@@ -1,0 +1,59 @@
+"""Which devices of this machine get a worker."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cli.exits import Exit, Stop
+from worker.device import nvml
+from worker.settings import visible_devices
+
+CPU_NOTICE = (
+    "No NVIDIA GPU found: measuring on the CPU with the `tiny` presets; "
+    "figures say nothing about a GPU."
+)
+
+
+@dataclass(frozen=True)
+class Machine:
+    """The devices to measure on, in the worker's words: ``cuda:0``, ``cuda:1`` ... or ``cpu``."""
+
+    devices: tuple[str, ...]
+    notice: str
+    """What a person should know about them."""
+
+
+def look() -> Machine:
+    """Every NVIDIA GPU that CUDA may use here, or the CPU when there is none.
+
+    Raises:
+        Stop: there may be some, but their driver does not tell.
+    """
+    told = visible_devices()
+    hidden = told is not None and _visible(told, 0) == 0
+    try:
+        gpus = [] if hidden else nvml.devices()
+    except nvml.DriverFailed as failed:
+        sentence = f"{failed} To measure on the CPU all the same, set CUDA_VISIBLE_DEVICES=-1."
+        raise Stop(sentence, Exit.FAILED) from failed
+    count = _visible(told, len(gpus)) if gpus else 0
+    if count == 0:
+        return Machine(("cpu",), CPU_NOTICE)
+    names = ", ".join(sorted({gpu.name for gpu in gpus}))
+    found = "One NVIDIA GPU" if count == 1 else f"{count} NVIDIA GPUs"
+    return Machine(
+        tuple(f"cuda:{index}" for index in range(count)),
+        f"{found} ({names}): measuring with the `full` presets.",
+    )
+
+
+def _visible(told: str | None, present: int) -> int:
+    """How many devices CUDA_VISIBLE_DEVICES leaves; CUDA stops at the first that is invalid."""
+    if told is None:
+        return present
+    count = 0
+    for part in told.split(","):
+        if part.strip() in {"", "-1"}:
+            break
+        count += 1
+    return count

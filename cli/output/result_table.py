@@ -1,0 +1,120 @@
+"""The result table of a submission: what was measured, how it compares, and what limits it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.contracts import JobState, ParityStatus, Status
+from cli.output.console import Console
+from cli.service_answers import RowView
+from service import formats
+
+ROOMY = 100
+"""Columns of a terminal from which on peak memory has room beside the rest."""
+_BASIS = {
+    "within_run": "within the run: how steady this one process was, not where the next will fall",
+    "replicates": "between processes: where the next one will fall",
+}
+"""What an interval rests on."""
+_PARITY = {"nondeterministic": "varies"}
+"""Statuses of parity whose names are too long for a column."""
+
+
+def show(rows: Sequence[RowView], console: Console) -> None:
+    """Print the table, what its intervals rest on, and each failure with its reason."""
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("case", min_width=22)
+    table.add_column("throughput, 95 %", justify="right", no_wrap=True)
+    table.add_column("vs fp32", justify="right", no_wrap=True)
+    table.add_column("limited by", no_wrap=True)
+    further = _further(rows, wide=console.width >= ROOMY)
+    for name in further:
+        table.add_column(name, justify="right", no_wrap=True)
+    for row in rows:
+        measured = row.throughput is not None
+        beside = (read(row) if measured else "" for read in further.values())
+        table.add_row(*_cells(row, rows), *beside)
+    console.print(table)
+    for basis in dict.fromkeys(row.throughput.interval for row in rows if row.throughput):
+        if basis in _BASIS:
+            console.print(f"95 % interval {_BASIS[basis]}.", style="dim", highlight=False)
+    for row in rows:
+        _remark(row, console)
+        _flagged(row, console)
+        if row.compile_cost is not None:
+            line = f"{row.case.key}: {row.compile_cost.sentence}"
+            console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _further(rows: Sequence[RowView], *, wide: bool) -> dict[str, Callable[[RowView], str | Text]]:
+    """Columns that stand only where they have something to say, and memory where it has room."""
+    found: dict[str, Callable[[RowView], str | Text]] = {}
+    if any(row.parity is not None for row in rows):
+        found["parity"] = _parity
+    if wide and any(row.mfu is not None for row in rows):
+        found["MFU"] = lambda row: formats.DASH if row.mfu is None else formats.share(row.mfu)
+    if wide:
+        found["peak memory"] = _memory
+    return found
+
+
+def _parity(row: RowView) -> str | Text:
+    style = "red" if row.parity == ParityStatus.FAIL else ""
+    return Text(_PARITY.get(row.parity or "", row.parity or formats.DASH), style=style)
+
+
+def _memory(row: RowView) -> str:
+    known = row.peak_memory_b
+    return formats.DASH if known is None else formats.quantity(known, "B")
+
+
+def _remark(row: RowView, console: Console) -> None:
+    """Why a case failed, or was not compared."""
+    if row.reason:
+        line = f"{row.case.key}: {row.reason}"
+        console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)
+    elif row.parity_reason:
+        line = f"{row.case.key}: {row.parity_reason}"
+        console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
+
+
+def _flagged(row: RowView, console: Console) -> None:
+    """The flags of a case, and whether its number counts."""
+    if row.flags:
+        line = f"{row.case.key}: flags {', '.join(row.flags)}"
+        if row.disturbed:
+            line += f". Its device was disturbed ({row.disturbed}): it counts for nothing"
+        style = "yellow" if row.disturbed else "dim"
+        console.print(f"{line}.", style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
+    """One line of the table; where there is no figure, what became of the case instead."""
+    axes = " ".join(f"{axis}={value}" for axis, value in sorted(row.case.axes.items()))
+    name = f"{row.case.workload}:{row.case.preset} {axes}".strip()
+    if row.throughput is None:
+        good = row.state is JobState.SUCCEEDED or row.status is None
+        said = Text(row.status or row.state.value, style="" if good else "red")
+        return name, said, "", ""
+    estimate = row.throughput
+    rate = formats.quantity(estimate.value, row.unit)
+    spread = formats.half_width(estimate.value, estimate.low, estimate.high, row.unit)
+    return (
+        name,
+        f"{rate} {spread:>8}",
+        _speedup(row, among),
+        row.bottleneck or formats.DASH,
+    )
+
+
+def _speedup(row: RowView, among: Sequence[RowView]) -> str:
+    """Over the fp32 eager case of the same workload, which has none itself."""
+    if row.speedup is not None:
+        return formats.times(row.speedup.value)
+    compared = {other.case.workload for other in among if other.speedup is not None}
+    sound = row.throughput is not None and row.status == Status.OK and not row.reason
+    return "baseline" if sound and row.case.workload in compared else formats.DASH

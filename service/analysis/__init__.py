@@ -1,0 +1,1 @@
+"""Pure statistics: detection, attribution, gate, factorial effects. No session, no clock."""

@@ -1,0 +1,32 @@
+"""Attribution of one change: what is known around it goes in, one cause and one sentence come out.
+
+Pure: values in, values out. No session, no clock, no HTTP.
+"""
+
+from service.analysis.attribution.types import (
+    Attribution,
+    Cause,
+    Evidence,
+    Measurement,
+    Moved,
+    Part,
+    Question,
+    Residual,
+    State,
+    Strength,
+)
+from service.analysis.attribution.verdict import attribute
+
+__all__ = [
+    "Attribution",
+    "Cause",
+    "Evidence",
+    "Measurement",
+    "Moved",
+    "Part",
+    "Question",
+    "Residual",
+    "State",
+    "Strength",
+    "attribute",
+]

@@ -1,0 +1,96 @@
+"""All that was found around one change, part by part, before anything is concluded from it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service.analysis.attribution import (
+    environment,
+    factors,
+    fingerprint,
+    headline,
+    node,
+    quantities,
+    revision,
+)
+from service.analysis.attribution.factors import AxisRule
+from service.analysis.attribution.fingerprint import Mechanism
+from service.analysis.attribution.mechanism import Account, accounts
+from service.analysis.attribution.quantities_of import side
+from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """What each part found."""
+
+    environment: tuple[Evidence, ...]
+    node: tuple[Evidence, ...]
+    accounts: tuple[Account, ...]
+    revision: Evidence | None
+    """None if one side has no measurement."""
+    quantities: tuple[Evidence, ...]
+    rule: AxisRule | None
+    cells: Evidence | None
+    same_machine: bool
+    """Whether some worker measured both sides."""
+
+    @property
+    def changed_facts(self) -> tuple[Evidence, ...]:
+        """Facts of the environment that changed and may carry a cause."""
+        return tuple(each for each in self.environment if _carries(each))
+
+    @property
+    def acting_facts(self) -> tuple[Evidence, ...]:
+        """Those of them that can act through what was measured; all, where nothing was."""
+        through = [each.mechanism for each in self.accounts if each.carries]
+        return tuple(
+            each
+            for each in self.changed_facts
+            if not through or any(fingerprint.acts_on(each.name, way) for way in through)
+        )
+
+    @property
+    def bad_node(self) -> Evidence | None:
+        """What says that it is one machine."""
+        return next((each for each in self.node if _carries(each)), None)
+
+    def account(self, mechanism: Mechanism) -> Evidence | None:
+        """What says that ``mechanism`` accounts for the change."""
+        told = (a.evidence for a in self.accounts if a.mechanism is mechanism and a.carries)
+        return next(told, None)
+
+    def everything(self) -> tuple[Evidence, ...]:
+        """All evidence, in the order of its parts."""
+        single = (each for each in (self.revision, self.cells) if each is not None)
+        of_mechanisms = (each.evidence for each in self.accounts)
+        every = (*self.environment, *self.node, *of_mechanisms, *self.quantities, *single)
+        parts = list(Part)
+        return tuple(sorted(every, key=lambda each: (_rank(each), parts.index(each.part))))
+
+
+def observe(question: Question) -> Observed:
+    """Look at everything that the question brings."""
+    before, after = side(question.before), side(question.after)
+    differences = quantities.differences(before, after, question.effect)
+    rule = factors.rule(question)
+    workers = [{each.worker for each in part} for part in (question.before, question.after)]
+    return Observed(
+        environment=environment.evidence(question),
+        node=node.evidence(question),
+        accounts=accounts(question, before, after, differences),
+        revision=revision.evidence(question),
+        quantities=quantities.evidence(question, differences),
+        rule=rule,
+        cells=headline.evidence(question, rule),
+        same_machine=bool(workers[0] & workers[1]),
+    )
+
+
+def _carries(evidence: Evidence) -> bool:
+    return evidence.state is State.CHANGED and evidence.strength is Strength.STRONG
+
+
+def _rank(evidence: Evidence) -> int:
+    """What may carry a cause, then what changed, then what did not, then what is unclear."""
+    return -1 if _carries(evidence) else list(State).index(evidence.state)

@@ -1,0 +1,164 @@
+"""Which axis values the cases that moved together share: the shortest rule that tells them apart.
+
+A rule is a conjunction of up to three conditions, each true of the case in question. Chosen is the
+one with the shortest description: bits to name its conditions plus bits to name its exceptions. All
+of them are tried, so the outcome depends on nothing but the cases.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from benchmarks.contracts import Case
+from service.analysis.attribution.types import Question
+
+MOST_CONDITIONS = 3
+"""Workload and two settings; more would describe the list, not a reason."""
+LEAST_SHARE = 0.75
+"""Three of four: of the cells that a rule covers, and of those that moved."""
+EXCEPTION_BITS = 1.0
+"""What an exception costs beyond its name: it makes a reader stop."""
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One thing that is true of a case."""
+
+    dimension: str
+    """``workload``, ``preset``, or an axis after ``axis:``."""
+    value: str | None
+    """None: the axis has its default. ``*``: any other value than that."""
+
+    def holds(self, case: Case) -> bool:
+        """Say whether it is true of ``case``."""
+        match self.dimension:
+            case "workload":
+                return case.workload == self.value
+            case "preset":
+                return case.preset == self.value
+        own = case.axes.get(self.axis)
+        return own is not None if self.value == ANY else own == self.value
+
+    @property
+    def axis(self) -> str:
+        """The axis that it is about, if it is."""
+        return self.dimension.partition(":")[2]
+
+    def __str__(self) -> str:
+        match self.value:
+            case None:
+                return f"default {self.axis}"
+            case "*":
+                return f"{self.axis} set"
+        return f"{self.axis}={self.value}" if self.axis else str(self.value)
+
+
+ANY = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class AxisRule:
+    """The cells that a conjunction covers."""
+
+    conditions: tuple[Condition, ...]
+    covered: tuple[Case, ...]
+    moved: tuple[Case, ...]
+    """Those of ``covered`` that moved."""
+    others: tuple[Case, ...]
+    """Those that moved and are not covered."""
+    alike: tuple[tuple[Condition, Condition], ...]
+    """Conditions of the rule, each with one on another dimension that covers the same cells."""
+
+
+def rule(question: Question) -> AxisRule | None:
+    """The rule that best tells the cells that moved as the question's did from those that did not.
+
+    A case that moved the other way did not move with it. None if the question's cell is the only
+    one that is known, or if no rule holds three of four.
+    """
+    moved, still = cells(question)
+    if not still and len(moved) == 1:
+        return None
+    everyone = [*moved, *still]
+    target = (1 << len(moved)) - 1
+    told = [(each, _cover(each, everyone)) for each in _conditions(question.case, everyone)]
+    candidates = _different(told, len(everyone))
+    best = min(_scored(candidates, target, len(everyone)), default=None)
+    if best is None:
+        return None
+    *_, chosen, covered = best
+    return AxisRule(
+        tuple(candidates[at][0] for at in chosen),
+        tuple(case for at, case in enumerate(everyone) if covered >> at & 1),
+        tuple(case for at, case in enumerate(moved) if covered >> at & 1),
+        tuple(case for at, case in enumerate(moved) if not covered >> at & 1),
+        tuple(pair for at in chosen for pair in _alike(candidates[at], told)),
+    )
+
+
+def cells(question: Question) -> tuple[list[Case], list[Case]]:
+    """The cells that moved the same way, and those that did not, each once, by name."""
+    same_way = [each.case for each in question.moved if each.effect * question.effect > 0]
+    moved = {case.key: case for case in (question.case, *same_way)}
+    rest = (*(each.case for each in question.moved), *question.unmoved)
+    still = {case.key: case for case in rest if case.key not in moved}
+    return [moved[key] for key in sorted(moved)], [still[key] for key in sorted(still)]
+
+
+Covering = tuple[Condition, int]
+"""A condition with the cells that it covers, as bits."""
+
+
+def _cover(condition: Condition, everyone: Sequence[Case]) -> int:
+    return sum(condition.holds(each) << at for at, each in enumerate(everyone))
+
+
+def _different(told: Sequence[Covering], count: int) -> list[Covering]:
+    """Conditions that tell cells apart; of those that cover the same ones the plainest."""
+    by_cover: dict[int, Condition] = {}
+    for condition, cover in told:
+        by_cover.setdefault(cover, condition)
+    whole = (1 << count) - 1
+    return [(condition, cover) for cover, condition in by_cover.items() if cover != whole]
+
+
+def _alike(chosen: Covering, told: Sequence[Covering]) -> Iterator[tuple[Condition, Condition]]:
+    """Other dimensions on which a condition covers the same cells, each with its plainest one."""
+    seen = {chosen[0].dimension}
+    for condition, cover in told:
+        if cover == chosen[1] and condition.dimension not in seen:
+            seen.add(condition.dimension)
+            yield chosen[0], condition
+
+
+def _conditions(case: Case, everyone: Sequence[Case]) -> Iterator[Condition]:
+    """In the order in which people would say them: a value before "set" before "default"."""
+    yield Condition("workload", case.workload)
+    axes = sorted({axis for each in everyone for axis in each.axes})
+    yield from (Condition(f"axis:{axis}", case.axes[axis]) for axis in axes if axis in case.axes)
+    yield from (Condition(f"axis:{axis}", ANY) for axis in axes if axis in case.axes)
+    yield Condition("preset", case.preset)
+    yield from (Condition(f"axis:{axis}", None) for axis in axes if axis not in case.axes)
+
+
+Score = tuple[float, int, int, tuple[int, ...], int]
+
+
+def _scored(candidates: Sequence[Covering], target: int, count: int) -> Iterator[Score]:
+    """Every rule that holds three of four: bits, exceptions, conditions, which, what it covers."""
+    name_bits = math.log2(len(candidates) + 1)
+    exception_bits = math.log2(count) + EXCEPTION_BITS
+    for size in range(MOST_CONDITIONS + 1):
+        for chosen in combinations(range(len(candidates)), size):
+            covered = (1 << count) - 1
+            for at in chosen:
+                covered &= candidates[at][1]
+            hits = (covered & target).bit_count()
+            if hits < LEAST_SHARE * max(covered.bit_count(), target.bit_count()):
+                continue
+            exceptions = (covered ^ target).bit_count()
+            bits = size * name_bits + exceptions * exception_bits
+            yield round(bits, 9), exceptions, size, chosen, covered

@@ -1,0 +1,178 @@
+"""Facts of a fingerprint: which of them say what the environment is, and to whom each belongs.
+
+A fact is a reason only if it holds still by itself. The rules name what does not, each with its
+reason; whatever else comes up is kept out by varying within one side (`environment.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import combinations
+
+
+class FactGroup(StrEnum):
+    """What kind of thing a fact is about, as people name it."""
+
+    DRIVER = "driver"
+    DEVICE = "device settings"
+    HARDWARE = "hardware"
+    KERNEL = "kernel and system"
+    CONTAINER = "container"
+    PYTHON = "python"
+    TORCH = "torch"
+    CUDA = "cuda"
+    PACKAGES = "packages"
+    VARIABLES = "environment variables"
+    DATA = "data"
+    FLAGS = "settings in force"
+    BENCHMARKS = "benchmark code"
+    OTHER = "other"
+
+
+class Mechanism(StrEnum):
+    """A way to become slower that is measured by itself."""
+
+    INPUT = "input"
+    CLOCKS = "clocks"
+
+
+@dataclass(frozen=True, slots=True)
+class FactRule:
+    """Facts whose name is ``prefix``, or begins with it and a dot."""
+
+    prefix: str
+    group: FactGroup
+    title: str = ""
+    """How people call it; without one: the name after ``hw.``, ``sw.`` or ``flag.``."""
+
+
+_RULES = (
+    FactRule("hw.gpu.driver", FactGroup.DRIVER, "driver"),
+    FactRule("hw.gpu.vbios", FactGroup.DRIVER, "VBIOS"),
+    FactRule("hw.gpu.power_limit_w", FactGroup.DEVICE, "power limit (W)"),
+    FactRule("hw.gpu.max_sm_clock_hz", FactGroup.DEVICE, "highest SM clock (Hz)"),
+    FactRule("hw.gpu.max_memory_clock_hz", FactGroup.DEVICE, "highest memory clock (Hz)"),
+    FactRule("hw.gpu.ecc", FactGroup.DEVICE, "ECC"),
+    FactRule("hw.gpu.mig", FactGroup.DEVICE, "MIG"),
+    FactRule("hw.gpu.pcie_generation", FactGroup.DEVICE, "PCIe generation"),
+    FactRule("hw.gpu.pcie_width", FactGroup.DEVICE, "PCIe width"),
+    FactRule("hw.cpu.governor", FactGroup.KERNEL, "CPU governor"),
+    FactRule("hw", FactGroup.HARDWARE),
+    FactRule("sw.torch", FactGroup.TORCH, "torch"),
+    FactRule("sw.torch_git", FactGroup.TORCH, "torch's commit"),
+    FactRule("sw.package.triton", FactGroup.TORCH, "triton"),
+    FactRule("sw.package.pytorch-triton", FactGroup.TORCH, "pytorch-triton"),
+    FactRule("sw.cuda", FactGroup.CUDA, "CUDA"),
+    FactRule("sw.cudnn", FactGroup.CUDA, "cuDNN"),
+    FactRule("sw.package.nvidia-nccl-cu12", FactGroup.CUDA, "NCCL"),
+    FactRule("sw.package.nvidia-nccl-cu13", FactGroup.CUDA, "NCCL"),
+    FactRule("sw.python", FactGroup.PYTHON, "Python"),
+    FactRule("sw.kernel", FactGroup.KERNEL, "kernel"),
+    FactRule("sw.os", FactGroup.KERNEL, "system"),
+    FactRule("sw.libc", FactGroup.KERNEL, "libc"),
+    FactRule("sw.container", FactGroup.CONTAINER),
+    FactRule("sw.data", FactGroup.DATA, "input data"),
+    FactRule("sw.benchmarks", FactGroup.BENCHMARKS, "the code of the benchmarks (digest)"),
+    FactRule("sw.packages", FactGroup.PACKAGES, "the set of installed packages (digest)"),
+    FactRule("sw.package", FactGroup.PACKAGES),
+    FactRule("sw.env", FactGroup.VARIABLES),
+    FactRule("flag", FactGroup.FLAGS),
+)
+
+IDENTITIES = frozenset(
+    {"hw.host", "hw.gpu.uuid", "flag.cpu_affinity"}
+    | {"sw.env.CUDA_VISIBLE_DEVICES", "sw.env.NVIDIA_VISIBLE_DEVICES"}
+)
+"""These name *which* machine or device (or the CPUs beside it), not what kind: in a container the
+host's name is drawn anew at each start. Whether the machine matters is asked of results
+(`node.py`), not of names."""
+UNSTABLE = frozenset(
+    {"temperature", "temp", "free", "available", "used", "usage", "load", "uptime", "time", "date"}
+    | {"pid", "id", "port", "addr", "address", "directory", "dir", "path", "session"}
+)
+"""Words in a fact's name that tell a momentary reading, or an address of one run: both differ from
+one measurement to the next without anything having been changed."""
+SIZE_TOLERANCE = 0.05
+"""Kernel and driver keep back some megabytes of a memory at each boot; a size is another from here
+on."""
+_SAID_BY_ABSENCE = ("sw.env.", "sw.package.", "flag.optimizer.", "flag.loader.")
+"""Names under which absence is a value: not set, not installed. Elsewhere a fact that is missing
+was not recorded, as with a fingerprint that learnt it later."""
+DIGESTS = frozenset({"sw.packages", "sw.benchmarks", "sw.torch_git"})
+"""They say that something differs and not what, and the project under test is a package too: they
+change with any commit. Weak, and named only where nothing better is."""
+
+_ACTS_ON = {
+    FactGroup.DRIVER: {Mechanism.CLOCKS},
+    FactGroup.DEVICE: {Mechanism.CLOCKS, Mechanism.INPUT},
+    FactGroup.HARDWARE: {Mechanism.CLOCKS, Mechanism.INPUT},
+    FactGroup.KERNEL: {Mechanism.INPUT},
+    FactGroup.CONTAINER: {Mechanism.INPUT},
+    FactGroup.PYTHON: {Mechanism.INPUT},
+    FactGroup.TORCH: {Mechanism.INPUT},
+    FactGroup.CUDA: set[Mechanism](),
+    FactGroup.PACKAGES: {Mechanism.INPUT},
+    FactGroup.VARIABLES: {Mechanism.CLOCKS, Mechanism.INPUT},
+    FactGroup.DATA: {Mechanism.INPUT},
+    FactGroup.FLAGS: {Mechanism.CLOCKS, Mechanism.INPUT},
+    FactGroup.BENCHMARKS: {Mechanism.CLOCKS, Mechanism.INPUT},
+    FactGroup.OTHER: {Mechanism.CLOCKS, Mechanism.INPUT},
+}
+"""Through which measured mechanism a group can slow a step. Where the mechanism is known, a change
+of anything that cannot act through it is a coincidence: a Python library lowers no clock, and CUDA
+delays no loader."""
+
+
+def group(fact: str) -> FactGroup:
+    """What kind of thing ``fact`` is about."""
+    rule = _rule(fact)
+    return rule.group if rule else FactGroup.OTHER
+
+
+def title(fact: str) -> str:
+    """What people call ``fact``."""
+    rule = _rule(fact)
+    exact = rule is not None and rule.prefix == fact and rule.title
+    return exact or fact.partition(".")[2] or fact
+
+
+def acts_on(fact: str, mechanism: Mechanism) -> bool:
+    """Whether a change of ``fact`` can slow a step through ``mechanism``."""
+    return mechanism in _ACTS_ON[group(fact)]
+
+
+def telling(fact: str) -> bool:
+    """Whether a difference of ``fact`` says that the environment differs."""
+    words = set(fact.lower().replace(".", "_").replace("-", "_").split("_"))
+    return fact not in IDENTITIES and not words & UNSTABLE
+
+
+def comparable(fact: str, value: str | None) -> bool:
+    """Whether ``value``, or its absence, can be held against another."""
+    return value is not None or fact.startswith(_SAID_BY_ABSENCE)
+
+
+def same(fact: str, one: str | None, other: str | None) -> bool:
+    """Whether two values of ``fact`` are the same as far as it matters."""
+    if one == other:
+        return True
+    if one is None or other is None or not fact.endswith("_b"):
+        return False
+    try:
+        a, b = float(one), float(other)
+    except ValueError:
+        return False
+    return math.isfinite(a) and math.isfinite(b) and abs(a - b) <= SIZE_TOLERANCE * max(a, b)
+
+
+def alike(fact: str, values: set[str | None]) -> bool:
+    """Whether all ``values`` of ``fact`` are the same as far as it matters."""
+    return all(same(fact, one, other) for one, other in combinations(values, 2))
+
+
+def _rule(fact: str) -> FactRule | None:
+    """The longest rule that fits."""
+    fitting = [r for r in _RULES if fact == r.prefix or fact.startswith(f"{r.prefix}.")]
+    return max(fitting, key=lambda r: len(r.prefix), default=None)

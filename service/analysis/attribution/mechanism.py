@@ -1,0 +1,151 @@
+"""Two ways to become slower that are measured by themselves: through the input, through the clock.
+
+Both multiply into the time of a step, so logarithms tell which share of the change is theirs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from service.analysis.attribution import wording
+from service.analysis.attribution.difference import difference
+from service.analysis.attribution.fingerprint import Mechanism
+from service.analysis.attribution.quantities import Differences
+from service.analysis.attribution.quantities_of import QuantityKind, Reading
+from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+
+HALF = 0.5
+"""Share of the change from which a mechanism accounts for it rather than adds to it."""
+MOST = 2.0
+"""A clock that should have cost more than twice the change follows from it: an idle device slows
+its clock down."""
+_WITH_LOADER = frozenset({"throughput", "step_time", "input_stall"})
+"""Metrics that the loader can move; the others are measured without it, or are not times."""
+_NO_STEADY_STATE = ("first_step", "compile", "build")
+"""Times that a GPU's clock says little about: compilation is the host's work."""
+
+Side = Mapping[str, Reading]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a mechanism accounts for."""
+
+    mechanism: Mechanism
+    evidence: Evidence
+
+    @property
+    def carries(self) -> bool:
+        """Whether it accounts for the change."""
+        return self.evidence.state is State.CHANGED and self.evidence.strength is Strength.STRONG
+
+
+def accounts(
+    question: Question, before: Side, after: Side, found: Differences
+) -> tuple[Account, ...]:
+    """Of each mechanism that was measured and could act on this metric."""
+    told = (_of_input(question, before, after, found), _of_clocks(question, found))
+    return tuple(each for each in told if each is not None)
+
+
+def _of_input(question: Question, before: Side, after: Side, found: Differences) -> Account | None:
+    """What goes away without the loader: FULL over SYNTH, process by process."""
+    if question.metric not in _WITH_LOADER:
+        return None
+    sides = _loader(before), _loader(after)
+    whole = _slowdown(found, "throughput")
+    if sides[0] is None or sides[1] is None:
+        return None
+    loader = difference(sides[0], sides[1], question.effect)
+    if loader is None or loader.log is None:
+        return None
+    share = _share(loader.log, whole, question)
+    carries = loader.state is State.CHANGED and share is not None and share >= HALF
+    strong = carries or loader.state is State.UNCHANGED
+    strength = Strength.STRONG if strong else Strength.WEAK
+    says = _of_loader(loader.state, share)
+    return Account(Mechanism.INPUT, _told(Part.INPUT, loader.state, says, share, strength))
+
+
+def _of_loader(state: State, share: float | None) -> str:
+    if state is State.UNCHANGED:
+        return "what the loader adds to the step is unchanged"
+    if state is State.UNCLEAR:
+        return "what the loader adds to the step is not clear"
+    if share is None:
+        return "what the loader adds to the step changed"
+    if share <= 0:
+        return "what the loader adds to the step changed the other way"
+    return f"{_of_the_change(share)} goes away without the loader"
+
+
+def moved_by_clocks(question: Question) -> bool:
+    """Whether a GPU's clock can move the metric: a time or a rate of what it computes."""
+    of_time = question.unit == "s" or question.unit.endswith("/s")
+    return of_time and not any(word in question.metric for word in _NO_STEADY_STATE)
+
+
+def _of_clocks(question: Question, found: Differences) -> Account | None:
+    """What the SM or the memory clock accounts for."""
+    if not moved_by_clocks(question):
+        return None
+    synth = question.metric.endswith("_synth")
+    names = ("synth.sm_clock_hz" if synth else "sm_clock",
+             "synth.memory_clock_hz" if synth else "full.memory_clock_hz")  # fmt: skip
+    known = [name for name in names if name in found]
+    if not known:
+        return None
+    whole = _slowdown(found, question.metric)
+    told = [_of_clock(question, name, found, whole) for name in known]
+    order = [State.CHANGED, State.UNCLEAR, State.UNCHANGED]
+    return min(told, key=lambda each: (not each.carries, order.index(each.evidence.state)))
+
+
+def _of_clock(question: Question, name: str, found: Differences, whole: float | None) -> Account:
+    clock = found[name]
+    share = None if clock.log is None else _share(-clock.log, whole, question)
+    says = wording.says(name, clock)
+    if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
+        says += f", which accounts for {_of_the_change(share)}"
+        return Account(Mechanism.CLOCKS, _told(Part.CLOCKS, State.CHANGED, says, share))
+    return Account(Mechanism.CLOCKS, _told(Part.CLOCKS, clock.state, says, share, Strength.WEAK))
+
+
+def _loader(side: Side) -> Reading | None:
+    """Step with the loader over step without it, for each process."""
+    full, synth = side.get("throughput"), side.get("throughput_synth")
+    if full is None or synth is None or len(full.by_measurement) != len(synth.by_measurement):
+        return None
+    ratios = Reading("1", QuantityKind.AMOUNT)
+    for rates in zip(full.by_measurement, synth.by_measurement, strict=True):
+        if len(rates[0]) != len(rates[1]) or min(*rates[0], *rates[1]) <= 0:
+            return None
+        ratios.by_measurement.append(tuple(s / f for f, s in zip(*rates, strict=True)))
+    return ratios
+
+
+def _slowdown(found: Differences, metric: str) -> float | None:
+    """ln of how much longer a step takes, as these measurements show it; None if they do not."""
+    whole = found.get(metric)
+    if whole is None or whole.log is None or whole.state is not State.CHANGED:
+        return None
+    return -whole.log if whole.unit.endswith("/s") else whole.log
+
+
+def _share(own: float, whole: float | None, question: Question) -> float | None:
+    """Which share of the change is ``own``; None where the change is not seen in these data."""
+    if whole is None or (whole > 0) == question.improvement:
+        return None
+    return own / whole
+
+
+def _of_the_change(share: float) -> str:
+    return "all of the change" if share >= 0.995 else f"{wording.whole(share)} of the change"
+
+
+def _told(
+    part: Part, state: State, says: str, share: float | None, strength: Strength = Strength.STRONG
+) -> Evidence:
+    name = "share of the input" if part is Part.INPUT else "share of the clock"
+    return Evidence(part, name, state, strength, says, unit="1", change=share)

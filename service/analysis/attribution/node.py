@@ -1,0 +1,191 @@
+"""Whether one machine is slow in everything, which no change of code or library explains."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from benchmarks.diagnosis.disturbances import OTHER_PROCESSES as SHARED
+from service import formats
+from service.analysis.attribution.quantities_of import flags
+from service.analysis.attribution.types import (
+    Evidence,
+    Measurement,
+    Part,
+    Question,
+    Residual,
+    State,
+    Strength,
+)
+
+PERSISTENCE = 2
+"""Rounds in a row in which the machine must stand apart: one bad night is not a bad node."""
+LEAST_SERIES = 2
+"""Of one series alone nobody can say that everything is slow."""
+EVERYTHING = 0.75
+"""Share of the series that must lean the same way: a noisy one may stray."""
+LEAST_CONTRAST = 0.005
+"""Below half a percent machines of one kind differ among themselves."""
+NOISE_MULTIPLE = 2.0
+"""The median over series must stand this far beyond the noise of a single result elsewhere."""
+SHARE_OF_EFFECT = 0.25
+"""A node that is slower by less than a quarter of the effect explains little of it."""
+TO_SIGMA = 1.4826
+"""Median absolute deviation to standard deviation, for normal noise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """One revision on one worker, held against the other workers at that revision."""
+
+    revision: str
+    contrasts: tuple[float, ...]
+    """For each series: how much worse than the others, in logs, sorted."""
+
+    def stands_apart(self, threshold: float) -> bool:
+        """Whether the worker leans one way in nearly everything, and far enough."""
+        leaning = sum(contrast > 0 for contrast in self.contrasts)
+        enough = len(self.contrasts) >= LEAST_SERIES
+        return enough and leaning >= EVERYTHING * len(self.contrasts) and (
+            median(self.contrasts) >= threshold
+        )  # fmt: skip
+
+
+def evidence(question: Question) -> tuple[Evidence, ...]:
+    """Say whether the change is one machine's; empty if nothing was measured after it."""
+    if not question.after:
+        return ()
+    shared = _shared_device(question)
+    return _of_machines(question) if shared is None else (shared, *_of_machines(question))
+
+
+def workers(side: Iterable[Measurement]) -> str:
+    """Who measured a side, as a person writes it: ``w1, w2 and w3``."""
+    *others, last = sorted({each.worker for each in side})
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _of_machines(question: Question) -> tuple[Evidence, ...]:
+    names = workers(question.after)
+    if len({each.worker for each in question.after}) > 1:
+        return (_said(names, State.UNCHANGED, Strength.STRONG, f"the same on {names}"),)
+    elsewhere = _elsewhere_good(question, names)
+    own = _by_residuals(question, names)
+    return (own,) if elsewhere is None else (elsewhere, own)
+
+
+def _shared_device(question: Question) -> Evidence | None:
+    """Another process computed on the device whenever it was slow, and never when it was not."""
+    sides = (question.before, question.after)
+    fast, slow = reversed(sides) if question.improvement else sides
+    if min(len(fast), len(slow)) < PERSISTENCE:
+        return None
+    if not all(SHARED in flags(each) for each in slow) or any(SHARED in flags(e) for e in fast):
+        return None
+    says = (
+        f"another process computed on the device in all {len(slow)} slow measurements and in none "
+        f"of {len(fast)} others"
+    )
+    names = ", ".join(sorted({each.worker for each in slow}))
+    return _said(names, State.CHANGED, Strength.STRONG, says)
+
+
+def _elsewhere_good(question: Question, worker: str) -> Evidence | None:
+    """A revision that is at the new level on ``worker`` and at the old one on another."""
+    slow = {each.revision for each in question.after}
+    others = sorted(
+        (each.revision, each.worker)
+        for each in question.before
+        if each.revision in slow and each.worker != worker
+    )
+    if not others:
+        return None
+    revision, other = others[0]
+    repeated = len(question.after) >= PERSISTENCE
+    says = f"{revision} is at the old level on {other} and at the new one on {worker}"
+    strength = Strength.STRONG if repeated else Strength.WEAK
+    return _said(worker, State.CHANGED, strength, says)
+
+
+def _by_residuals(question: Question, worker: str) -> Evidence:
+    sign = -1.0 if question.improvement else 1.0
+    met = rounds(question.residuals, worker, sign)
+    newest = met[-PERSISTENCE:]
+    if not newest:
+        return _said(
+            worker, State.UNCLEAR, Strength.WEAK, f"no other worker to hold {worker} against"
+        )
+    limit = threshold(question, worker)
+    apart = [each.stands_apart(limit) for each in newest]
+    contrasts = [contrast for each in newest for contrast in each.contrasts]
+    size, count = median(contrasts), min(len(each.contrasts) for each in newest)
+    over = f"over {count} series" if count > 1 else "in one series"
+    if all(apart) and len(newest) >= PERSISTENCE:
+        word = "faster" if question.improvement else "slower"
+        says = (
+            f"{worker} is {formats.change(math.expm1(size)).removeprefix('+')} {word} than other "
+            f"workers {over} at {len(newest)} revisions in a row"
+        )
+        return _said(worker, State.CHANGED, Strength.STRONG, says, size)
+    if not any(apart) and size < limit / 2 and count >= LEAST_SERIES:
+        says = f"{worker} does not stand apart from other workers {over}"
+        return _said(worker, State.UNCHANGED, Strength.WEAK, says, size)
+    says = f"whether {worker} is slow in everything is not clear yet"
+    return _said(worker, State.UNCLEAR, Strength.WEAK, says, size)
+
+
+def rounds(residuals: Iterable[Residual], worker: str, sign: float = 1.0) -> list[Round]:
+    """Each revision that ``worker`` and another measured, in the order in which ``worker`` did.
+
+    A result is held against the others' of its series and revision; where nobody else measured
+    that series, against theirs of that revision in all series.
+    """
+    known = list(residuals)
+    own = [each for each in known if each.worker == worker]
+    first = {
+        revision: min(each.measured_at for each in own if each.revision == revision)
+        for revision in {each.revision for each in own}
+    }
+    found = []
+    for revision in sorted(first, key=lambda name: (first[name], name)):
+        here = [each for each in known if each.revision == revision]
+        contrasts = _contrasts(here, worker, sign)
+        if contrasts:
+            found.append(Round(revision, tuple(sorted(contrasts))))
+    return found
+
+
+def _contrasts(here: Sequence[Residual], worker: str, sign: float) -> list[float]:
+    others = [each for each in here if each.worker != worker]
+    contrasts = []
+    for series in {each.series for each in here if each.worker == worker}:
+        own = [e.log_residual for e in here if e.worker == worker and e.series == series]
+        beside = [each for each in others if each.series == series] or others
+        if beside:
+            contrasts.append(sign * (median(own) - _of_workers(beside)))
+    return contrasts
+
+
+def _of_workers(residuals: Sequence[Residual]) -> float:
+    """The median over workers, so that one with many results is not the reference by itself."""
+    by_worker: dict[str, list[float]] = {}
+    for each in residuals:
+        by_worker.setdefault(each.worker, []).append(each.log_residual)
+    return median(median(values) for values in by_worker.values())
+
+
+def threshold(question: Question, worker: str) -> float:
+    """How far a worker must stand apart, in logs."""
+    others = [abs(each.log_residual) for each in question.residuals if each.worker != worker]
+    noise = TO_SIGMA * median(others) if others else 0.0
+    wanted = SHARE_OF_EFFECT * abs(math.log1p(max(question.effect, -0.99)))
+    return max(LEAST_CONTRAST, NOISE_MULTIPLE * noise, wanted)
+
+
+def _said(
+    worker: str, state: State, strength: Strength, says: str, size: float | None = None
+) -> Evidence:
+    change = None if size is None else math.expm1(size)
+    return Evidence(Part.NODE, worker, state, strength, says, change=change)

@@ -1,0 +1,125 @@
+"""Every number that Results carry, before against after: metrics, phases, telemetry, flags."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from benchmarks.contracts import Bottleneck
+from service.analysis.attribution import wording
+from service.analysis.attribution.difference import Difference, difference
+from service.analysis.attribution.quantities_of import Reading, flags
+from service.analysis.attribution.types import (
+    Evidence,
+    Measurement,
+    Part,
+    Question,
+    State,
+    Strength,
+)
+
+Differences = Mapping[str, Difference]
+
+_ASKED_FOR = (Part.INPUT, Part.CLOCKS, Part.COMPILE, Part.PARITY)
+"""Of these, and of times, it is told also that they did not change; of the rest only what did."""
+_SAME_THING = {
+    "throughput": {"step_time"},
+    "step_time": {"throughput"},
+    "throughput_synth": {"step_time_synth"},
+    "step_time_synth": {"throughput_synth"},
+}
+"""A rate and its time are one quantity: neither explains the other."""
+
+
+def differences(
+    before: Mapping[str, Reading], after: Mapping[str, Reading], effect: float
+) -> dict[str, Difference]:
+    """Each quantity that both sides have, by name."""
+    found = {
+        name: difference(before[name], after[name], effect)
+        for name in sorted(before.keys() & after.keys())
+    }
+    return {name: each for name, each in found.items() if each is not None}
+
+
+def evidence(question: Question, found: Differences) -> tuple[Evidence, ...]:
+    """What the differences say, apart from the metric that is to be explained."""
+    itself = {question.metric} | _SAME_THING.get(question.metric, set())
+    told = [
+        _evidence(name, each)
+        for name, each in sorted(found.items())
+        if name not in itself and _worth_telling(name, each)
+    ]
+    limits = _bottleneck(question.before, question.after)
+    return (*told, *limits, *_flagged(question.before, question.after))
+
+
+def _worth_telling(name: str, found: Difference) -> bool:
+    if found.state is State.CHANGED:
+        return True
+    quiet = found.before == found.after == 0
+    asked_for = found.unit == "s" or wording.part(name) in _ASKED_FOR
+    return found.state is State.UNCHANGED and not quiet and asked_for
+
+
+def _evidence(name: str, found: Difference) -> Evidence:
+    return Evidence(
+        part=wording.part(name),
+        name=name,
+        state=found.state,
+        strength=Strength.WEAK,
+        says=wording.says(name, found),
+        before=found.before,
+        after=found.after,
+        unit=found.unit,
+        change=found.change,
+        low=found.low,
+        high=found.high,
+    )
+
+
+def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
+    """What limits the case, if that is another after the change in every measurement."""
+    sides = [{_limit(each) for each in side} for side in (before, after)]
+    if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
+        old, new = sides[0].pop(), sides[1].pop()
+        if old and new and not _same_but_finer(old, new):
+            says = f"the limit {old} -> {new}"
+            strength = Strength.WEAK
+            yield Evidence(Part.PHASES, "bottleneck", State.CHANGED, strength, says, old, new)
+
+
+def _same_but_finer(old: str, new: str) -> bool:
+    """Whether one side merely had no profile: ``device`` is all of what a profile tells apart."""
+    finer = {Bottleneck.COMPUTE.value, Bottleneck.MEMORY.value, Bottleneck.MIXED.value}
+    return Bottleneck.DEVICE.value in (old, new) and bool(finer & {old, new})
+
+
+def _limit(measurement: Measurement) -> str | None:
+    """The bottleneck that its verdict names, if it is sure."""
+    verdict = measurement.result.verdict
+    return verdict.bottleneck.value if verdict and verdict.confidence == "high" else None
+
+
+def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
+    """Flags that every measurement of one side has, and none of the other."""
+    for came, one, other in ((True, after, before), (False, before, after)):
+        if not one or not other:
+            continue
+        own, theirs = [flags(each) for each in one], [flags(each) for each in other]
+        for name in sorted(frozenset.intersection(*own) - frozenset.union(*theirs)):
+            yield _flag(name, came=came, own=len(own), theirs=len(theirs))
+
+
+def _flag(name: str, *, came: bool, own: int, theirs: int) -> Evidence:
+    here, there = ("after", "before") if came else ("before", "after")
+    return Evidence(
+        part=wording.part(name),
+        name=name,
+        state=State.CHANGED,
+        strength=Strength.WEAK,
+        says=f"{name} flagged in all {own} measurements {here} and none of {theirs} {there}",
+        before=0.0 if came else 1.0,
+        after=1.0 if came else 0.0,
+        unit="1",
+        change=1.0 if came else -1.0,
+    )

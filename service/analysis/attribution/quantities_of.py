@@ -1,0 +1,166 @@
+"""All numbers that a Result carries, by name: metrics, phases, telemetry, flags.
+
+Whatever a Result carries comes in by its name: a metric, a field of a pass or a channel that is
+added later is read here without a change.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from statistics import fmean
+
+from benchmarks.contracts import Pass, Replicate, Result, Telemetry
+from service.analysis.attribution.types import Measurement
+
+
+class QuantityKind(StrEnum):
+    """How two values are held against each other."""
+
+    AMOUNT = "amount"
+    """By their ratio."""
+    PART = "part"
+    """A part of a step: by their difference as a share of the step, for a part may be near zero."""
+    SHARE = "share"
+    """By their difference, in percentage points."""
+    COUNT = "count"
+    """By their difference."""
+    LEVEL = "level"
+    """On a scale whose zero means nothing, such as degrees: by their difference."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """The values of one name on one side: a list for each measurement, one value a process."""
+
+    unit: str
+    kind: QuantityKind
+    by_measurement: list[tuple[float, ...]] = field(default_factory=list)
+    steps_s: list[float] = field(default_factory=list)
+    """For a part: the steps that it is a part of."""
+
+
+_OF_SAMPLING = frozenset(
+    {"steps", "block_steps", "rate", "half_width", "lag1", "n_eff", "wall_s"}
+    | {"p50_s", "p90_s", "p99_s", "max_s", "slow_steps"}
+)
+"""Fields of a pass that say how long and how steadily it was timed, not what a step consists of;
+its rate is a metric already."""
+_PARTS = frozenset({"stall_s", "copy_s", "work_s", "enqueue_s"})
+_SHARES = frozenset({"drained", "cpu_pressure"})
+_OF_REPLICATE = frozenset({"seed", "peak_memory_b", "import_s", "build_s"})
+"""Fields of a replicate that are a metric already, or say nothing of its speed: imports and the
+building of a model read the disk's cache, before anything is timed."""
+_UNITS = {"s": "s", "b": "B", "hz": "Hz", "w": "W", "j": "J", "c": "°C"}
+"""Units by the last word of a name."""
+_METRIC_OF_CHANNEL = {"full.sm_clock_hz": "sm_clock", "full.power_w": "power"}
+"""Channels whose mean is a metric too, and comes in as one."""
+
+Values = dict[str, tuple[str, QuantityKind, tuple[float, ...]]]
+
+
+def side(measurements: Iterable[Measurement]) -> dict[str, Reading]:
+    """Everything that one side's Results carry, by name.
+
+    What is measured in another unit than elsewhere on this side is left out: it is another thing.
+    """
+    found: dict[str, Reading] = {}
+    mixed: set[str] = set()
+    for each in measurements:
+        step_s = _step_s(each.result.replicates)
+        for name, (unit, kind, values) in _of_result(each.result).items():
+            reading = found.setdefault(name, Reading(unit, kind))
+            if reading.unit != unit:
+                mixed.add(name)
+            reading.by_measurement.append(values)
+            if kind is QuantityKind.PART and step_s is not None:
+                reading.steps_s.append(step_s)
+    return {name: reading for name, reading in found.items() if name not in mixed}
+
+
+def flags(measurement: Measurement) -> frozenset[str]:
+    """What was flagged in a measurement, by any of its processes."""
+    result = measurement.result
+    return frozenset(result.flags).union(*(each.flags for each in result.replicates))
+
+
+def _of_result(result: Result) -> Values:
+    values: Values = {}
+    for sample in result.samples:
+        values[sample.metric] = (sample.unit, _kind(sample.unit, sample.values), sample.values)
+    for name, (unit, kind, read) in _joined(result.replicates).items():
+        values.setdefault(_METRIC_OF_CHANNEL.get(name, name), (unit, kind, read))
+    return values
+
+
+def _kind(unit: str, values: Sequence[float]) -> QuantityKind:
+    """Of a metric: plain ratios within one are shares, whole numbers without a unit are counts."""
+    if unit != "1":
+        return QuantityKind.LEVEL if unit == "°C" else QuantityKind.AMOUNT
+    if all(value == int(value) for value in values) and max(values) < 1e6:
+        return QuantityKind.COUNT
+    return QuantityKind.SHARE if all(-1 <= value <= 1 for value in values) else QuantityKind.AMOUNT
+
+
+def _joined(replicates: Sequence[Replicate]) -> Values:
+    """What every replicate has, one value each."""
+    read = [dict(_of_replicate(each)) for each in replicates]
+    if not read:
+        return {}
+    shared = [name for name in read[0] if all(name in each for each in read)]
+    return {
+        name: (_unit(name), read[0][name][0], tuple(each[name][1] for each in read))
+        for name in shared
+    }
+
+
+Read = Iterator[tuple[str, tuple[QuantityKind, float]]]
+
+
+def _of_replicate(replicate: Replicate) -> Read:
+    for name in type(replicate).model_fields:
+        value = getattr(replicate, name)
+        if isinstance(value, int | float) and name not in _OF_REPLICATE:
+            yield name, (_kind_of_field(name), float(value))
+    passes: Mapping[str, Pass] = {"full": replicate.full, "synth": replicate.synth}
+    for where, timed in passes.items():
+        yield from _of_pass(where, timed)
+    for where, told in replicate.telemetry.items():
+        yield from _of_telemetry(where, told)
+
+
+def _of_pass(where: str, timed: Pass) -> Read:
+    for name in type(timed).model_fields:
+        value = getattr(timed, name)
+        if isinstance(value, int | float) and name not in _OF_SAMPLING:
+            yield f"{where}.{name}", (_kind_of_field(name), float(value))
+
+
+def _of_telemetry(where: str, told: Telemetry) -> Read:
+    for name, trace in told.channels.items():
+        if (mean := trace.mean()) is not None:
+            yield f"{where}.{name}", (_kind_of_field(name), mean)
+    for name, share in told.reasons.items():
+        yield f"{where}.reason.{name}", (QuantityKind.SHARE, share)
+    yield f"{where}.other_processes", (QuantityKind.COUNT, float(told.other_processes))
+
+
+def _kind_of_field(name: str) -> QuantityKind:
+    if name in _PARTS:
+        return QuantityKind.PART
+    if name in _SHARES or name == "utilization":
+        return QuantityKind.SHARE
+    unit = _unit(name)
+    if unit == "°C":
+        return QuantityKind.LEVEL
+    return QuantityKind.COUNT if unit == "1" else QuantityKind.AMOUNT
+
+
+def _unit(name: str) -> str:
+    return _UNITS.get(name.rpartition("_")[2], "1") if "_" in name else "1"
+
+
+def _step_s(replicates: Sequence[Replicate]) -> float | None:
+    timed = [each.full for each in replicates if each.full.steps]
+    return fmean(each.wall_s / each.steps for each in timed) if timed else None

@@ -1,0 +1,123 @@
+"""All evidence together: one cause and one sentence.
+
+The order of causes, and why:
+
+1. **environment**, if it changed on a machine that measured both sides: a change that is known, at
+   the very point, on the same machine. A revision changes at every point, so its change says less.
+2. **node**: one machine slow in everything. Facts that differ between *different* machines come
+   after it, for some differ always.
+3. **environment** otherwise.
+4. **input**, **clocks**: measured, and they account for half of the change or more. The input comes
+   first: a device that waits lowers its own clock. Where they account for it, an environment comes
+   before them only if what changed can act through them.
+5. **code**: the revision differs, the environment was looked at and does not, and some machine
+   measured both sides: another machine may be slower for ever, with the same facts.
+6. **unknown**: nothing of this, or too little to look at. Never "code" for lack of data.
+"""
+
+from __future__ import annotations
+
+from service.analysis.attribution import fingerprint, headline, node, secondary
+from service.analysis.attribution.alternatives import not_excluded
+from service.analysis.attribution.evidence import Observed, observe
+from service.analysis.attribution.fingerprint import Mechanism
+from service.analysis.attribution.types import Attribution, Cause, Evidence, Question, State
+
+MOST_FACTS = 2
+"""Of an environment that changed; a person looks at the rest in the evidence."""
+
+
+def attribute(question: Question) -> Attribution:
+    """Say what a change is put down to, with all that was looked at and all that stays open."""
+    seen = observe(question)
+    cause = _cause(seen)
+    clauses = _reasons(question, seen, cause)
+    clauses += secondary.beside(cause, seen.quantities)
+    head = headline.headline(question, seen.rule)
+    return Attribution(
+        cause=cause,
+        sentence=f"{head}: {'; '.join(clauses)}.",
+        evidence=seen.everything(),
+        not_excluded=not_excluded(question, seen, cause),
+    )
+
+
+def _cause(seen: Observed) -> Cause:
+    """The first that holds, in the order that is argued above."""
+    if seen.revision is None:
+        return Cause.UNKNOWN
+    another_revision = seen.revision.state is State.CHANGED
+    order = (
+        (Cause.ENVIRONMENT, seen.acting_facts and seen.same_machine),
+        (Cause.NODE, seen.bad_node),
+        (Cause.ENVIRONMENT, seen.acting_facts),
+        (Cause.INPUT, seen.account(Mechanism.INPUT)),
+        (Cause.CLOCKS, seen.account(Mechanism.CLOCKS)),
+        (Cause.CODE, seen.environment and another_revision and seen.same_machine),
+    )
+    return next((cause for cause, holds in order if holds), Cause.UNKNOWN)
+
+
+def _reasons(question: Question, seen: Observed, cause: Cause) -> list[str]:
+    """What carries the cause, then what clears the others."""
+    told: list[str | None]
+    match cause:
+        case Cause.ENVIRONMENT:
+            told = [_environment(question, seen), _cleared_code(seen), _mechanism(seen)]
+        case Cause.NODE:
+            told = [_says(seen.bad_node), _cleared_code(seen)]
+        case Cause.INPUT | Cause.CLOCKS:
+            told = [_mechanism(seen), _cleared_code(seen)]
+        case Cause.CODE:
+            told = [_says(seen.revision), _says(seen.environment[0]), _on_several(seen)]
+        case Cause.UNKNOWN:
+            told = [_too_little(question, seen), _cleared_code(seen)]
+    return [each for each in told if each]
+
+
+def _environment(question: Question, seen: Observed) -> str:
+    """The facts, one of a group, and in which way they differ."""
+    by_group: dict[fingerprint.FactGroup, Evidence] = {}
+    for each in seen.acting_facts:
+        by_group.setdefault(fingerprint.group(each.name), each)
+    named = list(by_group.values())[:MOST_FACTS]
+    says = " and ".join(each.says for each in named)
+    rest = len(seen.changed_facts) - len(named)
+    more = f" ({rest} more {'fact' if rest == 1 else 'facts'} with it)" if rest else ""
+    if not seen.same_machine:
+        return f"{says}{more}, between the machines that measured before and after"
+    adjacent = any(each.revision == question.last_good for each in question.before) and any(
+        each.revision == question.first_bad for each in question.after
+    )
+    return f"{says}{more} {'changed at the same point' if adjacent else 'changed in between'}"
+
+
+def _mechanism(seen: Observed) -> str | None:
+    """The first mechanism that accounts for the change."""
+    return next((_says(each.evidence) for each in seen.accounts if each.carries), None)
+
+
+def _cleared_code(seen: Observed) -> str | None:
+    cleared = seen.revision is not None and seen.revision.state is State.UNCHANGED
+    return _says(seen.revision) if cleared else None
+
+
+def _on_several(seen: Observed) -> str | None:
+    return next((each.says for each in seen.node if each.state is State.UNCHANGED), None)
+
+
+def _too_little(question: Question, seen: Observed) -> str:
+    if not question.before or not question.after:
+        return f"no measurement from {'after' if question.before else 'before'} it is at hand"
+    if not seen.environment:
+        return "its cause is not known, as the environments cannot be compared"
+    if seen.revision is not None and seen.revision.state is State.CHANGED and not seen.same_machine:
+        sides = node.workers(question.before), node.workers(question.after)
+        return (
+            f"the revision and the machine changed together ({sides[0]} before, {sides[1]} after)"
+        )
+    return "nothing that is known explains it"
+
+
+def _says(evidence: Evidence | None) -> str | None:
+    return None if evidence is None else evidence.says

@@ -1,0 +1,56 @@
+"""Point by point: what would have been announced, and when, using nothing of the future.
+
+A change is announced when it has stood for ``PATIENCE`` points in a row: what one more point takes
+back was never worth a message. It is announced once, wherever later points move it to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from service.analysis.detection.change import ChangePoint
+from service.analysis.detection.history import History
+from service.analysis.detection.pruning import THRESHOLD
+from service.analysis.detection.windows import Judgement, extend
+
+PATIENCE = 4
+"""Points in a row. Two more than two of them take a third of the false alarms away."""
+SAME = 10
+"""Points by which one change's place may wander as points come in."""
+
+
+@dataclass(frozen=True, slots=True)
+class Alarm:
+    """A change as it was announced."""
+
+    at: int
+    """Index of the newest point that had been seen."""
+    change: ChangePoint
+
+
+def replay(history: History, threshold: float = THRESHOLD) -> Iterator[Alarm]:
+    """Every alarm of a history that came in point by point."""
+    judged = Judgement((), None)
+    announced: list[ChangePoint] = []
+    stood: list[tuple[ChangePoint, int]] = []
+    for count in range(1, len(history.values) + 1):
+        judged = extend(judged, history.first(count), threshold)
+        fresh = [each for each in judged.change_points if not _known(each, announced)]
+        stood = [(each, 1 + _stood(each, stood)) for each in fresh]
+        for each, points in stood:
+            if points >= PATIENCE:
+                announced.append(each)
+                yield Alarm(count - 1, each)
+
+
+def _stood(change: ChangePoint, before: list[tuple[ChangePoint, int]]) -> int:
+    """For how many points in a row the change has stood until now."""
+    return max((points for other, points in before if _known(change, [other])), default=0)
+
+
+def _known(change: ChangePoint, others: list[ChangePoint]) -> bool:
+    return any(
+        abs(change.index - other.index) <= SAME and (change.effect > 0) == (other.effect > 0)
+        for other in others
+    )

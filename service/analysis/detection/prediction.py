@@ -1,0 +1,70 @@
+"""A new result against what the newest level leads one to expect: a low bar, on purpose.
+
+A surprise is a reason to measure again, never an alert: one point in two hundred surprises.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtrit
+
+from service.analysis.detection.evidence import REACH
+from service.analysis.detection.history import History
+from service.analysis.detection.scale import transform
+from service.analysis.detection.window import judge
+from service.analysis.detection.windows import CONTEXT, Judgement
+
+LEAST_POINTS = 5
+"""On a level before anything is expected of the next point."""
+COVERAGE = 0.995
+"""One re-run in two hundred quiet results is a price that a night can pay; offsets of nodes that
+are not known well yet make it more."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expectation:
+    """Where the next value will fall with probability ``COVERAGE``."""
+
+    low: float
+    high: float
+    points: int
+    """On the level that this rests on."""
+
+    def surprised_by(self, value: float) -> bool:
+        """Whether ``value`` should be measured again."""
+        return not self.low <= value <= self.high
+
+
+def expectation(
+    history: History, judged: Judgement, group: int | None = None
+) -> Expectation | None:
+    """What the next value is expected to be; None while the level is too young.
+
+    ``group`` is the machine that will measure it, as a number of ``history.groups``.
+    """
+    start = judged.change_points[-1].index if judged.change_points else 0
+    start = max(start, len(history.values) - REACH)
+    if len(history.values) - start < LEAST_POINTS:
+        return None
+    first = min(start, max(0, len(history.values) - CONTEXT))
+    y, scale = transform(history.values[first:])
+    groups = None if history.groups is None else history.groups[first:]
+    window = judge(y, groups)
+    level = window.explained.y[start - first :]
+    offset = window.offsets.get(group, 0.0) if group is not None else 0.0
+    reaches = _reach(len(level), float(np.std(level)), window.explained.noise.scale)
+    # The next point lies one place behind the last.
+    middle = float(np.mean(level)) + offset + window.explained.drifted(len(y))
+    mode = window.explained.mode_distance
+    ends = (scale.value(middle + min(mode, 0.0) - reaches),
+            scale.value(middle + max(mode, 0.0) + reaches))  # fmt: skip
+    return Expectation(min(ends), max(ends), len(level))
+
+
+def _reach(points: int, of_level: float, of_stretch: float) -> float:
+    """Half of the predictive interval: noise of one more point, and of the mean."""
+    quantile = float(stdtrit(max(points - 1, 1), (1 + COVERAGE) / 2))
+    return quantile * max(of_level, of_stretch) * math.sqrt(1 + 1 / points)

@@ -1,0 +1,108 @@
+"""How many processes a night would make a small change visible. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import chdtri
+
+from service import formats
+from service.analysis.detection.noise import Noise, largest_scale_that_shows
+
+TARGET = 0.01
+"""One per cent: what people ask for first."""
+POINTS = 20
+"""A month of working nights: how long one may have to look for it in the history alone. Measuring
+again, which the first surprise leads to, is much faster."""
+SURELY = 0.999
+"""Of the noise there is: what the bisection leaves."""
+MOST = 50
+"""Processes that a job may have (`benchmarks.contracts.Protocol`)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """How the processes of one point differ: relative standard deviation, and their number."""
+
+    deviation: float
+    replicates: int
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What it takes to see ``target``."""
+
+    target: float
+    replicates: int | None
+    """Processes for each point; None if no number of them would do, or if nobody can say."""
+    reason: str
+    """One sentence for a person."""
+
+
+def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGET) -> Need:
+    """How many replicates make ``target`` visible within `POINTS`, once the level is long known.
+
+    The noise of a point has a part that more processes average away and a part that they share
+    (the night, the node). The first is known from the spread between the processes of a point; the
+    rest stays.
+    """
+    if noise is None or math.isinf(noise.minimum_detectable_effect):
+        return Need(target, None, "There are too few points to say what this series can show.")
+    now = _usual(spreads)
+    seen = f"{formats.share(target)} within {POINTS} points"
+    enough = Need(target, now.replicates if now else 1, f"What is measured now shows {seen}.")
+    if noise.typical_size is not None:  # spreads are shares of each value, and say nothing of zero
+        blind = Need(target, None, f"Beside zeros nobody can say how many processes show {seen}.")
+        return enough if noise.minimum_detectable_effect <= target else blind
+    largest = largest_scale_that_shows(target, noise, POINTS)
+    if largest >= SURELY * noise.scale:
+        return enough
+    if now is None:
+        return Need(
+            target, None, "Its points have one process each: measure with two or more to learn it."
+        )
+    allowed = largest**2 - _shared(noise, now, len(spreads))
+    return _more(now, allowed, target, seen)
+
+
+def _more(now: Spread, allowed: float, target: float, seen: str) -> Need:
+    """How many processes bring the variance of their mean down to what is allowed."""
+    if allowed <= 0:
+        return Need(
+            target,
+            None,
+            "No number of processes would do: its points differ more than their processes do.",
+        )
+    count = max(now.replicates + 1, math.ceil(now.deviation**2 / allowed))
+    if count > MOST:
+        return Need(target, None, f"It would take about {count} processes for each point.")
+    return Need(target, count, f"About {count} processes for each point would show {seen}.")
+
+
+def _shared(noise: Noise, now: Spread, points: int) -> float:
+    """Variance that all processes of a point share, as far as it is more than chance.
+
+    Both variances are estimates from a few dozen points; the difference counts from two of its
+    standard errors on, or half of all quiet series would be told that nothing helps.
+    """
+    own = now.deviation**2 / now.replicates
+    error = math.sqrt(2.0 / points + 2.0 / (points * (now.replicates - 1)))
+    return max(0.0, noise.scale**2 - own * (1.0 + 2.0 * error))
+
+
+def _usual(spreads: Sequence[Spread]) -> Spread | None:
+    """The usual spread of the points that have several processes; they are of one protocol.
+
+    The median, so that one wild night says nothing; of few processes it lies below the mean, by
+    what the median of chi-square says.
+    """
+    several = [spread for spread in spreads if spread.replicates >= 2]
+    if not several:
+        return None
+    count = several[-1].replicates
+    below = float(chdtri(count - 1, 0.5)) / (count - 1)
+    middle = float(np.median([spread.deviation**2 for spread in several]))
+    return Spread(math.sqrt(middle / below), count)

@@ -1,0 +1,100 @@
+"""One way to explain a stretch of history, and how many words it needs."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+
+from service.analysis.detection import partition, robust
+from service.analysis.detection.evidence import NoiseOf
+from service.analysis.detection.history import Floats
+from service.analysis.detection.pruning import THRESHOLD, standing
+
+WORDS_PER_CHANGE = 6.0
+"""Nats to tell a change: where (log of 200 places is 5.3) and how large."""
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """A stretch as levels plus noise, after what else explains it was taken out."""
+
+    y: Floats
+    """Cleaned: machines, modes and drift taken out, outliers pulled back."""
+    noise: NoiseOf
+    changes: tuple[tuple[int, float], ...]
+    """First points of new levels, each with its evidence."""
+    mode_distance: float = 0.0
+    drift: float = 0.0
+    """Per point."""
+
+    @property
+    def places(self) -> list[int]:
+        """First points of new levels."""
+        return [place for place, _ in self.changes]
+
+    def drifted(self, place: float) -> float:
+        """What the drift has added at a place; in the middle of the stretch it is nothing."""
+        return self.drift * (place - (len(self.y) - 1) / 2)
+
+
+def explain(
+    y: Floats, threshold: float = THRESHOLD, shortest: int = partition.SHORTEST
+) -> Explanation:
+    """Levels plus noise and nothing else."""
+    cleaned, scale = robust.clipped(y)
+    noise = NoiseOf(scale, robust.autocorrelation(cleaned))
+    return settled(Explanation(cleaned, noise, ()), threshold, shortest)
+
+
+def settled(
+    base: Explanation, threshold: float = THRESHOLD, shortest: int = partition.SHORTEST
+) -> Explanation:
+    """``base`` with its changes proposed and verified anew."""
+    quiet = replace(base.noise, wander=1.0)
+    proposed = partition.cuts(base.y, base.noise.scale, shortest)
+    changes = standing(base.y, proposed, quiet, threshold)
+    places = [place for place, _ in changes]
+    noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))
+    if changes and noise.wander > 1.0:  # what falls in quiet noise does not stand in a restless one
+        changes = standing(base.y, places, noise, threshold)
+    return replace(base, noise=noise, changes=tuple(changes))
+
+
+def sketch(y: Floats, threshold: float, shortest: int, grain: int) -> Explanation:
+    """Levels plus noise to the nearest ``grain`` points, in a ``grain``-th of the time."""
+    cleaned, scale = robust.clipped(y)
+    noise = NoiseOf(scale, robust.autocorrelation(cleaned))
+    whole = len(y) // grain * grain
+    means = cleaned[:whole].reshape(-1, grain).mean(axis=1)
+    coarse = partition.cuts(means, scale / math.sqrt(grain), max(shortest // grain, 1))
+    changes = standing(cleaned, [grain * place for place in coarse], noise, threshold)
+    return Explanation(cleaned, noise, tuple(changes))
+
+
+def levels(y: Floats, places: list[int]) -> Floats:
+    """The mean of each level, at each of its points."""
+    borders = [0, *places, len(y)]
+    lengths = np.diff(borders)
+    means = np.add.reduceat(y, borders[:-1]) / lengths
+    return np.repeat(means, lengths)
+
+
+def medians(y: Floats, places: list[int]) -> Floats:
+    """The median of each level, at each of its points."""
+    borders = [0, *places, len(y)]
+    parts = [y[start:end] for start, end in pairwise(borders)]
+    return np.concatenate([np.full(len(part), np.median(part)) for part in parts])
+
+
+def words(y: Floats, explained: Explanation) -> float:
+    """Nats to tell the points of ``y`` given their levels, and the levels."""
+    residuals = y - levels(y, explained.places)
+    limit = robust.CLIP * robust.spread(residuals) + 1e-12
+    deviation = max(float(np.clip(residuals, -limit, limit).std()), robust.FLOOR)
+    told_by_neighbour = 0.5 * math.log(1.0 - explained.noise.autocorrelation**2)
+    return len(y) * (math.log(deviation) + told_by_neighbour) + WORDS_PER_CHANGE * len(
+        explained.changes
+    )

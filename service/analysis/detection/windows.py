@@ -1,0 +1,141 @@
+"""A whole history, window by window, so that new points cost what they are.
+
+Windows overlap: each judges ``STRIDE`` points of its own with ``CONTEXT`` on both sides. A window
+whose context is complete is never judged again by an appended point, so the distant past stands,
+the work per point is bounded, and the outcome is that of a full judgement by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from service import formats
+from service.analysis.detection.change import ChangePoint, described
+from service.analysis.detection.history import History
+from service.analysis.detection.noise import Noise, noise_in
+from service.analysis.detection.pruning import THRESHOLD
+from service.analysis.detection.scale import Scale, transform
+from service.analysis.detection.window import judge
+
+STRIDE, CONTEXT = 192, 96
+"""Half a year of nights, and more context than evidence reaches (60 points)."""
+SEAM = 10
+"""Two windows may place one change on either side of their border; within this it is one."""
+LEAST_POINTS = 10
+"""Two levels of five points; fewer hold no change that could be told."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """What is said of a history."""
+
+    change_points: tuple[ChangePoint, ...]
+    noise: Noise | None
+    """None if there are too few points to tell."""
+    warnings: tuple[str, ...] = ()
+    settled: tuple[tuple[ChangePoint, ...], ...] = ()
+    """Change points of the windows that no appended point touches; pass them on to ``extend``."""
+    newest: tuple[ChangePoint, ...] = ()
+    """Those of the newest window, which more points may move."""
+    points: int = 0
+
+
+def detect(history: History, threshold: float = THRESHOLD) -> Judgement:
+    """Judge a whole history."""
+    return extend(Judgement((), None), history, threshold)
+
+
+def extend(before: Judgement, history: History, threshold: float = THRESHOLD) -> Judgement:
+    """Judge a history that ``before`` judged up to some point, after points were appended.
+
+    Equals ``detect`` of the whole; one more point costs one window however long the past is. What
+    changes the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
+    """
+    return resume(before.settled, history, 0, threshold, complete(before))
+
+
+def complete(before: Judgement) -> Changes | None:
+    """The newest window's changes, if it had all the points that it will ever rest on."""
+    return before.newest if before.points == end_needed(len(before.settled)) else None
+
+
+def resume(
+    settled: Sequence[Changes],
+    tail: History,
+    first: int,
+    threshold: float = THRESHOLD,
+    known: Changes | None = None,
+) -> Judgement:
+    """Judge a history of whose beginning only the settled windows' changes are at hand.
+
+    ``tail`` begins with point ``first`` of the history, which is at most
+    ``first_needed(len(settled))``. ``known`` are the changes of the next window to settle, if it
+    was the newest one when it was `complete`.
+    """
+    count = first + len(tail.values)
+    if count < LEAST_POINTS:
+        told = f"{formats.counted(count, 'point')}: changes are told from {LEAST_POINTS} on."
+        return Judgement((), None, (told,))
+    windows = list(settled)
+    while end_needed(len(windows)) < count:
+        number = len(windows)
+        found = _window_changes(tail, first, number, threshold)[0] if known is None else known
+        windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SEAM))
+        known = None
+    newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
+    return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
+
+
+def first_needed(window: int) -> int:
+    """The first point that a window rests on."""
+    return max(0, window * STRIDE - CONTEXT)
+
+
+def end_needed(window: int) -> int:
+    """The point after the last one that a settled window rests on."""
+    return (window + 1) * STRIDE + CONTEXT
+
+
+Changes = tuple[ChangePoint, ...]
+Found = tuple[Changes, Noise, tuple[str, ...]]
+
+
+def _window_changes(history: History, first: int, number: int, threshold: float) -> Found:
+    """The changes that one window knows of, from a seam's width before its own points on."""
+    own = number * STRIDE
+    start = first_needed(number)
+    end = min(first + len(history.values), end_needed(number))
+    y, scale = transform(history.values[start - first : end - first])
+    groups = None if history.groups is None else history.groups[start - first : end - first]
+    window = judge(y, groups, threshold)
+    found = described(window, scale, history.direction, threshold)
+    mine = tuple(
+        replace(each, index=each.index + start)
+        for each in found
+        if each.index + start >= own - SEAM
+    )
+    noise = noise_in(window, scale, history.group_names, threshold)
+    return mine, noise, _warnings(scale)
+
+
+def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
+    """All windows' changes in order, each once: of two beside a border the stronger one."""
+    kept: list[ChangePoint] = []
+    for number, found in enumerate(windows):
+        border = number * STRIDE
+        for each in found:
+            rival = kept[-1] if kept else None
+            beside = rival is not None and abs(rival.index - border) <= SEAM
+            if rival and beside and each.index - rival.index <= SEAM:
+                if each.evidence > rival.evidence:
+                    kept[-1] = each
+            else:
+                kept.append(each)
+    return tuple(kept)
+
+
+def _warnings(scale: Scale) -> tuple[str, ...]:
+    if scale.logarithmic:
+        return ()
+    return (f"Zeros or both signs: no ratios, effects are shares of {scale.size:.6g}.",)

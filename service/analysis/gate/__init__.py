@@ -1,0 +1,40 @@
+"""The gate's judgement: measured pairs and a policy in, a decision out.
+
+Pure: no session, no clock, no HTTP. `sequential` turns pairs into an interval that holds however
+often one looks, `cases` judges one case by the policy's rule, `decision` joins the cases.
+"""
+
+from service.analysis.gate.cases import CaseFinding, judge_case
+from service.analysis.gate.decision import Decision, Outcome, Used, decide, judge_all
+from service.analysis.gate.metrics import Levels, MetricFinding
+from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Side, Trouble, software_of
+from service.analysis.gate.policy import Limit, Policy, Rule, Trade
+from service.analysis.gate.sentences import GOOD, CaseVerdict
+from service.analysis.gate.sequential import Answer, Estimate, estimate
+
+__all__ = [
+    "GOOD",
+    "Answer",
+    "CaseFinding",
+    "CaseRecord",
+    "CaseVerdict",
+    "Decision",
+    "Estimate",
+    "Levels",
+    "Limit",
+    "Measured",
+    "MetricFinding",
+    "Outcome",
+    "Pair",
+    "Policy",
+    "Rule",
+    "Side",
+    "Trade",
+    "Trouble",
+    "Used",
+    "decide",
+    "estimate",
+    "judge_all",
+    "judge_case",
+    "software_of",
+]

@@ -1,0 +1,198 @@
+"""Judges one case: its pairs under its rule."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from benchmarks.contracts import Contract
+from service import formats
+from service.analysis.gate import sentences
+from service.analysis.gate.failures import trouble_of
+from service.analysis.gate.metrics import Levels, MetricFinding, findings
+from service.analysis.gate.pairs import CaseRecord
+from service.analysis.gate.policy import Limit, Rule, Trade
+from service.analysis.gate.sentences import CaseVerdict
+from service.analysis.gate.sequential import Answer
+from service.analysis.gate.tradeoffs import fails, holds, loosening
+
+
+class CaseFinding(Contract):
+    """What the pairs of one case say."""
+
+    case_key: str
+    verdict: CaseVerdict
+    answer: Answer
+    """About the rule's first metric."""
+    settled: bool
+    """No further pair is needed."""
+    pairs: int
+    """Compared ones; a pair with a side that failed is none."""
+    sentence: str
+    metrics: tuple[MetricFinding, ...] = ()
+    """The first is the one that the answer is about."""
+
+
+def judge_case(
+    record: CaseRecord, rule: Rule, levels: Levels, *, last: bool = False
+) -> CaseFinding:
+    """Judge one case; ``last`` says that no pair will follow, whatever the pairs say."""
+    pairs = record.whole[: levels.max_pairs]
+    found = findings(pairs, levels, last=last)
+    answers = tuple(answer_of(found.get(limit.metric), limit) for limit in rule.limits)
+    disturbed = record.disturbed >= levels.max_pairs
+    told = trouble_of(record) or _lacking(
+        rule, found, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
+    )
+    if told is None:
+        verdict = _verdict(rule, found, answers)
+        limit = _behind(verdict, rule, found, answers)
+        told = verdict, sentences.of_case(verdict, limit, rule, found, record)
+    verdict, sentence = told
+    exhausted = last or disturbed or len(pairs) >= levels.max_pairs
+    return CaseFinding(
+        case_key=record.case_key,
+        verdict=verdict,
+        answer=answers[0] if verdict in _ANSWERED else Answer.UNKNOWN,
+        settled=exhausted or verdict not in (CaseVerdict.UNCLEAR, CaseVerdict.NOT_WORSE),
+        pairs=len(pairs),
+        sentence=sentence,
+        metrics=_in_order(found, rule),
+    )
+
+
+_ANSWERED = sentences.GOOD | {CaseVerdict.WORSE, CaseVerdict.UNCLEAR}
+
+
+def _lacking(
+    rule: Rule,
+    found: Mapping[str, MetricFinding],
+    record: CaseRecord,
+    levels: Levels,
+    *,
+    last: bool,
+) -> tuple[CaseVerdict, str] | None:
+    """Say so where there is nothing to judge: too few pairs, or pairs without a metric."""
+    pairs = len(record.whole)
+    if last and record.disturbed and pairs < levels.min_pairs:
+        kept = formats.counted(pairs, "pair")
+        return CaseVerdict.DISTURBED, (
+            f"The device was disturbed in {record.disturbed} of {len(record.pairs)} pairs "
+            f"({sentences.disturbances(record)}), and {kept} without that is too few to judge."
+        )
+    if last and not pairs:
+        return CaseVerdict.MISSING, "No pair was measured before the budget ended."
+    absent = [limit.metric for limit in rule.limits if limit.metric not in found]
+    if absent and pairs >= levels.min_pairs:
+        return CaseVerdict.MISSING, f"Not every process has a {' and a '.join(absent)} above zero."
+    return None
+
+
+def _verdict(
+    rule: Rule, found: Mapping[str, MetricFinding], answers: Sequence[Answer]
+) -> CaseVerdict:
+    """The verdict over all limits."""
+    if any(_beyond(limit, rule.trades, found) for limit in rule.limits):
+        return CaseVerdict.WORSE
+    open_ = [limit for limit in rule.limits if not _within(limit, rule.trades, found)]
+    if open_:
+        untold = all(_untold(limit, rule.trades, found) for limit in open_)
+        return CaseVerdict.MISSING if untold else CaseVerdict.UNCLEAR
+    changed = [
+        found[limit.metric].change
+        for limit, answer in zip(rule.limits, answers, strict=True)
+        if answer is Answer.DIFFERENT
+    ]
+    if min(changed, default=0.0) < 0:
+        return CaseVerdict.ALLOWED
+    if Answer.UNKNOWN in answers:
+        return CaseVerdict.NOT_WORSE
+    return CaseVerdict.BETTER if changed else CaseVerdict.SAME
+
+
+def _behind(
+    verdict: CaseVerdict,
+    rule: Rule,
+    found: Mapping[str, MetricFinding],
+    answers: Sequence[Answer],
+) -> Limit:
+    """The limit that a verdict comes from; of several that are broken or unclear, the worst."""
+
+    def made_it(limit: Limit, answer: Answer) -> bool:
+        match verdict:
+            case CaseVerdict.WORSE:
+                return _beyond(limit, rule.trades, found)
+            case CaseVerdict.UNCLEAR | CaseVerdict.MISSING:
+                return not _within(limit, rule.trades, found)
+            case CaseVerdict.NOT_WORSE:
+                return answer is Answer.UNKNOWN
+            case CaseVerdict.ALLOWED:
+                return answer is Answer.DIFFERENT and found[limit.metric].change < 0
+            case CaseVerdict.BETTER:
+                return answer is Answer.DIFFERENT
+        return True
+
+    both = zip(rule.limits, answers, strict=True)
+    behind = [limit for limit, answer in both if made_it(limit, answer)]
+    if verdict in (CaseVerdict.WORSE, CaseVerdict.UNCLEAR):
+        return min(behind, key=lambda limit: _room(limit, found))
+    return behind[0]
+
+
+def _room(limit: Limit, found: Mapping[str, MetricFinding]) -> float:
+    """How far the worst that a metric may have become lies above what is allowed."""
+    own = found.get(limit.metric)
+    return 0.0 if own is None else own.low + limit.allowed
+
+
+def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:
+    """DIFFERENT if surely changed at all; SAME if that is open, and the change surely small.
+
+    Whether a sure change is also allowed is another question: ``_within`` answers it.
+    """
+    if found is None or not found.consistent:
+        return Answer.UNKNOWN
+    if found.strict_high < 0 or found.strict_low > 0:
+        return Answer.DIFFERENT
+    inside = -limit.allowed < found.low and found.high < limit.allowed
+    return Answer.SAME if inside else Answer.UNKNOWN
+
+
+def _beyond(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
+    """Surely worse than allowed, also if every trade that may still hold does."""
+    may = [limit.max_regression]
+    may += [t.max_regression for t in loosening(limit, trades) if not fails(t, found)]
+    return _surely_worse(limit.metric, max(may), found)
+
+
+def _within(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
+    """Surely no worse than allowed, counting only trades that surely hold."""
+    own = found.get(limit.metric)
+    held = [t.max_regression for t in loosening(limit, trades) if holds(t, found)]
+    if not held and _surely_worse(limit.metric, limit.max_regression, found):
+        return False  # a margin is for what may be nothing
+    return own is not None and own.consistent and own.low > -max([limit.allowed, *held])
+
+
+def _untold(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
+    """Allowed or not by a metric that is not measured: no further pair will tell."""
+    own = found.get(limit.metric)
+    open_ = [t for t in loosening(limit, trades) if not fails(t, found)]
+    if own is None or not open_ or any(t.if_metric in found for t in open_):
+        return False
+    worse = _surely_worse(limit.metric, limit.max_regression, found)
+    return worse and own.low > -max(t.max_regression for t in open_)
+
+
+def _surely_worse(metric: str, allowed: float, found: Mapping[str, MetricFinding]) -> bool:
+    own = found.get(metric)
+    return own is not None and own.consistent and own.strict_high < -allowed
+
+
+def _in_order(found: Mapping[str, MetricFinding], rule: Rule) -> tuple[MetricFinding, ...]:
+    first = [limit.metric for limit in rule.limits]
+    first += [trade.if_metric for trade in rule.trades]
+    return tuple(sorted(found.values(), key=lambda one: _place(one.metric, first)))
+
+
+def _place(metric: str, first: Sequence[str]) -> int:
+    return first.index(metric) if metric in first else len(first)

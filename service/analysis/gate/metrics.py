@@ -1,0 +1,134 @@
+"""What the pairs of one case say of each metric."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import FiniteFloat
+
+from benchmarks.contracts import Contract, Direction
+from service import formats
+from service.analysis.gate.pairs import Measured, Metric, Pair
+from service.analysis.gate.policy import Policy
+from service.analysis.gate.sequential import Estimate, estimate
+
+WIDEST = math.log(1e6)
+"""An interval that reaches further than a millionfold says no more than this."""
+
+
+class MetricFinding(Contract):
+    """One metric of one case. Changes are shares of the baseline, signed so that + is better."""
+
+    metric: str
+    unit: str
+    direction: Direction
+    baseline: FiniteFloat
+    contender: FiniteFloat
+    """Geometric means over the pairs."""
+    pairs: int
+    change: FiniteFloat
+    low: FiniteFloat
+    high: FiniteFloat
+    """Holds over all looks except with the policy's ``false_pass``; a case passes on it."""
+    strict_low: FiniteFloat
+    strict_high: FiniteFloat
+    """Holds over all looks, metrics and cases except with the policy's ``false_alarm``; a
+    difference is called on it."""
+    consistent: bool = True
+
+    @property
+    def shown(self) -> tuple[str, str]:
+        """The change and its interval as people read them, signed as measured."""
+        more = self.direction is Direction.HIGHER
+        return formats.as_measured(self.change, self.low, self.high, more_is_better=more)
+
+
+@dataclass(frozen=True, slots=True)
+class Levels:
+    """How often an interval may miss, and how many pairs there may be."""
+
+    strict: float
+    plain: float
+    min_pairs: int
+    max_pairs: int
+
+    @classmethod
+    def of(cls, policy: Policy, case_keys: Iterable[str]) -> Levels:
+        """Split the gate's false alarms evenly over everything that is tested (Bonferroni).
+
+        ``false_pass`` is not split: a gate passes only if every case does, so it passes falsely
+        with no more than the probability that one case does (intersection-union).
+        """
+        rules = [policy.rule_of(key) for key in case_keys]
+        tested = sum(len(rule.limits) + len(rule.trades) for rule in rules)
+        strict = policy.false_alarm / max(tested, 1)
+        return cls(strict, policy.false_pass, policy.min_pairs, policy.max_pairs)
+
+
+def findings(pairs: list[Pair], levels: Levels, *, last: bool) -> dict[str, MetricFinding]:
+    """Every metric that all pairs have on both sides, above zero."""
+    names = _common(pairs)
+    found = (_finding(name, pairs, levels, last=last) for name in names)
+    return {each.metric: each for each in found if each is not None}
+
+
+def _common(pairs: list[Pair]) -> list[str]:
+    sides = [side for pair in pairs for side in pair.sides if side is not None]
+    first = sides[0].metrics if sides else {}
+    return [
+        name
+        for name, metric in first.items()
+        if all(_alike(side, name, metric.unit, metric.direction) for side in sides)
+    ]
+
+
+def _alike(side: Measured, name: str, unit: str, direction: Direction) -> bool:
+    metric = side.metrics.get(name)
+    same = metric is not None and (metric.unit, metric.direction) == (unit, direction)
+    return same and metric is not None and metric.value > 0
+
+
+def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> MetricFinding | None:
+    before, after = _logs(pairs, 0, name), _logs(pairs, 1, name)
+    differences = [new - old for old, new in zip(before, after, strict=True)]
+    few = {"min_pairs": levels.min_pairs, "max_pairs": levels.max_pairs}
+    strict = estimate(differences, error=levels.strict, last=last, **few)
+    plain = estimate(differences, error=levels.plain, last=last, **few)
+    if strict is None or plain is None:
+        return None
+    told = _metric(pairs[0], 0, name)
+    change, low, high = _changes(plain, told.direction)
+    _, strict_low, strict_high = _changes(strict, told.direction)
+    return MetricFinding(
+        metric=name,
+        unit=told.unit,
+        direction=told.direction,
+        baseline=math.exp(math.fsum(before) / len(before)),
+        contender=math.exp(math.fsum(after) / len(after)),
+        pairs=len(pairs),
+        change=change,
+        low=low,
+        high=high,
+        strict_low=strict_low,
+        strict_high=strict_high,
+        consistent=strict.consistent and plain.consistent,
+    )
+
+
+def _logs(pairs: Sequence[Pair], side: int, name: str) -> list[float]:
+    return [math.log(_metric(pair, side, name).value) for pair in pairs]
+
+
+def _metric(pair: Pair, side: int, name: str) -> Metric:
+    measured = pair.sides[side]
+    assert measured is not None
+    return measured.metrics[name]
+
+
+def _changes(found: Estimate, direction: Direction) -> tuple[float, float, float]:
+    """Change, low and high as shares of the baseline, signed so that + is better."""
+    logs = (found.log_ratio, found.low, found.high)
+    change, low, high = (math.expm1(min(max(log, -WIDEST), WIDEST)) for log in logs)
+    return (change, low, high) if direction is Direction.HIGHER else (-change, -high, -low)

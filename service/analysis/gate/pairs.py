@@ -1,0 +1,170 @@
+"""What one process said, as far as a gate needs it, and the pairs that processes make."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from enum import StrEnum
+
+from pydantic import Field, FiniteFloat
+
+from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
+from benchmarks.diagnosis import disturbances
+
+CYCLES = "cycles"
+"""SM clock cycles of a FULL step: mean step time times mean SM clock, where telemetry has one."""
+PARITY = "parity_fail"
+"""A result with this flag (or one that ends so, or with a status of this name) computed something
+else than it should, however fast."""
+
+
+class Side(StrEnum):
+    """Which of the two revisions."""
+
+    BASELINE = "baseline"
+    CONTENDER = "contender"
+
+
+class Trouble(StrEnum):
+    """Why a process gave nothing to compare."""
+
+    FAILED = "failed"
+    """It could not do the case: out of memory, a crash, an error, a hang."""
+    UNSUPPORTED = "unsupported"
+    PARITY = "parity"
+    MISSING = "missing"
+    """Nothing is known of the revision: an attempt was lost, cancelled, or the worker at fault."""
+    DISTURBED = "disturbed"
+    """It has numbers, and its device was disturbed meanwhile: they count for nothing."""
+
+
+_NOT_ITS_FAULT = (Status.INFRA_ERROR, Status.CANCELLED)
+
+
+class Metric(Contract):
+    """One metric of one process."""
+
+    value: FiniteFloat
+    unit: Line
+    direction: Direction
+
+
+class Measured(Contract):
+    """One process of one side of one case."""
+
+    trouble: Trouble | None = None
+    reason: Line = ""
+    case_key: str = ""
+    """As measured, the preset resolved; empty if nothing was."""
+    metrics: dict[str, Metric] = Field(default_factory=dict)
+    device: Line = ""
+    """UUID of the GPU, else the host's name."""
+    comparability: dict[str, str] = Field(default_factory=dict)
+    software: Line = ""
+    """Digest of the software facts: equal digests ran the same code."""
+
+    @classmethod
+    def of(cls, result: Result) -> Measured:
+        """Take what matters out of a result."""
+        trouble, reason = _trouble(result)
+        facts = result.environment.facts
+        return cls(
+            trouble=trouble,
+            reason=reason,
+            case_key=result.case.key if result.status is Status.OK else "",
+            metrics={} if trouble is Trouble.DISTURBED else _metrics(result),
+            device=facts.get("hw.gpu.uuid") or facts.get("hw.host", ""),
+            comparability=result.environment.comparability(),
+            software=software_of(facts),
+        )
+
+    @classmethod
+    def missing(cls, reason: str) -> Measured:
+        """What is known of a job that ended without a result."""
+        return cls(trouble=Trouble.MISSING, reason=reason)
+
+
+class Pair(Contract):
+    """One process of each side, right after each other; a side is None until it has ended."""
+
+    baseline: Measured | None = None
+    contender: Measured | None = None
+
+    @property
+    def whole(self) -> bool:
+        """Whether both sides have numbers."""
+        return all(side is not None and side.trouble is None for side in self.sides)
+
+    @property
+    def sides(self) -> tuple[Measured | None, Measured | None]:
+        """Baseline, contender."""
+        return self.baseline, self.contender
+
+
+class CaseRecord(Contract):
+    """All pairs of one case so far, in the order in which they were begun."""
+
+    case_key: str
+    pairs: tuple[Pair, ...] = ()
+    one_revision: bool = False
+    """Both sides are the same revision on purpose: a check of the set-up."""
+
+    def side(self, side: Side) -> list[Measured]:
+        """What is known of one side."""
+        found = [getattr(pair, side.value) for pair in self.pairs]
+        return [each for each in found if each is not None]
+
+    @property
+    def whole(self) -> list[Pair]:
+        """The pairs that can be compared."""
+        return [pair for pair in self.pairs if pair.whole]
+
+    @property
+    def disturbed(self) -> int:
+        """How many pairs count for nothing because a device was disturbed."""
+        told = ([each and each.trouble for each in pair.sides] for pair in self.pairs)
+        return sum(Trouble.DISTURBED in troubles for troubles in told)
+
+
+def _trouble(result: Result) -> tuple[Trouble | None, str]:
+    """Why a result gives nothing to compare, if so, and the sentence that says it."""
+    told = disturbances.every(result)
+    wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in told)
+    if wrong or result.status.value == PARITY:
+        return Trouble.PARITY, result.reason
+    if result.status is Status.UNSUPPORTED:
+        return Trouble.UNSUPPORTED, result.reason
+    disturbed = ", ".join(disturbances.disturbances(result))
+    if result.status is Status.OK:
+        return (Trouble.DISTURBED, line(disturbed)) if disturbed else (None, result.reason)
+    if disturbed:  # it may have lacked what somebody else held
+        return Trouble.MISSING, line(f"On a disturbed device ({disturbed}): {result.reason}")
+    missing = result.status in _NOT_ITS_FAULT
+    return Trouble.MISSING if missing else Trouble.FAILED, result.reason
+
+
+def _metrics(result: Result) -> dict[str, Metric]:
+    if result.status is not Status.OK:
+        return {}
+    found = {sample.metric: _metric(sample) for sample in result.samples}
+    step, clock = found.get("step_time"), found.get("sm_clock")
+    if step is not None and clock is not None and math.isfinite(step.value * clock.value):
+        value = step.value * clock.value
+        found[CYCLES] = Metric(value=value, unit="1", direction=Direction.LOWER)
+    return found
+
+
+def _metric(sample: Sample) -> Metric:
+    # Divided first, so that huge values cannot overflow the sum.
+    value = math.fsum(each / len(sample.values) for each in sample.values)
+    return Metric(value=value, unit=sample.unit, direction=sample.direction)
+
+
+def software_of(facts: Mapping[str, str]) -> str:
+    """A digest of the software facts: equal ones ran the same code; empty if none is told."""
+    software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
+    if not software:
+        return ""
+    return hashlib.sha256(json.dumps(software, sort_keys=True).encode()).hexdigest()[:16]

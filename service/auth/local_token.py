@@ -1,0 +1,68 @@
+"""The token of a machine's own administrator: who can read its file has the machine's service."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from benchmarks import local_service
+from service.auth import audit, sign_in_link, signing_key, token_format, token_store
+from service.auth.permissions import TokenKind
+from service.auth.principal import Principal
+from service.auth.token_format import Mistyped
+from service.auth.token_store import TokenView
+from service.database.connections import Database, alone, now_of
+from service.errors import Unauthorized
+from service.settings import Settings
+
+_WHO = Principal("this machine")
+
+
+def prepare(database: Database, settings: Settings) -> Path:
+    """Make sure that the state folder holds a good token of an administrator; gives its path.
+
+    Only the owner of the file may read it.
+
+    Raises:
+        DatabaseUnavailable: the server's key, or the database, cannot be used.
+        OSError: the file cannot be read or written.
+    """
+    path = local_service.token_file(settings.state_dir)
+    if _good(path, database, settings) is None:
+        _make(path, database, settings)
+    return path
+
+
+def link(database: Database, settings: Settings) -> str:
+    """Make a link that signs in with that token, once; gives its path on the service.
+
+    Raises:
+        DatabaseUnavailable: the server's key, or the database, cannot be used.
+        OSError: the file of the token cannot be read or written.
+    """
+    found = _good(prepare(database, settings), database, settings)
+    assert found is not None
+    with database.writing() as session:
+        now = now_of(session)
+        path = sign_in_link.create(session, signing_key.of(settings), found.id, now)
+        audit.record(session, _WHO, "token sign-in", f"token {found.id}", now)
+    return path
+
+
+def _good(path: Path, database: Database, settings: Settings) -> TokenView | None:
+    try:
+        shown = token_format.read(path.read_text(encoding="utf-8", errors="replace").strip())
+        with database.reading() as session:
+            found = token_store.verify(session, signing_key.of(settings), shown, now_of(session))
+    except (FileNotFoundError, Mistyped, Unauthorized):
+        return None
+    return found if found.kind is TokenKind.ADMIN else None
+
+
+def _make(path: Path, database: Database, settings: Settings) -> None:
+    server_key = signing_key.of(settings)
+    with database.writing() as session:
+        alone(session, "the token of this machine")  # two who start write one file
+        now = now_of(session)
+        made = token_store.create_local(session, server_key, now)
+        audit.record(session, _WHO, "token create", f"token {made.id}", now)
+        signing_key.write_private(path, made.token)

@@ -1,0 +1,81 @@
+"""Who asks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from starlette.requests import HTTPConnection
+
+from service.auth.permissions import EVERYTHING, MAY, Permission, TokenKind
+from service.auth.token_store import TokenView
+from service.errors import Forbidden
+from service.http.connection_share import network_of
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """Whoever sent a request, as far as the service knows."""
+
+    name: str
+    kind: TokenKind | None = None
+    """None where nobody is asked for a token."""
+    token_id: str | None = None
+    project: str | None = None
+    """The only one whose things it sees and makes; None if it is bound to none."""
+
+    @classmethod
+    def of(cls, token: TokenView) -> Principal:
+        """The holder of a token."""
+        return cls(token.name, token.kind, token.id, token.project)
+
+    @property
+    def may(self) -> frozenset[Permission]:
+        """What it may do."""
+        return EVERYTHING if self.kind is None else MAY[self.kind]
+
+    @property
+    def worker(self) -> str | None:
+        """The only worker that it may be; None if it may be any."""
+        return self.name if self.kind is TokenKind.WORKER else None
+
+    def be(self, worker: str) -> None:
+        """Make sure that it may act as ``worker``.
+
+        Raises:
+            Forbidden: its token is another worker's.
+        """
+        if self.worker not in (None, worker):
+            raise Forbidden(
+                f"This token is for the worker {self.worker}: start it under that name "
+                "(THROUGHLINE_WORKER_NAME), or enrol this one with a code of its own."
+            )
+
+    def owner(self, asked: str | None) -> str | None:
+        """Whose something is that it makes and that shall be of the project ``asked``.
+
+        Raises:
+            Forbidden: its token is bound to another project.
+        """
+        if self.project is not None and asked not in (None, self.project):
+            raise Forbidden(
+                f"This token is for the project {self.project}: leave `project` out, or take a "
+                f"token of the project {asked} or of none."
+            )
+        return asked or self.project
+
+    def __str__(self) -> str:
+        """For the audit log."""
+        return self.name if self.kind is None else f"{self.kind} {self.name}"
+
+
+ANYBODY = Principal("anybody")
+"""Whoever reaches a service that asks for no tokens."""
+READER = Principal("anybody", TokenKind.READ)
+"""Whoever reaches a service that asks for a token for changes alone, and shows none."""
+
+
+def client_of(request: HTTPConnection) -> str:
+    """Name the client with which others share what there is: a token's id, else an address."""
+    principal: Principal = getattr(request.state, "principal", ANYBODY)
+    address = request.client.host if request.client else ""
+    return principal.token_id or network_of(address)

@@ -1,0 +1,177 @@
+"""The jobs of a comparison: what they found, and the next ones to submit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import FINAL_STATES, AttemptState, Case, JobSpec, Purpose
+from service.analysis.gate import CaseRecord, Measured, Pair, Side, Used
+from service.comparisons.request import ComparisonRequest
+from service.history import queries
+from service.history.types import StoredResult
+from service.jobs import leases
+from service.models import Attempt, ComparisonJob, ComparisonRow, Job
+
+
+def of(session: Session, comparison_id: str) -> list[ComparisonJob]:
+    """Every job of a comparison, in the order of submission."""
+    wanted = (
+        select(ComparisonJob)
+        .where(ComparisonJob.comparison_id == comparison_id)
+        .order_by(ComparisonJob.place)
+    )
+    return list(session.scalars(wanted.execution_options(populate_existing=True)))
+
+
+def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
+    """Keep what jobs that have ended found out; return how many have not ended.
+
+    What is kept is a few numbers, so that no later look has to unpack whole results again.
+    """
+    waiting = {one.job_id: one for one in tries if one.measured is None}
+    done = select(Job.id, Job.reason).where(Job.id.in_(waiting), Job.state.in_(FINAL_STATES))
+    ended = {job_id: reason for job_id, reason in session.execute(done)}  # noqa: C416
+    counted = queries.counted_results(session, list(ended))
+    for job_id, reason in ended.items():
+        _keep(session, waiting[job_id], counted.get(job_id), reason)
+    session.flush()
+    return len(waiting) - len(ended)
+
+
+def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, reason: str) -> None:
+    found = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
+    same = (ComparisonJob.comparison_id == row.comparison_id, ComparisonJob.place == row.place)
+    session.execute(
+        update(ComparisonJob)
+        .where(*same, ComparisonJob.measured.is_(None))
+        .values(
+            measured=found.model_dump(mode="json"),
+            attempt=None if stored is None else stored.attempt,
+            worker=None if stored is None else stored.worker,
+            result_id=None if stored is None else stored.id,
+        )
+    )
+
+
+def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseRecord]:
+    """What each case's pairs say, in the order of the cases."""
+    found = []
+    for place, case in enumerate(row.cases):
+        own = [one for one in tries if one.case_place == place]
+        sides: dict[int, dict[str, Measured]] = {}
+        for one in own:
+            pair = sides.setdefault(one.pair, {})
+            if one.measured is not None:
+                pair[one.side] = Measured.model_validate(one.measured)
+        told = (each.case_key for pair in sides.values() for each in pair.values())
+        key = next(filter(None, told), Case.model_validate(case).key)
+        pairs = tuple(Pair(**sides[number]) for number in sorted(sides))
+        same = row.baseline == row.contender
+        found.append(CaseRecord(case_key=key, pairs=pairs, one_revision=same))
+    return found
+
+
+def used(
+    records_: Sequence[CaseRecord], tries: Sequence[ComparisonJob], max_pairs: int
+) -> tuple[Used, ...]:
+    """Every attempt, and whether its pair was compared."""
+    compared = set()
+    for place, record in enumerate(records_):
+        whole = [number for number, pair in enumerate(record.pairs) if pair.whole]
+        compared |= {(place, number) for number in whole[:max_pairs]}
+    return tuple(
+        Used(
+            case_key=records_[one.case_place].case_key,
+            pair=one.pair,
+            side=Side(one.side),
+            job_id=one.job_id,
+            attempt=one.attempt,
+            worker=one.worker,
+            device=(one.measured or {}).get("device", ""),
+            result_id=one.result_id,
+            compared=(one.case_place, one.pair) in compared,
+        )
+        for one in tries
+    )
+
+
+def last_loss(session: Session, comparison_id: str) -> str:
+    """Say which attempt of a job that has not ended was lost last; empty if none was."""
+    of_it = (ComparisonJob.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
+    lost = (
+        select(Attempt.worker, Attempt.number, Attempt.job_id, Attempt.reason)
+        .join(ComparisonJob, ComparisonJob.job_id == Attempt.job_id)
+        .join(Job, Job.id == Attempt.job_id)
+        .where(*of_it, Attempt.state == AttemptState.LOST)
+        .order_by(Attempt.ended_at.desc(), Attempt.job_id.desc(), Attempt.number.desc())
+    )
+    found = session.execute(lost.limit(1)).first()
+    if found is None:
+        return ""
+    worker, number, job_id, reason = found
+    return f"Worker {worker} lost attempt {number} of job {job_id}: {reason}"
+
+
+def submit(
+    session: Session,
+    row: ComparisonRow,
+    tries: Sequence[ComparisonJob],
+    places: Sequence[int],
+    now: datetime,
+) -> None:
+    """Queue one pair for each case in ``places``: A B, then B A, then A B again.
+
+    Turning every other pair around keeps a drift of the machine from favouring one side.
+    """
+    request = ComparisonRequest.model_validate(row.request)
+    known = records(row, tries)
+    place = len(tries)
+    for case_place in places:
+        pair = sum(one.case_place == case_place for one in tries) // 2
+        alone = bool(known[case_place].whole)
+        for side in (*Side,) if pair % 2 == 0 else (*Side,)[::-1]:
+            spec = _spec(row, request, case_place, side, timing_only=alone)
+            at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
+            [job_id] = leases.submit(session, [spec], at, now, first=place)
+            session.add(
+                ComparisonJob(
+                    comparison_id=row.id,
+                    place=place,
+                    case_place=case_place,
+                    pair=pair,
+                    side=side.value,
+                    job_id=job_id,
+                )
+            )
+            place += 1
+    session.flush()
+
+
+def _spec(
+    row: ComparisonRow,
+    request: ComparisonRequest,
+    case_place: int,
+    side: Side,
+    *,
+    timing_only: bool,
+) -> JobSpec:
+    """One side of a pair; ``timing_only`` leaves out the passes beside it, parity among them.
+
+    They are asked for until a case has a whole pair: a process that ended in an accident has told
+    nothing of them, and the pair that stands in its place must.
+    """
+    assert request.protocol is not None
+    assert row.worker is not None
+    return JobSpec(
+        case=Case.model_validate(row.cases[case_place]),
+        revision=row.baseline if side is Side.BASELINE else row.contender,
+        protocol=request.protocol.timing_only() if timing_only else request.protocol,
+        purpose=Purpose.COMPARISON,
+        requires=request.requires | {"worker": row.worker},
+        priority=request.priority,
+        timeout_s=request.timeout_s,
+    )

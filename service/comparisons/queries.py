@@ -1,0 +1,121 @@
+"""Comparisons as the API and the pages show them."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement
+from sqlalchemy.orm import Session
+
+from service.analysis import gate
+from service.analysis.gate import Decision, Outcome
+from service.comparisons import comparison_jobs, worker_choice
+from service.comparisons.advance import NONE_KNOWN
+from service.comparisons.request import ComparisonRequest
+from service.database import paging
+from service.database.paging import Page
+from service.errors import NotFound
+from service.models import ComparisonRow, ComparisonState
+
+
+class ComparisonSummary(BaseModel):
+    """What a list shows of a comparison."""
+
+    id: str
+    state: ComparisonState
+    outcome: Outcome | None
+    """None until it is decided."""
+    baseline: str
+    contender: str
+    suite: str | None
+    project: str
+    """Empty: it belongs to none."""
+    source: str
+    created_at: datetime
+    ends_at: datetime
+    """When the budget is spent."""
+    decided_at: datetime | None
+
+
+class ComparisonView(ComparisonSummary):
+    """A comparison, what it asks, and where it stands."""
+
+    request: ComparisonRequest
+    worker: str | None
+    """Both sides are pinned to it; None until one is chosen."""
+    rounds: int
+    """Rounds of pairs that were submitted."""
+    jobs: int
+    jobs_ended: int
+    note: str
+    """What it waits for, or why it was cancelled; empty if there is nothing to say."""
+    decision: Decision | None
+    """The decision, once it stands: ``state`` is ``decided``."""
+    so_far: Decision
+    """What the pairs say by now; the same as ``decision`` once that stands."""
+    page: str
+    """Address of its page on the dashboard."""
+
+
+def load_comparison(session: Session, comparison_id: str, now: datetime) -> ComparisonView:
+    """One comparison with its decision, or with what its pairs say so far.
+
+    Raises:
+        NotFound: there is no such comparison.
+    """
+    row = session.get(ComparisonRow, comparison_id, populate_existing=True)
+    if row is None:
+        raise NotFound(NONE_KNOWN)
+    request = ComparisonRequest.model_validate(row.request)
+    made = comparison_jobs.of(session, comparison_id)
+    decision = None if row.decision is None else Decision.model_validate(row.decision)
+    so_far = decision
+    if so_far is None:
+        records = comparison_jobs.records(row, made)
+        used = comparison_jobs.used(records, made, request.policy.max_pairs)
+        so_far = gate.decide(records, request.policy, (row.baseline, row.contender), last=False)
+        so_far = so_far.model_copy(update={"used": used})
+    return ComparisonView(
+        **_summary(row).model_dump(),
+        request=request,
+        worker=row.worker,
+        rounds=row.rounds,
+        jobs=len(made),
+        jobs_ended=sum(one.measured is not None for one in made),
+        note=_note(session, row, now),
+        decision=decision,
+        so_far=so_far,
+        page=f"/comparisons/{row.id}",
+    )
+
+
+def list_comparisons(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> Page[ComparisonSummary]:
+    """Comparisons that meet ``conditions``, the newest first."""
+    page = paging.newest_first(session, ComparisonRow, ComparisonRow.id, conditions, after, limit)
+    return page.shown(map(_summary, page.items))
+
+
+def _summary(row: ComparisonRow) -> ComparisonSummary:
+    return ComparisonSummary(
+        id=row.id,
+        state=ComparisonState(row.state),
+        outcome=None if row.decision is None else Outcome(row.decision["outcome"]),
+        baseline=row.baseline,
+        contender=row.contender,
+        suite=row.request.get("suite"),
+        project=row.project,
+        source=row.source,
+        created_at=row.created_at,
+        ends_at=row.ends_at,
+        decided_at=row.decided_at,
+    )
+
+
+def _note(session: Session, row: ComparisonRow, now: datetime) -> str:
+    if row.reason or row.state != ComparisonState.RUNNING:
+        return row.reason
+    lost = "" if row.worker is None else worker_choice.lost(session, row.worker, now)
+    return f"{lost} This waits for it." if lost else ""

@@ -1,0 +1,136 @@
+"""Levels and changes of a history as they are drawn over its points."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from itertools import pairwise
+from statistics import median
+from urllib.parse import quote
+
+from service import formats
+from service.dashboard.figures.frame import TOOLS, Figure
+from service.dashboard.figures.places import Places
+from service.history.types import SeriesPoint
+
+MOST_LABELS = 30
+"""More changes than this are marked without a label each, which nobody could read."""
+ROW = 16
+"""Height in pixels of a row of labels above a chart."""
+MARGIN: Figure = {"l": 8, "r": 12, "t": TOOLS + 20 + ROW, "b": 8}
+"""Leaves room for the labels of environments, and for those of changes above them."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A change of level as it is drawn."""
+
+    result_id: str
+    """The first point of the new level."""
+    at: datetime
+    """Its place in the order of revisions, for when the point itself is not there."""
+    effect: float
+    """How much more the new level is, as a share of the old one."""
+    improvement: bool
+    finding: str = ""
+    """The finding about it, if there is one and the label is to lead there."""
+    chosen: bool = False
+    """Whether the chart is about this change."""
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What judging says of a history, as far as it is drawn."""
+
+    steps: tuple[Step, ...] = ()
+    """In the order of the history."""
+    one_level: bool = False
+    """Whether, without any step, all points are known to be at one level."""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    """Why results do not count, by their ids."""
+
+
+def place_of(points: Sequence[SeriesPoint], step: Step) -> int:
+    """Index of the first point of the new level; -1 if it comes before these points."""
+    known = next((at for at, point in enumerate(points) if point.result_id == step.result_id), None)
+    if known is not None:
+        return known
+    if points and step.at < points[0].revision_at:
+        return -1
+    return bisect_left(points, step.at, key=lambda point: point.revision_at)
+
+
+def drawn(
+    points: Sequence[SeriesPoint], judged: Judged, place: Places, factor: float
+) -> tuple[list[Figure], list[Figure]]:
+    """The lines of levels and changes, and the labels of changes."""
+    if not points:
+        return [], []
+    placed = [(place_of(points, step), step) for step in judged.steps]
+    inside = {at: step for at, step in placed if 0 < at < len(points)}
+    borders = {at: place.between(points[at - 1], points[at]) for at in sorted(inside)}
+    shapes = _levels(points, borders, place, factor) if placed or judged.one_level else []
+    shapes += [_mark(x, inside[at]) for at, x in borders.items()]
+    if len(inside) > MOST_LABELS:
+        return shapes, []
+    return shapes, [_label(x, inside[at]) for at, x in borders.items()]
+
+
+def _levels(
+    points: Sequence[SeriesPoint], borders: Mapping[int, str | float], place: Places, factor: float
+) -> list[Figure]:
+    """A line for each stretch at the median of its points, which is where a reader sees it.
+
+    What judging calls a level is alike in machine, mode and drift, and may lie beside them.
+    """
+    spots = [place.spot(points[0]), *borders.values(), place.spot(points[-1])]
+    lines = []
+    for (begin, end), (left, right) in zip(
+        pairwise([0, *borders, len(points)]), pairwise(spots), strict=True
+    ):
+        values = [point.value for point in points[begin:end] if point.counts]
+        if values:
+            lines.append(_level(left, right, median(values) * factor))
+    return lines
+
+
+def _level(left: str | float, right: str | float, value: float) -> Figure:
+    return {
+        "type": "line",
+        "xref": "x",
+        "yref": "y",
+        "x0": left,
+        "x1": right,
+        "y0": value,
+        "y1": value,
+        "line": {"color": "var(--level)", "width": 2},
+    }
+
+
+def _mark(x: str | float, step: Step) -> Figure:
+    stroke = {"color": _colour(step), "width": 2.5 if step.chosen else 1.5}
+    spot: Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
+    return spot | {"type": "line", "line": stroke, "layer": "between"}
+
+
+def _label(x: str | float, step: Step) -> Figure:
+    text = f"{'▲' if step.improvement else '▼'}{formats.NBSP}{formats.size(step.effect)}"
+    if step.finding:
+        text = f'<a href="/findings/{quote(step.finding, safe="")}" target="_self">{text}</a>'
+    return {
+        "xref": "x",
+        "yref": "paper",
+        "x": x,
+        "y": 1,
+        "yshift": ROW,
+        "yanchor": "bottom",
+        "showarrow": False,
+        "text": f"<b>{text}</b>" if step.chosen else text,
+        "font": {"color": _colour(step), "size": 12},
+    }
+
+
+def _colour(step: Step) -> str:
+    return "var(--better)" if step.improvement else "var(--worse)"

@@ -1,0 +1,148 @@
+"""What a finding's page shows beside the finding itself. Nothing here changes a row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from urllib.parse import urlencode
+
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case
+from service.analysis.attribution import Attribution
+from service.analysis.attribution.types import Evidence, State
+from service.analysis.detection.alarms import SAME
+from service.dashboard.figures import Judged, Step, place_of
+from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
+from service.findings.bad_nodes import METRIC, against_others
+from service.findings.confirm import ConfirmationView
+from service.findings.confirm.start import SOURCE
+from service.history.types import Series
+from service.models import (
+    ComparisonJob,
+    ComparisonRow,
+    ConfirmationRow,
+    ConfirmationState,
+    FindingRow,
+    Point,
+    ResultRow,
+    SeriesRow,
+    WorkerRow,
+)
+
+NODE_RESULTS = 20
+"""Newest results of a slow node that its page lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """One result of a node, beside what the others measured."""
+
+    result_id: str
+    case: Case
+    revision: str
+    value: float
+    unit: str
+    measured_at: datetime
+    slower: float | None
+    """Than the others in the same series, as a share; None if nobody else has measured it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A node that a finding is about."""
+
+    name: str
+    labels: dict[str, str]
+    last_seen_at: datetime
+    results: tuple[NodeResult, ...]
+
+
+def grouped(attribution: Attribution | None) -> dict[State, list[Evidence]]:
+    """The evidence by what it says, what changed first."""
+    told = attribution.evidence if attribution else ()
+    order = (State.CHANGED, State.UNCLEAR, State.UNCHANGED)
+    groups = {state: [each for each in told if each.state is state] for state in order}
+    return {state: own for state, own in groups.items() if own}
+
+
+def compare_link(found: FindingSummary, metric: str = "") -> str | None:
+    """The address of the page that holds both revisions side by side."""
+    if found.last_good is None:
+        return None
+    said = {"baseline": found.last_good, "contender": found.first_bad}
+    return "/compare?" + urlencode(said | ({"metric": metric} if metric else {}))
+
+
+def with_end(judged: Judged, series: Series, affected: AffectedSeries) -> Judged:
+    """Add the end of a change that was over before it became a level of its own."""
+    chosen = next(step for step in judged.steps if step.chosen)
+    if affected.ended_at is None:
+        return judged
+    end = Step(
+        result_id="",
+        at=affected.ended_at,
+        effect=affected.before / affected.after - 1.0 if affected.after else 0.0,
+        improvement=not chosen.improvement,
+    )
+    at = place_of(series.points, end)
+    others = (place_of(series.points, step) for step in judged.steps if not step.chosen)
+    if any(abs(other - at) <= SAME for other in others):
+        return judged  # the history shows it
+    steps = sorted((*judged.steps, end), key=lambda step: step.at)
+    return replace(judged, steps=tuple(steps))
+
+
+def confirmations_of(session: Session, finding: FindingView) -> list[ConfirmationView]:
+    """Every time that what a finding is about was measured again, the first first.
+
+    Those whose results it rests on, and those of the same place in one of its series.
+    """
+    row = session.get_one(FindingRow, finding.summary.id)
+    results = [each for side in row.measured.values() for each in side]
+    sources = session.scalars(
+        select(ComparisonRow.source)
+        .join(ComparisonJob, ComparisonJob.comparison_id == ComparisonRow.id)
+        .join(ResultRow, ResultRow.job_id == ComparisonJob.job_id)
+        .where(ResultRow.id.in_(results))
+    )
+    known = {source.removeprefix(f"{SOURCE}:") for source in sources}
+    place = ConfirmationRow.first_bad == finding.summary.first_bad
+    place = place | ConfirmationRow.first_bad_result.in_(results)  # where it was before it moved
+    here: ColumnElement[bool] = ConfirmationRow.series_id.in_(
+        [each.series.id for each in finding.series]
+    )
+    if finding.summary.worker is not None:
+        at_fault = ConfirmationRow.state == ConfirmationState.BAD_NODE
+        here = here | (at_fault & (ConfirmationRow.worker == finding.summary.worker))
+    page = confirm.list_confirmations(session, ConfirmationRow.id.in_(known) | (place & here))
+    return list(page.items[::-1])
+
+
+def node_of(session: Session, found: FindingSummary) -> Node | None:
+    """The node that a finding is about, with its newest results; None if it is about series."""
+    worker = session.get(WorkerRow, found.worker) if found.worker else None
+    if worker is None:
+        return None
+    slower = against_others(session, worker.name, found.comparability)
+    wanted = (
+        select(Point, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == Point.series_id)
+        .where(Point.worker == worker.name, SeriesRow.metric == METRIC)
+        .order_by(Point.revision_at.desc(), Point.measured_at.desc())
+        .limit(NODE_RESULTS)
+    )
+    results = tuple(
+        NodeResult(
+            result_id=point.result_id,
+            case=Case.model_validate(series.case),
+            revision=point.revision,
+            value=point.value,
+            unit=series.unit,
+            measured_at=point.measured_at,
+            slower=slower.get((series.id, point.revision)),
+        )
+        for point, series in session.execute(wanted)
+    )
+    return Node(worker.name, worker.labels, worker.last_seen_at, results)

@@ -1,0 +1,152 @@
+"""Findings in plain words: kinds, causes, states, actions and what was done."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from service import formats
+from service.analysis.attribution import Cause
+from service.analysis.attribution.types import Part, State
+from service.findings import ACTIONS, AffectedSeries, Certainty, FindingKind, FindingSummary
+from service.history.description import NoiseView
+from service.models import ConfirmationState, FindingState
+
+KINDS = {
+    FindingKind.REGRESSION: ("▼", "regression", "worse"),
+    FindingKind.IMPROVEMENT: ("▲", "improvement", "better"),
+    FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
+}
+"""A sign, a name and a tone: never the tone alone."""
+CAUSES = {
+    Cause.NODE: "one node, whatever it runs",
+    Cause.ENVIRONMENT: "the environment: driver, library, kernel or setting",
+    Cause.INPUT: "the input pipeline",
+    Cause.CLOCKS: "clocks: heat or power",
+    Cause.CODE: "the code",
+    Cause.UNKNOWN: "the data carry no cause",
+}
+CERTAINTIES = {
+    Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
+    Certainty.STANDING: (
+        "stands in the history",
+        "The history alone: the new level has stood for several points. It was not measured again.",
+    ),
+}
+STATES = {
+    FindingState.OPEN: "open",
+    FindingState.ACKNOWLEDGED: "acknowledged",
+    FindingState.RESOLVED: "resolved",
+    FindingState.EXPECTED: "expected",
+    FindingState.NOT_REPRODUCED: "not reproduced",
+    FindingState.ENVIRONMENT: "environment",
+    FindingState.INFRASTRUCTURE: "infrastructure",
+    FindingState.WITHDRAWN: "withdrawn",
+}
+ACTION_NAMES = {
+    "acknowledge": "Acknowledge",
+    "expect": "Expected: new baseline",
+    "resolve": "Resolved",
+    "environment": "Environment",
+    "infrastructure": "Infrastructure",
+    "not_reproduced": "Not reproduced",
+    "withdraw": "Withdraw",
+    "reopen": "Reopen",
+}
+"""In the order in which they are offered."""
+DONE = {
+    "open": "found it",
+    "announce": "announced it",
+    "join": "added series",
+    "move": "moved it",
+    "plan": "planned",
+    "acknowledge": "acknowledged it",
+    "expect": "declared it expected: the new level is the baseline",
+    "resolve": "resolved it",
+    "environment": "put it down to the environment",
+    "infrastructure": "put it down to the infrastructure",
+    "not_reproduced": "declared it not reproduced",
+    "withdraw": "withdrew it",
+    "reopen": "reopened it",
+}
+PARTS = {
+    Part.ENVIRONMENT: "environment",
+    Part.INPUT: "input",
+    Part.CLOCKS: "clocks",
+    Part.COMPILE: "compiler",
+    Part.PARITY: "parity",
+    Part.PHASES: "phases and readings",
+    Part.REVISION: "revision",
+    Part.NODE: "node",
+    Part.FACTORS: "which cases",
+}
+EVIDENCE = {State.CHANGED: "Changed", State.UNCHANGED: "Unchanged", State.UNCLEAR: "Not clear"}
+OUTCOMES = {
+    ConfirmationState.RUNNING: "being measured again",
+    ConfirmationState.CONFIRMED: "confirmed",
+    ConfirmationState.NOT_REPRODUCED: "not reproduced",
+    ConfirmationState.BAD_NODE: "bad node",
+    ConfirmationState.ENVIRONMENT: "environment",
+    ConfirmationState.UNRESOLVED: "not decided",
+}
+ENDED = {"": "it stands", "recovered": "back at its level", "gone": "no change any more"}
+
+WORTH_TELLING = 0.001
+"""A worker's own offset from a tenth of a per cent on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """Something that may be done with a finding in its present state."""
+
+    name: str
+    title: str
+    meaning: str
+
+
+def offers(state: FindingState) -> list[Offer]:
+    """What may be done now."""
+    return [
+        Offer(name, title, ACTIONS[name].meaning)
+        for name, title in ACTION_NAMES.items()
+        if state in ACTIONS[name].seen
+    ]
+
+
+def effect(found: FindingSummary) -> str:
+    """How large a finding is and which way: ``3.1 % worse``."""
+    if found.share is not None:
+        return f"{formats.size(found.share)} slower"
+    if found.worst_effect is None:
+        return ""
+    return sized(found.worst_effect, improvement=found.kind is FindingKind.IMPROVEMENT)
+
+
+def sized(effect: float, *, improvement: bool) -> str:
+    """Write an effect by what it means, for its sign depends on which way is better."""
+    return f"{formats.size(effect)} {'better' if improvement else 'worse'}"
+
+
+def reach(effect: float, low: float, high: float) -> str:
+    """Write the interval of an effect in the effect's own direction: ``2.8 % to 3.4 %``."""
+    sign = 1.0 if effect >= 0 else -1.0
+    ends = sorted((sign * low, sign * high))
+    return " to ".join(formats.change(end).removeprefix("+") for end in ends)
+
+
+def reach_of(series: AffectedSeries) -> str:
+    """Write the interval of how far a series moved."""
+    return reach(series.effect, series.effect_low, series.effect_high)
+
+
+def taken_out(noise: NoiseView) -> str:
+    """What judging explains by other things than a change: ``worker d -3.1 %, a slope of ...``."""
+    said = [
+        f"worker {name} {formats.change(offset)}"
+        for name, offset in sorted(noise.machine_offsets.items())
+        if abs(offset) >= WORTH_TELLING
+    ]
+    if noise.drift_per_point:
+        said.append(f"a slope of {formats.change(noise.drift_per_point)} a point")
+    if noise.mode_distance:
+        said.append(f"a second mode {formats.size(noise.mode_distance)} away")
+    return ", ".join(said)

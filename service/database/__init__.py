@@ -1,0 +1,1 @@
+"""Connections, sessions, health and migrations of the database."""

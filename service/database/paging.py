@@ -1,0 +1,90 @@
+"""Pages of a list, joined by opaque cursors that stay right while rows are added."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Generic, TypeVar
+
+import orjson
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import InstrumentedAttribute, Session
+
+from service.errors import Invalid
+
+T = TypeVar("T")
+V = TypeVar("V")
+
+_FOREIGN = "The cursor is not one of this list's; start again without it."
+
+
+@dataclass(frozen=True, slots=True)
+class Page(Generic[T]):
+    """Some items, and the cursor that gives the next ones; None at the end."""
+
+    items: tuple[T, ...]
+    next_cursor: str | None
+
+    def shown(self, items: Iterable[V]) -> Page[V]:
+        """The same page with its items as somebody wants to see them."""
+        return Page(tuple(items), self.next_cursor)
+
+
+def newest_first(
+    session: Session,
+    model: type[T],
+    order: InstrumentedAttribute[str],
+    conditions: Sequence[ColumnElement[bool]],
+    after: str | None,
+    limit: int,
+) -> Page[T]:
+    """Rows of ``model`` that meet ``conditions``; ``after`` is the previous page's cursor.
+
+    ``order`` is their id, which orders them by time (`service.database.ids`).
+
+    Raises:
+        Invalid: the cursor is not one of this list.
+    """
+    wanted = select(model).where(*conditions).order_by(order.desc()).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(order < keys(after, 1)[0])
+    rows = session.scalars(wanted).all()
+    more = cursor(getattr(rows[limit - 1], order.key)) if len(rows) > limit else None
+    return Page(tuple(rows[:limit]), more)
+
+
+def cursor(*keys: str) -> str:
+    """Write down the sort keys of a page's last row."""
+    return base64.urlsafe_b64encode(orjson.dumps(keys)).decode().rstrip("=")
+
+
+def keys(text: str, count: int) -> tuple[str, ...]:
+    """Read ``count`` sort keys back.
+
+    Raises:
+        Invalid: the text is not a cursor of this list.
+    """
+    try:
+        padded = text.encode() + b"=" * (-len(text) % 4)
+        found = orjson.loads(base64.urlsafe_b64decode(padded))
+    except (binascii.Error, ValueError):
+        found = None
+    right = isinstance(found, list) and len(found) == count
+    if not right or not all(isinstance(key, str) and "\0" not in key for key in found):
+        raise Invalid(_FOREIGN)
+    return tuple(found)
+
+
+def instant(key: str) -> datetime:
+    """Read a sort key that is a time.
+
+    Raises:
+        Invalid: it is none.
+    """
+    try:
+        return datetime.fromisoformat(key).astimezone(UTC)
+    except (ValueError, OverflowError):
+        raise Invalid(_FOREIGN) from None

@@ -1,0 +1,72 @@
+"""The changes that a finding is about, and what they are put down to by now."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.analysis.attribution import Attribution, Cause
+from service.analysis.detection.change import ChangePoint
+from service.findings import lifecycle, queries
+from service.findings.gather_evidence import explain
+from service.findings.types import Candidate, Certainty, FindingKind, Remeasured
+from service.history import revisions
+from service.history.placed_changes import PlacedChange
+from service.models import FindingRow, FindingSeries, SeriesRow
+
+
+def say_again(session: Session, row: FindingRow, whole: Sequence[Candidate]) -> None:
+    """Put into words what a finding is, now that it is about the changes in ``whole``."""
+    measured = Remeasured(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
+    told = explain(session, whole, measured)
+    if row.measured.get("not_reproduced"):
+        told = without_cause(told)
+    attribution = queries.ATTRIBUTION.dump_python(told, mode="json")
+    lifecycle.reword(session, row, told.sentence, told.cause, attribution)
+
+
+def without_cause(told: Attribution) -> Attribution:
+    """The history says so, and measuring again does not: then the revision is not to blame."""
+    head = told.sentence.partition("): ")[0]
+    sentence = (
+        f"{head}): measured again beside each other, revisions before and after it were at the old "
+        "level, so the code does not explain it; what differs in the regular runs is not known."
+    )
+    return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
+
+
+def members(session: Session, row: FindingRow) -> list[Candidate]:
+    """The changes that a finding is about, the one that it was opened for first."""
+    wanted = (
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id == row.id)
+        .order_by(FindingSeries.place)
+    )
+    return [_member(session, row, link, series) for link, series in session.execute(wanted)]
+
+
+def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
+    change = ChangePoint(
+        index=0,
+        effect=link.effect,
+        effect_low=link.effect_low,
+        effect_high=link.effect_high,
+        before=link.before,
+        after=link.after,
+        improvement=row.kind == FindingKind.IMPROVEMENT,
+        confidence=1.0 - link.doubt,
+        evidence=0.0,
+    )
+    placed = PlacedChange(
+        change=change,
+        last_good=row.last_good or "",
+        first_bad=row.first_bad,
+        first_bad_at=link.first_bad_at,
+        first_bad_result=link.first_bad_result,
+    )
+    rank = revisions.rank(session, link.first_bad_at, series.project)
+    return Candidate(queries.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))

@@ -1,0 +1,241 @@
+"""Whether a node became slow in everything, and whether it is well again. Pure.
+
+A node is held against the others in the same series, at the same revision or between the nearest
+ones, so that a change of the code, which moves every node, is never put down to one. And it is held
+against its own past: machines of one kind differ by up to a per cent for ever, which is no news.
+
+Which others a node is held against is chance: whoever happened to measure that series. So what a
+node lost must exceed whatever chance could make of lasting differences and of noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+LEAST_CONTRAST = 0.01
+"""In logs. Nodes of one kind differ by less than this for ever, and beside another node each looks
+otherwise; nobody is sent to look at one for it."""
+NOISE_MULTIPLE = 3.0
+"""A node must lose this many times as much as single results, its own and others', usually stray.
+A bracket must be as many times as wide as usual before it is taken for a change within."""
+PAST = 3
+"""Revisions of its own that a node needs before anyone can say that it has changed."""
+PERSISTENCE = 2
+"""Revisions in a row: one bad night is not a bad node."""
+LEAST_RESULTS, LEAST_SERIES = 4, 2
+"""In fewer, chance leans one way too often among many nodes and nights. Results that are held
+against the same results of others count once: if those were flukes, all of these are apart."""
+EVERYTHING = 0.75
+"""Share of the results that must lean the same way: a noisy one may stray."""
+LEFT = 0.5
+"""A node is well again when less than half of what it had lost is left."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeMeasurement:
+    """One result, in the order of revisions."""
+
+    series: str
+    revision: str
+    worker: str
+    cost: float
+    """Logarithm of what was measured, more being worse."""
+
+
+@dataclass(frozen=True, slots=True)
+class Contrast:
+    """How much worse a node was than the others in one result, in logs."""
+
+    series: str
+    revision: str
+    size: float
+    """At least: what the others before or after explain is not counted."""
+    apart: float
+    """From the middle of the others, whatever explains it: how it varies is noise."""
+    against: tuple[str, ...] | tuple[int, int]
+    """Names the others' results: equal if they are the same ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class Slowdown:
+    """A node that has become slower than the others."""
+
+    worker: str
+    first_bad: str
+    """The first revision that it measured slowly."""
+    last_good: str
+    share: float
+    """How much slower than before, against the others: 0.05 is five per cent."""
+    results: int
+    """That say so, over all its series, at so many ``revisions``."""
+    revisions: int
+
+
+def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | None:
+    """Say whether ``worker`` has become slow in everything; None if it has not, or nobody knows.
+
+    ``told`` is what `contrasts` says of all workers.
+    """
+    own = told.get(worker, ())
+    names = list(dict.fromkeys(each.revision for each in own))
+    for begin in range(PAST, len(names) - PERSISTENCE + 1):
+        past = [each for each in own if each.revision in names[:begin]]
+        newer = [each for each in own if each.revision in names[begin:]]
+        usual = median(each.size for each in past)
+        limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise([past]))
+        if usual < -limit:
+            continue  # no node is by so much faster than its kind: the others were something else
+        # The others' noise can only raise the limit: it is asked for once all else says yes, for
+        # it takes a look at every result of every other worker.
+        if _all_apart(newer, usual, limit):
+            elsewhere = _noise(each for name, each in told.items() if name != worker)
+            limit = max(limit, NOISE_MULTIPLE * elsewhere)
+            if not _all_apart(newer, usual, limit):
+                continue
+            return Slowdown(
+                worker=worker,
+                first_bad=names[begin],
+                last_good=names[begin - 1],
+                share=math.expm1(median(each.size for each in newer) - usual),
+                results=len(newer),
+                revisions=len(names) - begin,
+            )
+    return None
+
+
+def well_again(
+    told: Sequence[Contrast], order: Sequence[str], last_good: str, share: float
+) -> bool:
+    """Whether a slow node is near what it was up to ``last_good``, at its newest revisions.
+
+    ``told`` is what `contrasts` says of it, and ``order`` names the revisions in their order.
+    """
+    if last_good not in order:
+        return False  # so long ago that nobody remembers how it was before: a person says
+    past = set(order[: order.index(last_good) + 1])
+    names = list(dict.fromkeys(each.revision for each in told))
+    before, after = [n for n in names if n in past], [n for n in names if n not in past]
+    if not before or len(after) < PERSISTENCE:
+        return False
+    usual = _middle(told, before)
+    newest = [_middle(told, [name]) - usual for name in after[-PERSISTENCE:]]
+    return max(newest) <= LEFT * math.log1p(share)
+
+
+def contrasts(measured: Sequence[NodeMeasurement]) -> dict[str, list[Contrast]]:
+    """How each worker compares in each of its results that can be held against others' results.
+
+    At one revision, against the others there. Otherwise against the others before and after, of
+    which the nearer value counts: what both sides do not explain is the node's. Others before and
+    after that differ among themselves have a change between them, of the code or around it: nobody
+    knows on which side of it the result lies, so it says nothing. Nor does one after which nobody
+    else has measured its series yet.
+    """
+    by_series: dict[str, list[int]] = {}
+    for place, each in enumerate(measured):
+        by_series.setdefault(each.series, []).append(place)
+    brackets: dict[int, _Bracket] = {}
+    for places in by_series.values():
+        brackets |= _of_series(measured, places)
+    widest = _widest(brackets.values())
+    found: dict[str, list[Contrast]] = {}
+    for place in sorted(brackets):
+        each, bracket = measured[place], brackets[place]
+        if bracket.width <= widest:
+            found.setdefault(each.worker, []).append(bracket.contrast(each))
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class _Bracket:
+    """Others' costs on both sides of a result; at its own revision they are one."""
+
+    before: float
+    after: float
+    against: tuple[str, ...] | tuple[int, int]
+    across: bool
+    """Whether it spans other revisions, between which something may have changed."""
+
+    @property
+    def width(self) -> float:
+        return abs(self.after - self.before)
+
+    def contrast(self, own: NodeMeasurement) -> Contrast:
+        sizes = own.cost - self.before, own.cost - self.after
+        size = min(sizes, key=abs) if sizes[0] * sizes[1] > 0 else 0.0
+        return Contrast(own.series, own.revision, size, sum(sizes) / 2, self.against)
+
+
+def _of_series(measured: Sequence[NodeMeasurement], places: Sequence[int]) -> dict[int, _Bracket]:
+    at_revision: dict[str, list[NodeMeasurement]] = {}
+    for place in places:
+        at_revision.setdefault(measured[place].revision, []).append(measured[place])
+    middles: dict[tuple[str, str], float | None] = {}  # a worker's results share their others
+    found = {}
+    for at, place in enumerate(places):
+        own = measured[place]
+        which = own.revision, own.worker
+        if which not in middles:
+            beside = [each.cost for each in at_revision[own.revision] if _other(each, own)]
+            middles[which] = median(beside) if beside else None
+        middle = middles[which]
+        if middle is not None:
+            found[place] = _Bracket(middle, middle, (own.series, *which), across=False)
+        elif (bracket := _between(measured, places, at)) is not None:
+            found[place] = bracket
+    return found
+
+
+def _between(
+    measured: Sequence[NodeMeasurement], places: Sequence[int], at: int
+) -> _Bracket | None:
+    """The nearest other worker's results before and after."""
+    own = measured[places[at]]
+    back, forth = reversed(places[:at]), places[at + 1 :]
+    before = next((each for each in back if _other(measured[each], own)), None)
+    after = next((each for each in forth if _other(measured[each], own)), None)
+    if before is None or after is None:
+        return None
+    costs = measured[before].cost, measured[after].cost
+    return _Bracket(*costs, against=(before, after), across=True)
+
+
+def _widest(brackets: Iterable[_Bracket]) -> float:
+    """How far others before and after may differ if nothing has changed between them."""
+    widths = [each.width for each in brackets if each.across]
+    return max(LEAST_CONTRAST, NOISE_MULTIPLE * median(widths)) if widths else 0.0
+
+
+def _other(one: NodeMeasurement, own: NodeMeasurement) -> bool:
+    return one.worker != own.worker
+
+
+def _noise(workers: Iterable[Sequence[Contrast]]) -> float:
+    """How far a single result usually strays from where its worker stands beside the others."""
+    strays: list[float] = []
+    for own in workers:
+        middle = median(each.apart for each in own)
+        strays += (abs(each.apart - middle) for each in own)
+    return median(strays) if strays else 0.0
+
+
+def _middle(told: Iterable[Contrast], revisions: Sequence[str]) -> float:
+    return median(each.size for each in told if each.revision in revisions)
+
+
+def _all_apart(newer: Sequence[Contrast], usual: float, limit: float) -> bool:
+    """Whether a node leans the same way at every revision, in enough results of several series."""
+    sizes = [each.size - usual for each in newer]
+    lost = median(sizes)
+    slow = max(limit, LEFT * lost)  # with less it would be well, and slow from a later one on
+    revisions = {each.revision for each in newer}
+    return (
+        len({each.against for each in newer}) >= LEAST_RESULTS
+        and len({each.series for each in newer}) >= LEAST_SERIES
+        and sum(size > 0 for size in sizes) >= EVERYTHING * len(sizes)
+        and lost >= limit
+        and all(_middle(newer, [revision]) - usual >= slow for revision in revisions)
+    )

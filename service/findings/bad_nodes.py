@@ -1,0 +1,235 @@
+"""Findings about nodes that became slow in everything they run, so that no code is blamed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy import Row, or_, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Direction
+from benchmarks.diagnosis.disturbances import THROTTLED
+from service.analysis.attribution import Cause
+from service.findings import lifecycle
+from service.findings.bad_node_statistics import (
+    Contrast,
+    NodeMeasurement,
+    Slowdown,
+    contrasts,
+    slowdown,
+    well_again,
+)
+from service.findings.rules import NEAR
+from service.findings.types import ACTIVE, Certainty, FindingKind
+from service.history import revisions
+from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
+
+METRIC = "throughput"
+"""What nodes are held against each other by: every case has it."""
+OF_THE_NODE = ("", THROTTLED)
+"""Disturbances with which a result still tells of its node: a device that holds itself back is
+slow; one that others used tells nothing."""
+REVISIONS, MOST = 40, 20_000
+"""Newest revisions of the history, and results, that are looked at."""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeChange:
+    """What is known of a node that became slow."""
+
+    worker: str
+    last_good: str
+    first_bad: str
+    share: float
+    sentence: str
+    certainty: Certainty = Certainty.STANDING
+    series: tuple[str, ...] = ()
+    """In which it was found slow; empty means in everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """How the nodes of one kind compare, and what that says of each."""
+
+    comparability: dict[str, str]
+    order: tuple[str, ...]
+    """Revisions, oldest first."""
+    told: Mapping[str, Sequence[Contrast]]
+    slow: Mapping[str, Slowdown]
+    """By worker, of those that became slow."""
+    named: Mapping[str, Sequence[Contrast]]
+    """By worker, in series of other metrics, in which findings name a node as slow."""
+
+    def of(self, worker: str, only: frozenset[str]) -> list[Contrast]:
+        """How a node compares in some series; in everything, if none are given."""
+        everything = [*self.told.get(worker, ()), *(self.named.get(worker, ()) if only else ())]
+        return [each for each in everything if not only or each.series in only]
+
+
+def compare_nodes(session: Session) -> tuple[Compared, ...]:
+    """Hold all nodes against each other; reads only, so that it keeps nobody from writing."""
+    found = []
+    named = _named(session)
+    for comparability, measured in _measurements(session, named):
+        told = contrasts([each for each in measured if each.series not in named])
+        judged = {worker: slowdown(told, worker) for worker in told}
+        slow = {worker: each for worker, each in judged.items() if each is not None}
+        order = tuple(dict.fromkeys(each.revision for each in measured))
+        also = contrasts([each for each in measured if each.series in named])
+        found.append(Compared(comparability, order, told, slow, also))
+    return tuple(found)
+
+
+def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -> list[str]:
+    """Open a finding for each node that became slow, and close those of nodes that recovered."""
+    opened = []
+    for kind in compared:
+        known = _active(session)
+        for worker in sorted({*kind.told, *kind.named}):
+            if (row := known.get(worker)) is not None:
+                if row.comparability == kind.comparability:
+                    _close_if_well(session, row, kind, now)
+            elif (found := kind.slow.get(worker)) is not None:
+                news = NodeChange(
+                    found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
+                )
+                opened += open_bad_node(session, news, kind.comparability, now)
+    return opened
+
+
+def ill_nodes(session: Session) -> frozenset[str]:
+    """Workers that a finding names as slow at the moment."""
+    slow = FindingRow.kind == FindingKind.BAD_NODE, FindingRow.state.in_(ACTIVE)
+    return frozenset(
+        name for name in session.scalars(select(FindingRow.worker).where(*slow)) if name
+    )
+
+
+def against_others(
+    session: Session, worker: str, comparability: dict[str, str]
+) -> dict[tuple[str, str], float]:
+    """How much slower than the others a node is, by series and revision, as a share.
+
+    Of the newest revisions, as far as others have measured the same.
+    """
+    told = next((each for facts, each in _measurements(session) if facts == comparability), [])
+    return {
+        (each.series, each.revision): math.expm1(each.size)
+        for each in contrasts(told).get(worker, ())
+    }
+
+
+def _named(session: Session) -> frozenset[str]:
+    """Series of other metrics in which findings name a node as slow."""
+    names = {name for row in _active(session).values() for name in row.measured.get("series", ())}
+    others = SeriesRow.id.in_(names), SeriesRow.metric != METRIC
+    return frozenset(session.scalars(select(SeriesRow.id).where(*others)))
+
+
+def _measurements(
+    session: Session, named: Collection[str] = ()
+) -> list[tuple[dict[str, str], list[NodeMeasurement]]]:
+    """What was measured at the newest revisions, by kind of hardware; also in ``named`` series."""
+    points = _newest(session, named)
+    of_series = select(SeriesRow).where(SeriesRow.id.in_({point.series_id for point in points}))
+    signs: dict[str, float] = {}
+    grouped: dict[tuple[tuple[str, str], ...], list[NodeMeasurement]] = {}
+    kinds: dict[str, list[NodeMeasurement]] = {}
+    for row in session.scalars(of_series.order_by(SeriesRow.id)):
+        signs[row.id] = -1.0 if row.direction == Direction.HIGHER else 1.0
+        kinds[row.id] = grouped.setdefault(tuple(sorted(row.comparability.items())), [])
+    for series_id, revision, worker, value in reversed(points):
+        told = NodeMeasurement(series_id, revision, worker, signs[series_id] * math.log(value))
+        kinds[series_id].append(told)
+    return [(dict(key), measured) for key, measured in grouped.items()]
+
+
+def _newest(session: Session, named: Collection[str]) -> Sequence[Row[str, str, str, float]]:
+    """Points of the newest revisions, the newest first: series, revision, worker and value."""
+    in_history = select(Revision.ordered_at).where(revisions.IN_HISTORY)
+    places = in_history.order_by(Revision.ordered_at.desc()).limit(REVISIONS)
+    cut = min(session.scalars(places), default=None)
+    if cut is None:
+        return []
+    wanted = (
+        select(Point.series_id, Point.revision, Point.worker, Point.value)
+        .join(SeriesRow, Point.series_id == SeriesRow.id)
+        .where(or_(SeriesRow.metric == METRIC, SeriesRow.id.in_(named)))
+        .where(Point.revision_at >= cut)
+        .where(Point.excluded.is_(False), Point.disturbed.in_(OF_THE_NODE), Point.value > 0)
+        .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
+        .limit(MOST)
+    )
+    return session.execute(wanted).all()
+
+
+def _active(session: Session) -> dict[str, FindingRow]:
+    """The open findings about nodes, by worker."""
+    rows = session.scalars(
+        select(FindingRow)
+        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.closed_at.is_(None))
+        .order_by(FindingRow.id.desc())
+    )
+    return {row.worker: row for row in rows if row.worker is not None}
+
+
+def _was_closed(session: Session, told: NodeChange) -> bool:
+    """Whether a person has closed a finding about this very slowdown: it is not opened again.
+
+    One that was resolved has to stay so: a node that is slow all the same is news.
+    """
+    closed = session.scalars(
+        select(FindingRow)
+        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.worker == told.worker)
+        .where(FindingRow.closed_at.is_not(None), FindingRow.state != FindingState.RESOLVED)
+    )
+    rank = revisions.rank(session, session.get_one(Revision, told.first_bad).ordered_at)
+    return any(abs(revisions.rank(session, row.first_bad_at) - rank) <= NEAR for row in closed)
+
+
+def _close_if_well(session: Session, row: FindingRow, kind: Compared, now: datetime) -> None:
+    """Close a finding when the node is well in what it was found slow in."""
+    assert row.worker is not None
+    assert row.last_good is not None
+    assert row.share is not None
+    told = kind.of(row.worker, frozenset(row.measured.get("series", ())))
+    if well_again(told, kind.order, row.last_good, row.share):
+        said = "as fast as the other nodes again"
+        lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
+
+
+def _sentence(found: Slowdown) -> str:
+    return (
+        f"Worker {found.worker} is {found.share:.1%} slower than the others, against its own past, "
+        f"in {found.results} results at {found.revisions} revisions since {found.first_bad}: "
+        "look at the node, not at the code."
+    )
+
+
+def open_bad_node(
+    session: Session, told: NodeChange, comparability: dict[str, str], now: datetime
+) -> list[str]:
+    """Open a finding about a node, unless one is open; its id, if so."""
+    if told.worker in _active(session) or _was_closed(session, told):
+        return []
+    finding_id = lifecycle.open_finding(
+        session,
+        now,
+        kind=FindingKind.BAD_NODE,
+        cause=Cause.NODE,
+        certainty=told.certainty,
+        sentence=told.sentence,
+        attribution=None,
+        measured={"series": list(told.series)},
+        share=told.share,
+        last_good=told.last_good,
+        first_bad=told.first_bad,
+        first_bad_at=session.get_one(Revision, told.first_bad).ordered_at,
+        comparability=comparability,
+        worker=told.worker,
+        project="",
+    )
+    return [finding_id]

@@ -1,0 +1,151 @@
+"""Which points of a history are suspicious: a low bar, for all that follows is measuring again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from statistics import median
+
+from service.analysis.detection.history import Refused
+from service.analysis.detection.prediction import expectation
+from service.analysis.detection.windows import detect
+from service.findings import AlreadyReported, SeriesName, rules
+from service.findings.confirm.baseline import Baseline
+from service.history.analysis import EDGE
+from service.history.placed_changes import SeriesAnalysis
+from service.history.recent import JudgedPoint, RecentPoints
+
+NEWEST = 3
+"""Points at the end that may be suspicious by themselves; older ones had their chance."""
+LEVEL_POINTS = 30
+"""Points before a change that say what was expected."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suspicion:
+    """A point that is not where its history led one to expect it, or the first of several."""
+
+    series: SeriesName
+    last_good: str
+    first_bad: str
+    first_bad_at: datetime
+    first_bad_result: str
+    index: int
+    worker: str
+    usual: Baseline
+    """What was expected, of all workers and of single ones."""
+    after: float
+    """What all workers together measure now."""
+
+    @property
+    def before(self) -> float:
+        """What all workers together measured before."""
+        return self.usual.level
+
+    @property
+    def effect(self) -> float:
+        """As a share of the level before, signed as measured."""
+        return self.after / self.before - 1.0
+
+
+def suspicions(
+    series: SeriesName,
+    standing: SeriesAnalysis,
+    tail: RecentPoints,
+    since: datetime,
+    covered: AlreadyReported,
+    ill: frozenset[str] = frozenset(),
+) -> list[Suspicion]:
+    """What should be measured again of a series that has points from ``since`` on.
+
+    ``covered`` is what findings say of it already, and ``ill`` are the workers that findings name
+    as slow: neither is news.
+    """
+    if not rules.watched(series.metric):
+        return []
+    known = {each.change.index for each in standing.changes} | {s.index for s in covered.shifts}
+    news = covered.changes | {shift.index for shift in covered.shifts}
+    places = {
+        each.change.index
+        for each in standing.changes
+        if rules.recent(standing, each) and not _near(each.change.index, news)
+    }
+    places |= {index for index in _surprises(tail, since, covered) if not _near(index, known)}
+    sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
+    told = (_suspicion(series, tail, index, sound, ill) for index in sorted(places))
+    return [each for each in told if each is not None]
+
+
+def _near(index: int, places: Iterable[int]) -> bool:
+    """A known change makes the points around it surprising."""
+    return any(abs(index - known) <= rules.NEAR for known in places)
+
+
+def _surprises(tail: RecentPoints, since: datetime, covered: AlreadyReported) -> Iterator[int]:
+    """The newest points that are outside what those before them led one to expect."""
+    newest = max(1, len(tail.points) - NEWEST)
+    for at, point in enumerate(tail.points[newest:], newest):
+        if point.revision_at >= since and _surprised(tail, at, covered):
+            yield tail.first + at
+
+
+def _surprised(tail: RecentPoints, at: int, covered: AlreadyReported) -> bool:
+    """Whether a point is surprising, confirmed changes undone."""
+    point = tail.points[at]
+    try:
+        before = tail.history.first(at)
+    except Refused:
+        return False
+    names = before.group_names
+    group = names.index(point.worker) if point.worker in names else None
+    expected = expectation(before, detect(before), group)
+    undone = point.value
+    for shift in covered.shifts:
+        if shift.index <= tail.first + at:
+            undone *= shift.before / shift.after
+    return expected is not None and all(
+        expected.surprised_by(value) for value in (point.value, undone)
+    )
+
+
+def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Sequence[JudgedPoint]:
+    """The points of the level that ends before a place, between which no change is ``known``."""
+    at = index - tail.first
+    begin = max((place for place in known if place < index), default=tail.first) - tail.first
+    return tail.points[max(0, begin, at - LEVEL_POINTS) : max(0, at)]
+
+
+def _suspicion(
+    series: SeriesName, tail: RecentPoints, index: int, known: Iterable[int], ill: frozenset[str]
+) -> Suspicion | None:
+    """What is suspicious at a place, as the workers tell that are not known to be slow."""
+    at = index - tail.first
+    end = min((place for place in known if place > index), default=tail.first + len(tail.points))
+    earlier = [p for p in points_before(tail, index, known) if p.worker not in ill]
+    later = [p for p in tail.points[max(0, at) : end - tail.first] if p.worker not in ill]
+    if not earlier or not later or later[0].revision == earlier[-1].revision:
+        return None
+    usual = Baseline.of((point.worker, point.value) for point in earlier)
+    before = usual.level
+    after = median(usual.alike(point.worker, point.value) for point in later)
+    for _ in range(EDGE):  # a point just before may have changed as well and been no surprise
+        value = usual.alike(earlier[-1].worker, earlier[-1].value)
+        if len(earlier) == 1 or abs(value - before) <= abs(value - after):
+            break
+        later.insert(0, earlier.pop())
+    while later[0].revision == earlier[-1].revision:  # only whole revisions can be compared
+        earlier.append(later.pop(0))
+    if min(before, after) <= 0 or not rules.worth_telling(after / before - 1.0):
+        return None
+    return Suspicion(
+        series=series,
+        last_good=earlier[-1].revision,
+        first_bad=later[0].revision,
+        first_bad_at=later[0].revision_at,
+        first_bad_result=later[0].result_id,
+        index=index,
+        worker=later[0].worker,
+        usual=usual,
+        after=after,
+    )

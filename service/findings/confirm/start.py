@@ -1,0 +1,270 @@
+"""Suspicions become comparisons, within what a day allows."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime, timedelta
+from statistics import geometric_mean
+from typing import Any
+
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from service import comparisons
+from service.analysis.gate import Limit, Policy, Rule, Side
+from service.comparisons import ComparisonRequest, deployed
+from service.comparisons.worker_choice import LATELY
+from service.database.ids import new_id
+from service.errors import ServiceError
+from service.findings import Candidate, SeriesName, rules
+from service.findings.bad_nodes import ill_nodes
+from service.findings.confirm.baseline import Baseline
+from service.findings.confirm.outliers import Suspicion, points_before
+from service.findings.confirm.verdict import Where, where_lies
+from service.history import analysis, revisions
+from service.models import (
+    ComparisonJob,
+    ConfirmationRow,
+    ConfirmationState,
+    Job,
+    Point,
+    ResultRow,
+    SeriesRow,
+    WorkerRow,
+)
+
+log = logging.getLogger(__name__)
+
+DAY = timedelta(days=1)
+BUDGET_S = 3_600.0
+"""For one comparison, waiting for the worker included; an idle one needs some minutes."""
+MOST_PAIRS = 10
+DOUBT = 0.003
+"""Probability that two equal revisions are called different, over all looks."""
+SHARE_OF_EFFECT = 0.75
+"""Revisions that surely differ by less than this part of what was suspected do not differ as it
+did; the smaller the part, the more pairs every fluke costs."""
+LEAST_MARGIN, LARGEST_MARGIN = 0.002, 0.2
+SOURCE = "confirmation"
+
+
+def begin(
+    session: Session, suspicions: Iterable[Suspicion], now: datetime, daily: int
+) -> list[str]:
+    """Measure again what is suspicious and not being looked at; at most ``daily`` times a day.
+
+    One case at one place is measured again once, whichever of its metrics is suspicious; the
+    largest effects come first.
+    """
+    started: list[str] = []
+    ill = ill_nodes(session)
+    left = daily - _started_since(session, now - DAY)
+    for told in sorted(suspicions, key=lambda each: -abs(each.effect)):
+        if len(started) >= left:
+            break
+        if told.last_good == told.first_bad or _known(session, told):
+            continue  # a revision beside itself says nothing of the code
+        workers = _workers(session, told, ill, now)
+        if workers:
+            started += _start(session, told, workers, now)
+    return started
+
+
+def awaited(session: Session, candidate: Candidate) -> bool:
+    """Whether a change is being measured again: then the outcome speaks, not the history alone."""
+    place = candidate.placed.first_bad_at
+    return _near(session, candidate.series, place, (ConfirmationState.RUNNING,))
+
+
+def not_reproduced(session: Session, candidate: Candidate) -> bool:
+    """Whether a change was measured again, on its own hardware, and was not there.
+
+    Measuring one metric again measures the others of its case too: they are cleared where they were
+    at their old level as well, and by nothing else.
+    """
+    return any(
+        abs(_rank(session, row, candidate) - candidate.rank) <= rules.NEAR
+        and (row.series_id == candidate.series.id or _at_old_level(session, row, candidate))
+        for row in _of_case(
+            session,
+            candidate.series,
+            ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
+        )
+    )
+
+
+def _rank(session: Session, row: ConfirmationRow, candidate: Candidate) -> int:
+    return revisions.rank(session, row.first_bad_at, candidate.series.project)
+
+
+def ask(
+    session: Session,
+    row: ConfirmationRow,
+    series: SeriesName,
+    worker: str,
+    now: datetime,
+    *,
+    apart: bool = True,
+) -> str:
+    """Start the comparison of a confirmation on ``worker``; its id.
+
+    Where the worker has one code for both revisions, or they are not to be held ``apart``, the
+    newer one is measured against itself: that says whether it is slow again, and no more.
+    """
+    has = {worker: session.get_one(WorkerRow, worker).revisions}
+    apart = apart and bool(deployed.able(has, row.last_good, row.first_bad))
+    effect = abs(row.after / row.before - 1.0)
+    margin = min(LARGEST_MARGIN, max(LEAST_MARGIN, SHARE_OF_EFFECT * effect))
+    rule = Rule(limits=(Limit(metric=series.metric, max_regression=0.0, margin=margin),))
+    spec = session.scalars(
+        select(Job.spec).join(ResultRow, ResultRow.job_id == Job.id)
+        .where(ResultRow.id == row.first_bad_result)
+    ).one()  # fmt: skip
+    request = ComparisonRequest(
+        baseline=row.last_good if apart else row.first_bad,
+        contender=row.first_bad,
+        case=series.case,
+        policy=Policy(rules=(rule,), false_alarm=DOUBT, max_pairs=MOST_PAIRS),
+        budget_s=BUDGET_S,
+        worker=worker,
+        protocol={**spec["protocol"], "trace": False},  # its own measurement's trace is enough
+        timeout_s=spec["timeout_s"],
+        source=f"{SOURCE}:{row.id}",
+        project=series.project or None,
+    )
+    return comparisons.start(session, request, now).comparison_id
+
+
+def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datetime) -> list[str]:
+    others = [worker for worker in workers if worker != told.worker]
+    row = ConfirmationRow(
+        id=new_id(now),
+        series_id=told.series.id,
+        case_key=told.series.case.key,
+        last_good=told.last_good,
+        first_bad=told.first_bad,
+        first_bad_at=told.first_bad_at,
+        first_bad_result=told.first_bad_result,
+        worker=told.worker,
+        before=told.before,
+        usual=dict(told.usual.own),
+        after=told.after,
+        state=ConfirmationState.RUNNING,
+        comparisons=[],
+        reading=None,
+        sentence="Being measured again.",
+        created_at=now,
+        decided_at=None,
+    )
+    try:
+        with session.begin_nested():
+            session.add(row)
+            session.flush()
+            row.comparisons = [ask(session, row, told.series, (others or workers)[0], now)]
+            session.flush()
+    except ServiceError as error:  # a case that this version cannot run any more, say
+        log.warning("%s at %s is not measured again: %s", row.case_key, told.first_bad, error)
+        return []
+    log.info("%s at %s is measured again", row.case_key, told.first_bad)
+    return [row.id]
+
+
+def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) -> bool:
+    """Whether the new revision was at the old level of another metric than the suspicious one."""
+    change, metric = candidate.placed.change, candidate.series.metric
+    told = session.execute(
+        select(ComparisonJob.measured, ComparisonJob.worker).where(
+            ComparisonJob.comparison_id == row.comparisons[0], ComparisonJob.side == Side.CONTENDER
+        )
+    )
+    values = [(worker or "", value_of(each, metric)) for each, worker in told]
+    above = [(worker, value) for worker, value in values if value > 0]
+    usual = _usual(session, candidate)
+    sizes = (usual.level, change.before, change.after)
+    if not above or min(sizes) <= 0 or change.before == change.after:
+        return False
+    alike = geometric_mean(usual.alike(worker, value) for worker, value in above)
+    return where_lies(alike * change.before / usual.level, change.before, change.after) is Where.OLD
+
+
+def value_of(measured: Mapping[str, Any] | None, metric: str) -> float:
+    """What one process measured of a metric; zero if nothing."""
+    return float((measured or {}).get("metrics", {}).get(metric, {}).get("value", 0.0))
+
+
+def _usual(session: Session, candidate: Candidate) -> Baseline:
+    """What was measured at the level before a change."""
+    index = candidate.placed.change.index
+    standing = analysis.load_analysis(session, candidate.series.id)
+    tail = analysis.load_recent_points(session, candidate.series.id)
+    earlier = points_before(tail, index, (each.change.index for each in standing.changes))
+    if not earlier:  # the newest windows do not reach there
+        return Baseline(candidate.placed.change.before, {})
+    return Baseline.of((point.worker, point.value) for point in earlier)
+
+
+def _known(session: Session, told: Suspicion) -> bool:
+    """Whether this place of this case is being looked at, or this very point has been."""
+    if _of_case(session, told.series, ConfirmationRow.first_bad == told.first_bad):
+        return True
+    looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
+    return _near(session, told.series, told.first_bad_at, looked_at)
+
+
+def _near(
+    session: Session,
+    series: SeriesName,
+    place: datetime,
+    states: Sequence[ConfirmationState],
+) -> bool:
+    """Whether a place of a case, give or take a few points, has a confirmation in these states."""
+    known = _of_case(session, series, ConfirmationRow.state.in_(states))
+    return any(_between(session, series.id, place, each.first_bad_at) for each in known)
+
+
+def _of_case(
+    session: Session, series: SeriesName, condition: ColumnElement[bool]
+) -> list[ConfirmationRow]:
+    """Confirmations of the series' case on its hardware and data, whichever metric led to them.
+
+    What was measured on another kind of GPU says nothing of this one.
+    """
+    wanted = (
+        select(ConfirmationRow, SeriesRow.comparability)
+        .join(SeriesRow, SeriesRow.id == ConfirmationRow.series_id)
+        .where(SeriesRow.project == series.project)
+        .where(ConfirmationRow.case_key == series.case.key, condition)
+    )
+    return [row for row, facts in session.execute(wanted) if facts == series.comparability]
+
+
+def _between(session: Session, series_id: str, one: datetime, other: datetime) -> bool:
+    """Whether two places of a series are only a few points apart."""
+    first, last = sorted((one, other))
+    inside = (
+        select(func.count())
+        .select_from(Point)
+        .where(Point.series_id == series_id, Point.revision_at.between(first, last))
+    )
+    return session.execute(inside).scalar_one() <= rules.NEAR
+
+
+def _workers(session: Session, told: Suspicion, ill: frozenset[str], now: datetime) -> list[str]:
+    """Workers that have measured this series and are there now; slow ones if there is no other.
+
+    Those with the code of both revisions come first; then those that can only repeat the newer one.
+    """
+    has = select(Point.worker).where(Point.series_id == told.series.id)
+    wanted = select(WorkerRow.name, WorkerRow.revisions).where(
+        WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
+    )
+    here = {name: has for name, has in session.execute(wanted.order_by(WorkerRow.name))}  # noqa: C416
+    apart = deployed.able(here, told.last_good, told.first_bad)
+    there = apart or deployed.able(here, told.first_bad, told.first_bad)
+    return [worker for worker in there if worker not in ill] or there
+
+
+def _started_since(session: Session, since: datetime) -> int:
+    lately = select(func.count()).select_from(ConfirmationRow)
+    return session.execute(lately.where(ConfirmationRow.created_at > since)).scalar_one()

@@ -1,0 +1,222 @@
+"""What measuring again says of a suspicion. Pure.
+
+Both revisions are measured in turn, on another worker first if there is one. What they say beside
+each other tells the code from everything else; where they lie beside the history's old and new
+level tells an environment from a fluke, and one node from all.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+from benchmarks.contracts import Contract
+from service.analysis.gate.sequential import Answer
+from service.findings.bad_node_statistics import LEAST_CONTRAST
+from service.findings.confirm.baseline import Baseline
+from service.models.confirmations import ConfirmationState as State
+
+CLEARLY = 0.35
+"""A value lies at a level if it is within this share of the way to the other one."""
+
+
+LEAST_SHARE = 0.5
+"""Of what was suspected: a surprise looks larger than it is, and what is left of a fluke when it
+happens to be confirmed is small."""
+
+
+class Where(StrEnum):
+    """Where a value lies beside the two levels of the history."""
+
+    OLD = "old"
+    NEW = "new"
+    BETWEEN = "between"
+
+
+def where_lies(value: float, before: float, after: float) -> Where:
+    """Where a value lies between two levels; all above zero, and the levels different."""
+    way = math.log(value / before) / math.log(after / before)
+    if way <= CLEARLY:
+        return Where.OLD
+    return Where.NEW if way >= 1 - CLEARLY else Where.BETWEEN
+
+
+class RemeasuredValue(Contract):
+    """What one comparison says of a suspicion."""
+
+    worker: str
+    answer: Answer
+    sentence: str
+    """The comparison's own."""
+    baseline: float
+    """Geometric mean over the pairs, in the metric's unit; of the last good revision."""
+    contender: float
+    change_low: float
+    change_high: float
+    """Interval of contender over baseline minus one."""
+    same_code: bool
+    """Both sides ran the same code, so the revisions were not told apart."""
+    other_code: bool = False
+    """That code is not the one which measured the suspicious point."""
+    pairs: int
+
+
+@dataclass(frozen=True, slots=True)
+class RemeasuredSuspicion:
+    """The part of a suspicion that its verdict needs."""
+
+    worker: str
+    usual: Baseline
+    """What was expected, of all workers and of single ones."""
+    after: float
+    """What all workers together measure now."""
+    last_good: str
+    first_bad: str
+    worse: bool
+    """Whether the new level is the worse one."""
+
+    @property
+    def size(self) -> float:
+        """How far the levels are apart, as a share of the old one."""
+        return abs(self.after / self.usual.level - 1.0)
+
+    def where(self, worker: str, value: float) -> Where:
+        """Where what a worker measured lies beside the old level and the new one."""
+        return where_lies(self.usual.alike(worker, value), self.usual.level, self.after)
+
+    def same_way(self, reading: RemeasuredValue) -> bool:
+        """Whether the revisions differ as the history does."""
+        return (reading.contender > reading.baseline) == (self.after > self.usual.level)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfirmationVerdict:
+    """The outcome, or that the suspicious worker has to be asked as well."""
+
+    state: State
+    sentence: str
+    ask_suspect: bool = False
+
+
+def verdict(
+    told: RemeasuredSuspicion,
+    reading: RemeasuredValue,
+    elsewhere: RemeasuredValue | None = None,
+    ill: frozenset[str] = frozenset(),
+) -> ConfirmationVerdict:
+    """What ``reading`` says of a suspicion.
+
+    Args:
+        told: what was suspected.
+        reading: the newest comparison's.
+        elsewhere: what another worker said before, if one was asked.
+        ill: workers that are known to be slow.
+    """
+    if reading.answer is Answer.UNKNOWN:
+        return ConfirmationVerdict(
+            State.UNRESOLVED, f"Measuring again did not decide it: {reading.sentence}"
+        )
+    beside = reading.answer is Answer.DIFFERENT and not reading.same_code
+    if reading.worker in ill - {told.worker} and not beside:
+        return ConfirmationVerdict(
+            State.UNRESOLVED,
+            f"{reading.worker} is known to be slow: without a difference between the revisions, "
+            "what it measures says nothing of them.",
+        )
+    if reading.same_code:
+        return _without_comparison(told, reading)
+    if reading.answer is Answer.DIFFERENT:
+        return _different(told, reading)
+    where = told.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
+    if where is Where.BETWEEN:
+        return ConfirmationVerdict(
+            State.UNRESOLVED,
+            f"On {reading.worker} {told.last_good} and {told.first_bad} are alike, between the old "
+            "level and the new one.",
+        )
+    return _alike(told, reading, where, elsewhere)
+
+
+def _without_comparison(told: RemeasuredSuspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
+    """All that can be asked is whether the newest code is slow again."""
+    if reading.other_code:
+        return ConfirmationVerdict(
+            State.UNRESOLVED,
+            f"{reading.worker} runs other code by now than the one that {told.first_bad} was "
+            "measured with: it says nothing of it.",
+        )
+    where = told.where(reading.worker, reading.contender)
+    note = f"{reading.worker} has one code for both revisions, so they were not compared"
+    if where is Where.NEW:
+        return ConfirmationVerdict(State.CONFIRMED, f"Measured again, and still so; {note}.")
+    if where is Where.OLD:
+        return ConfirmationVerdict(
+            State.NOT_REPRODUCED, f"Measured again, and back at the old level; {note}."
+        )
+    return ConfirmationVerdict(
+        State.UNRESOLVED, f"Measured again, between the old level and the new; {note}."
+    )
+
+
+def _different(told: RemeasuredSuspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
+    found = abs(reading.contender / reading.baseline - 1.0)
+    if told.same_way(reading) and found < LEAST_SHARE * told.size:
+        return ConfirmationVerdict(
+            State.UNRESOLVED,
+            f"The revisions differ on {reading.worker}, by less than half of what was suspected.",
+        )
+    if not told.same_way(reading):
+        return ConfirmationVerdict(
+            State.UNRESOLVED,
+            f"On {reading.worker} the revisions differ the other way round.",
+        )
+    where = "another worker" if reading.worker != told.worker else "the same worker"
+    return ConfirmationVerdict(
+        State.CONFIRMED,
+        f"{told.first_bad} and {told.last_good} differ beside each other too, on {where} "
+        f"({reading.worker}, {reading.pairs} pairs).",
+    )
+
+
+def _alike(
+    told: RemeasuredSuspicion,
+    reading: RemeasuredValue,
+    where: Where,
+    elsewhere: RemeasuredValue | None,
+) -> ConfirmationVerdict:
+    revisions = f"{told.last_good} and {told.first_bad}"
+    other = reading.worker != told.worker
+    if where is Where.OLD and other:
+        return ConfirmationVerdict(
+            State.RUNNING,
+            f"On {reading.worker} {revisions} are both at the old level.",
+            ask_suspect=True,
+        )
+    if where is Where.OLD:
+        return ConfirmationVerdict(
+            State.NOT_REPRODUCED, f"Measured again, {revisions} are both at the old level."
+        )
+    if elsewhere is not None and not (told.worse and told.size >= LEAST_CONTRAST):
+        return ConfirmationVerdict(
+            State.NOT_REPRODUCED,
+            f"{revisions} are alike on {told.worker} and on {elsewhere.worker}, which differ as "
+            "nodes of one kind do.",
+        )
+    if elsewhere is not None:
+        return ConfirmationVerdict(
+            State.BAD_NODE,
+            f"{revisions} are both at the new level on {told.worker}, and both at the old one on "
+            f"{elsewhere.worker}.",
+        )
+    if other:
+        return ConfirmationVerdict(
+            State.ENVIRONMENT,
+            f"{revisions} are both at the new level, on {reading.worker} as well: what changed is "
+            "around the code.",
+        )
+    return ConfirmationVerdict(
+        State.ENVIRONMENT,
+        f"{revisions} are both at the new level now: what changed is around the code. There is no "
+        f"other worker to ask, so {told.worker} itself is not excluded.",
+    )

@@ -1,0 +1,273 @@
+"""One look at what changed: series are judged, findings follow, suspicions are measured again.
+
+Every step is a transaction of its own and may be repeated: a service that dies in between goes on
+after its restart, and two that look at once do the same work twice and open nothing twice.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from sqlalchemy.orm import Session
+
+from service.analysis_process import AnalysisQuestion, ProcessEnded
+from service.database.connections import Database, alone, now_of
+from service.database.health import passes
+from service.findings import AlreadyReported, Candidate, SeriesName, confirm
+from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
+from service.findings.confirm import Suspicion
+from service.findings.opening import candidates, open_findings
+from service.findings.queries import name_of
+from service.findings.reappearance import links_of
+from service.findings.update import follow
+from service.history import analysis, pending
+from service.history.analysis import AnalysisResult
+from service.history.placed_changes import SeriesAnalysis
+from service.history.recent import RecentPoints
+from service.models import SeriesRow
+
+log = logging.getLogger(__name__)
+
+SHARE = 0.25
+"""Of one core, at most: judging waits, requests do not."""
+_FINDINGS = "findings"
+"""What nobody else may be at meanwhile."""
+DAILY = 20
+"""Suspicions that are measured again in a day, unless the settings say otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Looked:
+    """What one look did."""
+
+    notes: int
+    """Changes that have been judged now; zero if none waited."""
+    opened: tuple[str, ...] = ()
+    """Findings."""
+    begun: tuple[str, ...] = ()
+    """Suspicions that are measured again."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesFindings:
+    """What one series says."""
+
+    believable: tuple[Candidate, ...] = ()
+    """Changes that may become findings."""
+    suspicious: tuple[Suspicion, ...] = ()
+    series_id: str = ""
+    findings: frozenset[str] = frozenset()
+    """About the series, by id, when it said so."""
+
+
+@dataclass(frozen=True, slots=True)
+class Followed:
+    """A series whose findings are up to date."""
+
+    series: SeriesName
+    standing: SeriesAnalysis
+    tail: RecentPoints
+    covered: AlreadyReported
+    believable: tuple[Candidate, ...]
+    findings: frozenset[str]
+
+    @property
+    def changes(self) -> SeriesFindings:
+        """What it says that may become findings."""
+        return SeriesFindings(self.believable, (), self.series.id, self.findings)
+
+    def told(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
+        """What it says with its points from ``since`` on."""
+        doubtful = confirm.suspicions(
+            self.series, self.standing, self.tail, since, self.covered, ill
+        )
+        return replace(self.changes, suspicious=tuple(doubtful))
+
+
+def look(
+    database: Database,
+    rest: Callable[[float], object] = time.sleep,
+    daily: int = DAILY,
+    ask: AnalysisQuestion | None = None,
+) -> Looked:
+    """Judge what waits.
+
+    Args:
+        database: where it waits, and what is written.
+        rest: is given seconds to leave the processor to others; what it gives is true if the
+            service ends, and then the rest waits for the next one.
+        daily: suspicions that may be measured again in a day.
+        ask: who reads and computes, if not this thread.
+    """
+    try:
+        return _looked(database, rest, daily, ask or database.ask)
+    except ProcessEnded:
+        return Looked(0)
+
+
+def _looked(
+    database: Database, rest: Callable[[float], object], daily: int, ask: AnalysisQuestion
+) -> Looked:
+    with database.reading() as session:
+        due, ill = pending.pending_series(session), ill_nodes(session)
+    judged = []
+    for series_id, since in sorted(due.since.items()):
+        with _sparing(rest):
+            if _judge(database, ask, series_id, since):
+                judged.append(series_id)
+    if not due.notes:
+        return Looked(0)
+    told = []
+    for series_id in judged:
+        with _sparing(rest):
+            told.append(_told(database, ask, series_id, due.since[series_id], ill, daily))
+    with _sparing(rest):
+        compared = ask(compare_nodes)
+        with database.writing() as session:
+            alone(session, _FINDINGS)
+            return conclude(session, due.notes, told, compared, now_of(session), daily)
+
+
+@contextmanager
+def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
+    """Rest after some work for so long that it was no more than `SHARE` of the time.
+
+    Raises:
+        Ended: the service ends.
+    """
+    begun = time.perf_counter()
+    yield
+    if rest((time.perf_counter() - begun) * (1 / SHARE - 1)):
+        raise ProcessEnded
+
+
+def _judge(database: Database, ask: AnalysisQuestion, series_id: str, since: datetime) -> bool:
+    """Judge one series, if it can be judged; whatever is wrong with it holds no other up.
+
+    What takes time is done before the turn to write: on SQLite everybody else waits for that.
+    """
+    try:
+        weighed = ask(partial(_weighed, series_id, since))
+        with database.writing() as session:
+            analysis.store(session, weighed, now_of(session))
+    except Exception as error:
+        if passes(error):  # the database, not the series
+            raise
+        log.exception("series %s cannot be judged", series_id)
+        with database.writing() as session:
+            analysis.reset(session, series_id)
+        return False
+    return True
+
+
+def _weighed(series_id: str, since: datetime, session: Session) -> AnalysisResult:
+    return analysis.analyse(analysis.read(session, series_id, since))
+
+
+def _told(
+    database: Database,
+    ask: AnalysisQuestion,
+    series_id: str,
+    since: datetime,
+    ill: frozenset[str],
+    daily: int,
+) -> SeriesFindings:
+    """Bring one series' findings up to date, in a transaction of its own.
+
+    One for all of them would keep everybody from writing to SQLite for as long as it takes.
+    """
+    try:
+        followed = _follow(database, ask, series_id, ill)
+    except Exception as error:
+        if passes(error):  # the next look does it all
+            raise
+        log.exception("nothing can be concluded from series %s", series_id)
+        return SeriesFindings()
+    if not daily:
+        return followed.changes
+    try:
+        return ask(partial(_suspected, followed, since, ill))
+    except Exception as error:
+        if passes(error):
+            raise
+        # It costs no change that is believable without.
+        log.exception("nothing can be suspected in series %s", series_id)
+        return followed.changes
+
+
+def _suspected(
+    followed: Followed, since: datetime, ill: frozenset[str], _session: Session
+) -> SeriesFindings:
+    return followed.told(since, ill)
+
+
+def _follow(
+    database: Database, ask: AnalysisQuestion, series_id: str, ill: frozenset[str]
+) -> Followed:
+    """Follow a series; while there is no finding about it, nothing is written for it."""
+    followed = ask(partial(_followed, series_id, ill))
+    if followed is not None:
+        return followed
+    with database.writing() as session:
+        alone(session, _FINDINGS)
+        return follow_series(session, series_id, ill, now_of(session))
+
+
+def _followed(series_id: str, ill: frozenset[str], session: Session) -> Followed | None:
+    """A series that was followed without a turn to write; None if a finding is about it."""
+    if _about(session, series_id):
+        return None
+    return follow_series(session, series_id, ill, now_of(session))
+
+
+def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:
+    """Bring a series' findings up to date, and find what is believable in it.
+
+    ``ill`` names the nodes that are known to be slow, whose results are put down to them.
+    """
+    series = name_of(session.get_one(SeriesRow, series_id))
+    findings = _about(session, series_id)  # first: of what others open meanwhile nothing is known
+    standing = analysis.load_analysis(session, series_id)
+    tail = analysis.load_recent_points(session, series_id)
+    standing, covered = follow(session, standing, tail, now)
+    believable = tuple(
+        replace(each, not_reproduced=confirm.not_reproduced(session, each))
+        for each in candidates(session, standing, tail, covered, ill)
+    )
+    return Followed(series, standing, tail, covered, believable, findings)
+
+
+def _about(session: Session, series_id: str) -> frozenset[str]:
+    return frozenset(row.id for _, row in links_of(session, series_id))
+
+
+def _believable_yet(session: Session, told: SeriesFindings, now: datetime) -> tuple[Candidate, ...]:
+    """What a series says, seen again if somebody else has told of it since."""
+    if not told.believable or _about(session, told.series_id) == told.findings:
+        return told.believable
+    return follow_series(session, told.series_id, ill_nodes(session), now).believable
+
+
+def conclude(
+    session: Session,
+    notes: Sequence[str],
+    told: Sequence[SeriesFindings],
+    compared: Sequence[Compared],
+    now: datetime,
+    daily: int = DAILY,
+) -> Looked:
+    """Open what is to be opened, of everything that was looked at together."""
+    nodes = watch_nodes(session, compared, now)
+    begun = confirm.begin(session, [s for each in told for s in each.suspicious], now, daily)
+    believable = [each for some in told for each in _believable_yet(session, some, now)]
+    opened = open_findings(
+        session, [each for each in believable if not confirm.awaited(session, each)], now
+    )
+    pending.clear_pending(session, notes)
+    return Looked(len(notes), (*nodes, *opened), tuple(begun))

@@ -1,0 +1,172 @@
+"""Reads findings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import TypeAdapter
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, Direction
+from service.analysis.attribution import Attribution
+from service.database import paging
+from service.database.paging import Page
+from service.errors import NotFound
+from service.findings.lifecycle import NO_SUCH
+from service.findings.rules import expected_false
+from service.findings.types import (
+    ACTIVE,
+    REFUTED,
+    AffectedSeries,
+    Certainty,
+    FindingEventView,
+    FindingKind,
+    FindingSummary,
+    FindingView,
+    SeriesName,
+)
+from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
+
+ATTRIBUTION = TypeAdapter(Attribution)
+
+
+def load_finding(session: Session, finding_id: str) -> FindingView:
+    """One finding with its series and its history.
+
+    Raises:
+        NotFound: there is no such finding.
+    """
+    row = session.get(FindingRow, finding_id)
+    if row is None:
+        raise NotFound(NO_SUCH)
+    events = select(FindingEvent).where(FindingEvent.finding_id == finding_id)
+    return FindingView(
+        summary=_summaries(session, [row])[0],
+        attribution=ATTRIBUTION.validate_python(row.attribution) if row.attribution else None,
+        series=tuple(_affected(session, finding_id)),
+        events=tuple(
+            FindingEventView(each.at, each.actor, each.action, each.detail)
+            for each in session.scalars(events.order_by(FindingEvent.id))
+        ),
+    )
+
+
+def list_findings(
+    session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
+) -> Page[FindingSummary]:
+    """Findings that meet ``conditions``, the newest first."""
+    page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
+    return page.shown(_summaries(session, page.items))
+
+
+def of_series(session: Session, series_id: str) -> tuple[FindingSummary, ...]:
+    """Every finding that is about one series, the newest first."""
+    about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series_id)
+    return list_findings(session, FindingRow.id.in_(about)).items
+
+
+def count_active(session: Session) -> int:
+    """How many findings ask for somebody's attention."""
+    active = select(func.count()).select_from(FindingRow).where(FindingRow.state.in_(ACTIVE))
+    return session.execute(active).scalar_one()
+
+
+def expected_false_since(session: Session, since: datetime) -> float:
+    """How many of the findings opened since then are expected to be false.
+
+    Those that were refuted meanwhile are known to be.
+    """
+    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
+    known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
+    return known.scalar_one() + expected_false(doubts_since(session, since))
+
+
+def doubts_since(session: Session, since: datetime) -> Sequence[float]:
+    """For each finding opened since then, the probability that none of its series changed.
+
+    Without those of which this is known by now.
+    """
+    least = (
+        select(func.min(FindingSeries.doubt))
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED))
+        .group_by(FindingRow.id)
+    )
+    return session.scalars(least).all()
+
+
+def name_of(row: SeriesRow) -> SeriesName:
+    """A series without its points."""
+    return SeriesName(
+        id=row.id,
+        case=Case.model_validate(row.case),
+        metric=row.metric,
+        unit=row.unit,
+        direction=Direction(row.direction),
+        comparability=row.comparability,
+        project=row.project,
+    )
+
+
+def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
+    wanted = (
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id == finding_id)
+        .order_by(FindingSeries.place)
+    )
+    return [
+        AffectedSeries(
+            series=name_of(series),
+            effect=link.effect,
+            effect_low=link.effect_low,
+            effect_high=link.effect_high,
+            before=link.before,
+            after=link.after,
+            doubt=link.doubt,
+            first_bad_at=link.first_bad_at,
+            first_bad_result=link.first_bad_result,
+            ended=link.ended,
+            ended_at=link.ended_at,
+        )
+        for link, series in session.execute(wanted)
+    ]
+
+
+def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
+    links: dict[str, list[float]] = {row.id: [] for row in rows}
+    wanted = select(FindingSeries.finding_id, FindingSeries.effect).where(
+        FindingSeries.finding_id.in_(links)
+    )
+    for finding_id, effect in session.execute(wanted):
+        links[finding_id].append(effect)
+    return [_summary(row, links[row.id]) for row in rows]
+
+
+def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
+    return FindingSummary(
+        id=row.id,
+        kind=FindingKind(row.kind),
+        state=FindingState(row.state),
+        cause=row.cause,
+        certainty=Certainty(row.certainty),
+        sentence=row.sentence,
+        last_good=row.last_good,
+        first_bad=row.first_bad,
+        first_bad_at=row.first_bad_at,
+        comparability=row.comparability,
+        worker=row.worker,
+        owner=row.owner,
+        note=row.note,
+        due_on=row.due_on,
+        opened_at=row.opened_at,
+        announced_at=row.announced_at,
+        closed_at=row.closed_at,
+        version=row.version,
+        series_count=len(effects),
+        worst_effect=max(effects, key=abs, default=None),
+        share=row.share,
+        project=row.project,
+    )

@@ -1,0 +1,177 @@
+"""Findings as they are read: frozen values, free of the database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from benchmarks.contracts import Case, Direction
+from service.analysis.attribution import Attribution
+from service.history.placed_changes import PlacedChange
+from service.models import FindingState
+
+
+class FindingKind(StrEnum):
+    """What a finding is about."""
+
+    REGRESSION = "regression"
+    IMPROVEMENT = "improvement"
+    BAD_NODE = "bad_node"
+
+
+class Certainty(StrEnum):
+    """What a finding rests on."""
+
+    CONFIRMED = "confirmed"
+    """Both revisions were measured again, beside each other."""
+    STANDING = "standing"
+    """The history alone: the new level has stood for several points."""
+
+
+ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
+"""States that ask for somebody's attention."""
+REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
+"""States of what was never there."""
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """Which series, without its points."""
+
+    id: str
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+    project: str = ""
+    """Empty: it belongs to none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A change that no finding is about yet."""
+
+    series: SeriesName
+    placed: PlacedChange
+    rank: int
+    """Place of its first bad revision among those of the history."""
+    doubt: float
+    """Probability that there is no such change."""
+    certainty: Certainty = Certainty.STANDING
+    not_reproduced: bool = False
+    """Whether it was measured again, and was not there."""
+    back: PlacedChange | None = None
+    """What takes it back, if that is known as soon as the change itself."""
+
+    @property
+    def kind(self) -> FindingKind:
+        """Whether it is for better or worse."""
+        return FindingKind.IMPROVEMENT if self.placed.change.improvement else FindingKind.REGRESSION
+
+
+@dataclass(frozen=True, slots=True)
+class Remeasured:
+    """Results, by id, that were measured for a change: at the old level and at the new one."""
+
+    before: tuple[str, ...] = ()
+    after: tuple[str, ...] = ()
+
+
+NOTHING = Remeasured()
+
+
+@dataclass(frozen=True, slots=True)
+class PendingShift:
+    """A change that was confirmed before the history alone shows it."""
+
+    index: int
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class AlreadyReported:
+    """What findings say of a series already."""
+
+    changes: frozenset[int] = frozenset()
+    """Indexes of changes that findings are about, or that end them."""
+    shifts: tuple[PendingShift, ...] = ()
+    """Changes that are known and not in the judgement yet."""
+    wanted: frozenset[int] = frozenset()
+    """Indexes of changes whose new level was declared the baseline: to leave it is news."""
+
+
+@dataclass(frozen=True, slots=True)
+class AffectedSeries:
+    """A series that a finding is about, and how far it moved."""
+
+    series: SeriesName
+    effect: float
+    """As a share of the level before, signed as measured."""
+    effect_low: float
+    effect_high: float
+    before: float
+    after: float
+    doubt: float
+    first_bad_at: datetime
+    """Place of the first point of the new level in the order of revisions."""
+    first_bad_result: str
+    ended: str
+    """Empty while the change stands; ``recovered`` or ``gone`` afterwards."""
+    ended_at: datetime | None
+    """Place in the order of revisions from which on it is recovered."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingEventView:
+    """Something that was done with a finding."""
+
+    at: datetime
+    actor: str
+    action: str
+    detail: str
+
+
+@dataclass(frozen=True, slots=True)
+class FindingSummary:
+    """What a list shows of a finding."""
+
+    id: str
+    kind: FindingKind
+    state: FindingState
+    cause: str
+    certainty: Certainty
+    sentence: str
+    last_good: str | None
+    first_bad: str
+    first_bad_at: datetime
+    comparability: dict[str, str]
+    worker: str | None
+    owner: str
+    note: str
+    due_on: date | None
+    opened_at: datetime
+    announced_at: datetime | None
+    closed_at: datetime | None
+    version: int
+    """Say it when you change the finding: if somebody was faster, you are told."""
+    series_count: int
+    worst_effect: float | None
+    """The largest effect among its series; None for a bad node."""
+    share: float | None
+    """How much slower than before a bad node is; None for anything else."""
+    project: str
+    """Whose series it is about; empty: nobody's, or it is about a node."""
+
+
+@dataclass(frozen=True, slots=True)
+class FindingView:
+    """A finding with all that belongs to it."""
+
+    summary: FindingSummary
+    attribution: Attribution | None
+    series: tuple[AffectedSeries, ...]
+    """The one that it was opened for, which the attribution is about, first."""
+    events: tuple[FindingEventView, ...]

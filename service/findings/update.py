@@ -1,0 +1,265 @@
+"""What a new judgement of a series means for the findings that are about it already."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import datetime
+from itertools import takewhile
+from statistics import median
+
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
+from service.analysis.detection.alarms import PATIENCE, SAME
+from service.database.health import passes
+from service.findings import lifecycle, rules
+from service.findings.affected_series import members, say_again
+from service.findings.reappearance import links_of, tell_apart
+from service.findings.types import (
+    ACTIVE,
+    REFUTED,
+    AlreadyReported,
+    Candidate,
+    Certainty,
+    FindingKind,
+    PendingShift,
+)
+from service.history.placed_changes import PlacedChange, SeriesAnalysis
+from service.history.recent import RecentPoints, without_worker_offset
+from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
+
+log = logging.getLogger(__name__)
+
+
+def follow(
+    session: Session, standing: SeriesAnalysis, tail: RecentPoints, now: datetime
+) -> tuple[SeriesAnalysis, AlreadyReported]:
+    """Bring the findings of a series up to date; say what they cover of its changes, and these.
+
+    The changes are told apart from what closed findings are about.
+    """
+    standing, known = tell_apart(session, standing, tail)
+    found = rules.assigned(standing.changes, [told for _, _, told in known])
+    covered: set[int] = set()
+    wanted: set[int] = set()
+    shifts: list[PendingShift] = []
+    for (link, row, told), change in zip(known, found, strict=True):
+        back = rules.recovery(standing, change) if change else None
+        level = rules.led(standing, change, back) if change and back else 0.0
+        over = back and (_only_back(link, row, standing, tail, back) or _no_news(link, row, level))
+        told_of = (change, back if over else None)
+        covered |= {each.change.index for each in told_of if each is not None}
+        wanted |= {change.change.index} if change and _wanted(row) else set()
+        ended = link.ended
+        watched = not (change or ended or _wanted(row))
+        since = _back_again(link, standing, tail, told.index) if watched else None
+        if since is not None:
+            _recovered(link, since)
+        else:
+            _update(session, link, row, change, back, now)
+        session.flush()
+        if told.only is None:  # what was excluded is not known to be there
+            shifts += _shifts(link, row, tail, told.index, change, back)
+        if link.ended != ended:  # once: what a person has opened again stays so
+            settle(session, row, _since(link, tail), now)
+    return standing, AlreadyReported(frozenset(covered), tuple(shifts), frozenset(wanted))
+
+
+def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
+    """Close what a change takes back; False if it takes nothing back."""
+    ended = False
+    for link, row in links_of(session, candidate.series.id):
+        earlier = link.first_bad_at < candidate.placed.first_bad_at
+        level = candidate.placed.change.after
+        opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
+        back = earlier and opposite and rules.taken_back(link.before, link.after, level)
+        if link.ended or not back or _wanted(row):
+            continue
+        _recovered(link, candidate.placed.first_bad_at)
+        session.flush()
+        settle(session, row, candidate.placed.first_bad, now)
+        ended = ended or _no_news(link, row, level)
+    return ended
+
+
+def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
+    """Whether what takes a change back, and led to ``level``, is no news.
+
+    A lost improvement is a regression, and a level that was never seen before is news as well; so
+    is the old level, once the new one is the baseline.
+    """
+    if _wanted(row):
+        return False
+    lost = row.kind == FindingKind.IMPROVEMENT and row.state not in REFUTED
+    return not lost and not rules.surpassed(link.before, link.after, level)
+
+
+def _only_back(
+    link: FindingSeries,
+    row: FindingRow,
+    standing: SeriesAnalysis,
+    tail: RecentPoints,
+    back: PlacedChange,
+) -> bool:
+    """Whether what takes a regression back, as is known already, led to the old level and no more.
+
+    The points that did so say it: levels of now are also moved by what later points make a drift
+    look like.
+    """
+    if link.ended != "recovered" or link.ended_at is None or _wanted(row):
+        return False
+    since = tail.index_of(link.ended_at)
+    if row.kind != FindingKind.REGRESSION or since is None or abs(back.change.index - since) > SAME:
+        return False
+    at, own = back.change.index - tail.first, without_worker_offset(tail, standing.machine_offsets)
+    values = [own(point) for point in tail.points[at : at + SAME]]
+    return bool(values) and not rules.surpassed(link.before, link.after, median(values))
+
+
+def _wanted(row: FindingRow) -> bool:
+    """Whether somebody has declared the new level the baseline."""
+    return row.state == FindingState.EXPECTED
+
+
+def _shifts(
+    link: FindingSeries,
+    row: FindingRow,
+    tail: RecentPoints,
+    index: int,
+    change: PlacedChange | None,
+    back: PlacedChange | None,
+) -> Iterator[PendingShift]:
+    """What is known of a series before its judgement shows it."""
+    if row.state in REFUTED or link.ended == "gone":
+        return
+    if min(link.before, link.after) <= 0:
+        return  # such a series has no ratios that could be undone
+    if change is None:
+        yield PendingShift(index, link.before, link.after)
+    since = None if link.ended_at is None else tail.index_of(link.ended_at)
+    if link.ended == "recovered" and back is None and since is not None:
+        yield PendingShift(since, link.after, link.before)
+
+
+def _recovered(link: FindingSeries, at: datetime) -> None:
+    link.ended, link.ended_at = "recovered", at
+
+
+def _since(link: FindingSeries, tail: RecentPoints) -> str:
+    """Revision from which on a series is back at its level; empty if it is not."""
+    index = None if link.ended_at is None else tail.index_of(link.ended_at)
+    if index is None or index - tail.first >= len(tail.points):
+        return ""
+    return tail.points[index - tail.first].revision
+
+
+def _update(
+    session: Session,
+    link: FindingSeries,
+    row: FindingRow,
+    change: PlacedChange | None,
+    back: PlacedChange | None,
+    now: datetime,
+) -> None:
+    """Note what the newest judgement says of one series of a finding."""
+    if change is None:
+        if row.certainty == Certainty.STANDING and row.state in ACTIVE and not link.ended:
+            link.ended = "gone"
+        return
+    if link.ended == "gone":
+        _comes_back(session, link, row, change, now)
+    if row.state not in ACTIVE:
+        return
+    if row.certainty == Certainty.STANDING:  # side by side was better measured than this
+        _measures(link, change)
+        if _elsewhere(link, row, change):
+            _moves(session, link, row, change, now)
+    if back is not None:
+        _recovered(link, back.first_bad_at)
+
+
+def _measures(link: FindingSeries, change: PlacedChange) -> None:
+    told = change.change
+    link.effect, link.effect_low, link.effect_high = (
+        told.effect,
+        told.effect_low,
+        told.effect_high,
+    )
+    link.before, link.after = told.before, told.after
+    link.doubt = 1.0 - told.confidence
+
+
+def _back_again(
+    link: FindingSeries, standing: SeriesAnalysis, tail: RecentPoints, index: int
+) -> datetime | None:
+    """Since when a change that is no level of its own, or none any more, has been taken back."""
+    own = without_worker_offset(tail, standing.machine_offsets)
+    since = tail.points[max(0, index - tail.first) :]
+    back = list(
+        takewhile(
+            lambda point: rules.taken_back(link.before, link.after, own(point)), reversed(since)
+        )
+    )
+    return back[-1].revision_at if PATIENCE <= len(back) < len(since) else None
+
+
+def _comes_back(
+    session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
+) -> None:
+    """Reopen what we withdrew ourselves; what a person closed stays closed."""
+    if 1.0 - change.change.confidence > rules.FALSE_SHARE:
+        return
+    link.ended = ""
+    last = select(FindingEvent.actor).where(
+        FindingEvent.finding_id == row.id, FindingEvent.action == "withdraw"
+    )
+    actor = session.scalars(last.order_by(FindingEvent.id.desc())).first()
+    if row.state == FindingState.WITHDRAWN and actor == lifecycle.SYSTEM_ACTOR:
+        said = "newer points show the change again"
+        lifecycle.act(session, row.id, "reopen", lifecycle.SYSTEM_ACTOR, now, detail=said)
+
+
+def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bool:
+    """Whether a change lies elsewhere than its finding says, or between others than it says.
+
+    What was measured late between the last good and the first bad revision narrows that down.
+    """
+    if change.first_bad_result != link.first_bad_result:
+        return True
+    return link.place == 0 and change.last_good != row.last_good
+
+
+def _moves(
+    session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
+) -> None:
+    """Say where a change lies by now, and what it is put down to there; nobody is told again."""
+    link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
+    session.flush()
+    if link.place:
+        return  # the range and the reasons are those of the change that it was opened for
+    lifecycle.move(session, row, change, now)
+    try:
+        with session.begin_nested():
+            say_again(session, row, members(session, row))
+    except Exception as error:
+        if passes(error):
+            raise
+        log.exception("what finding %s is cannot be said again", row.id)
+
+
+def settle(session: Session, row: FindingRow, since: str, now: datetime) -> None:
+    """Close a finding when the change has ended in all its series."""
+    if row.state not in ACTIVE:
+        return
+    counts = select(FindingSeries.ended, func.count()).where(FindingSeries.finding_id == row.id)
+    rows = session.execute(counts.group_by(FindingSeries.ended))
+    ended = {how: count for how, count in rows}  # noqa: C416 - rows are no pairs to mypy
+    if ended.get(""):
+        return
+    if ended.get("recovered"):
+        where = f"back at its level since {since}" if since else "back at its level"
+        lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=where)
+    else:
+        said = "newer or corrected points show no change"
+        lifecycle.act(session, row.id, "withdraw", lifecycle.SYSTEM_ACTOR, now, detail=said)

@@ -1,0 +1,1 @@
+"""Results, series, revisions, and the stored analysis of each series."""

@@ -1,0 +1,250 @@
+"""Judges a series again from where it changed, and reads what is said of it.
+
+A new point at the end costs one window however long the past is; a late one costs the windows from
+its place on. Either way the outcome is that of judging the whole history.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import Table, delete, select, tuple_
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Direction
+from service.analysis.detection import windows as detection_windows
+from service.analysis.detection.change import ChangePoint
+from service.analysis.detection.history import Refused
+from service.analysis.detection.noise import Noise
+from service.analysis.detection.windows import Judgement, end_needed, first_needed
+from service.database.connections import insert_if_absent
+from service.history.placed_changes import PlacedChange, SeriesAnalysis, noise_document, noise_of
+from service.history.recent import JudgedPoint, RecentPoints, without_worker_offset
+from service.models import AnalysisRow, Point, SeriesRow, SettledWindow
+
+_JUDGEMENTS = cast(Table, AnalysisRow.__table__)
+EDGE = 3
+"""Points by which the detector may place a change beside its edge."""
+_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisInput:
+    """The points of a series that are to be judged, and the judgement that stands meanwhile."""
+
+    since: datetime
+    tail: RecentPoints
+    settled: tuple[tuple[ChangePoint, ...], ...]
+    """Changes of the windows that stay as they are."""
+    known: tuple[ChangePoint, ...] | None
+    """Changes of the window after those, if it is known already."""
+    stood: tuple[int, datetime | None]
+    """How many points were judged last, and when."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisResult:
+    """What the points of a series say."""
+
+    of: AnalysisInput
+    told: Judgement
+
+
+def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
+    """Read what judging a series needs whose points changed from ``since`` on."""
+    row = session.get(AnalysisRow, series_id, populate_existing=True)
+    settled = _settled(session, series_id, before=since)
+    tail = _load(session, series_id, settled)
+    known = None if row is None else _complete(row, settled, tail, since)
+    changes = tuple(
+        tuple(PlacedChange.of(each).change for each in window.changes) for window in settled
+    )
+    return AnalysisInput(since, tail, changes, known, _stood(row))
+
+
+def analyse(of: AnalysisInput) -> AnalysisResult:
+    """Judge what was read."""
+    try:
+        history = of.tail.history
+    except Refused as refused:
+        return AnalysisResult(of, Judgement((), None, (str(refused),)))
+    first = of.tail.first
+    return AnalysisResult(of, detection_windows.resume(of.settled, history, first, known=of.known))
+
+
+def store(session: Session, weighed: AnalysisResult, now: datetime) -> None:
+    """Store what is said of a series.
+
+    Two services that judged one series at the same time store one after the other; the second one
+    judges again, because it may have read fewer points. What came in after a series was read
+    waits to be judged anyway.
+    """
+    series_id, since = weighed.of.tail.series_id, weighed.of.since
+    row, is_new = _locked(session, series_id, now)
+    if _stood(None if is_new else row) != weighed.of.stood:
+        weighed = analyse(read(session, series_id, since))
+    tail, told = weighed.of.tail, weighed.told
+    _unsettle(session, series_id, since)
+    _settle(session, tail, len(weighed.of.settled), told)
+    row.points = tail.first + len(tail.points)
+    row.newest = [place(tail, change, told.noise).document() for change in told.newest]
+    row.noise = noise_document(told.noise)
+    row.warnings = list(told.warnings)
+    row.judged_at = now
+    session.flush()
+
+
+def reset(session: Session, series_id: str) -> None:
+    """Say that a series could not be judged; with its next point it is judged from the start."""
+    session.execute(delete(SettledWindow).where(SettledWindow.series_id == series_id))
+    row = session.get(AnalysisRow, series_id)
+    if row is not None:
+        row.points, row.newest, row.noise = 0, [], None
+        row.warnings = ["Judging this series failed; the service's log says why."]
+
+
+def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
+    """What is said of a series; one that was not judged yet has an empty standing."""
+    row = session.get(AnalysisRow, series_id)
+    if row is None:
+        return SeriesAnalysis(series_id, 0, (), None, (), None)
+    windows = [window.changes for window in _settled(session, series_id)]
+    placed = [[PlacedChange.of(each) for each in changes] for changes in (*windows, row.newest)]
+    places = {each.change.index: each for window in placed for each in window}
+    kept = detection_windows.joined([tuple(each.change for each in window) for window in placed])
+    return SeriesAnalysis(
+        series_id=series_id,
+        points=row.points,
+        changes=tuple(replace(places[change.index], change=change) for change in kept),
+        noise=noise_of(row.noise),
+        warnings=tuple(row.warnings),
+        judged_at=row.judged_at,
+    )
+
+
+def load_recent_points(session: Session, series_id: str) -> RecentPoints:
+    """What the newest judgement of a series rests on: at most some three hundred points."""
+    return _load(session, series_id, _settled(session, series_id))
+
+
+def place(tail: RecentPoints, change: ChangePoint, noise: Noise | None) -> PlacedChange:
+    """Name the revisions on both sides of a change; ``noise`` says how the machines differ."""
+    at = change.index - tail.first
+    # Of two modes either may lie at either level: single points tell nothing that the detector,
+    # which takes the modes apart, has not seen better.
+    if noise is None or not noise.mode_distance:
+        offsets = noise.machine_offsets if noise else {}
+        at = _edge(tail, at, change, without_worker_offset(tail, offsets))
+    first_bad = tail.points[at]
+    return PlacedChange(
+        change=change,
+        last_good=tail.points[at - 1].revision,
+        first_bad=first_bad.revision,
+        first_bad_at=first_bad.revision_at,
+        first_bad_result=first_bad.result_id,
+    )
+
+
+def _edge(
+    tail: RecentPoints, at: int, change: ChangePoint, own: Callable[[JudgedPoint], float]
+) -> int:
+    """Place in ``tail.points`` of the first point that lies nearer to the new level.
+
+    With few points after it, a large step is pulled back like an outlier until they are enough,
+    which may place it a point or two beside the one that anybody would name.
+    """
+
+    def new(place: int) -> bool:
+        value = own(tail.points[place])
+        return abs(value - change.after) < abs(value - change.before)
+
+    low, high = max(1, at - EDGE), min(len(tail.points) - 1, at + EDGE)
+    while at > low and new(at - 1):
+        at -= 1
+    while at < high and not new(at):
+        at += 1
+    return at
+
+
+def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
+    """How many points were judged, and when: another judgement has another answer."""
+    return (0, None) if row is None else (row.points, row.judged_at)
+
+
+def _locked(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRow, bool]:
+    """The judgement of a series, and whether it was made just now."""
+    row = {
+        "series_id": series_id,
+        "points": 0,
+        "newest": [],
+        "noise": None,
+        "warnings": [],
+        "judged_at": now,
+    }
+    is_new = insert_if_absent(session, _JUDGEMENTS, row)
+    locked = session.get_one(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
+    return locked, is_new
+
+
+def _unsettle(session: Session, series_id: str, since: datetime) -> None:
+    touched = SettledWindow.series_id == series_id, SettledWindow.ends_at >= since
+    session.execute(delete(SettledWindow).where(*touched))
+
+
+def _settled(
+    session: Session, series_id: str, before: datetime | None = None
+) -> Sequence[SettledWindow]:
+    wanted = select(SettledWindow).where(SettledWindow.series_id == series_id)
+    if before is not None:
+        wanted = wanted.where(SettledWindow.ends_at < before)
+    return session.scalars(wanted.order_by(SettledWindow.number)).all()
+
+
+def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) -> RecentPoints:
+    wanted = (
+        select(
+            Point.result_id,
+            Point.revision,
+            Point.revision_at,
+            Point.value,
+            Point.worker,
+            Point.measured_at,
+        )
+        .where(Point.series_id == series_id, Point.excluded.is_(False), Point.disturbed == "")
+        .order_by(*_ORDER)
+    )
+    if settled:
+        start = select(*_ORDER).where(
+            Point.series_id == series_id, Point.result_id == settled[-1].next_from
+        )
+        wanted = wanted.where(tuple_(*_ORDER) >= start.scalar_subquery())
+    direction = session.scalars(select(SeriesRow.direction).where(SeriesRow.id == series_id)).one()
+    points = tuple(JudgedPoint(*row) for row in session.execute(wanted))
+    return RecentPoints(series_id, Direction(direction), first_needed(len(settled)), points)
+
+
+def _complete(
+    row: AnalysisRow, settled: Sequence[SettledWindow], tail: RecentPoints, since: datetime
+) -> tuple[ChangePoint, ...] | None:
+    """The changes of the window that settles next, if it had all its points and has them still."""
+    last = end_needed(len(settled)) - 1 - tail.first
+    as_it_was = last < len(tail.points) and tail.points[last].revision_at < since
+    if row.points != end_needed(len(settled)) or not as_it_was:
+        return None
+    return tuple(PlacedChange.of(each).change for each in row.newest)
+
+
+def _settle(session: Session, tail: RecentPoints, before: int, told: Judgement) -> None:
+    """Store the windows that have become complete."""
+    for number in range(before, len(told.settled)):
+        row = SettledWindow(
+            series_id=tail.series_id,
+            number=number,
+            ends_at=tail.points[end_needed(number) - 1 - tail.first].revision_at,
+            next_from=tail.points[first_needed(number + 1) - tail.first].result_id,
+            changes=[place(tail, change, told.noise).document() for change in told.settled[number]],
+        )
+        session.add(row)

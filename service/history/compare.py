@@ -1,0 +1,346 @@
+"""Two revisions in the same series: how much better, how sure, and what may be called a change.
+
+Pure, and plain on purpose: an interval for the ratio and a verdict that follows from it. Missing
+data is never "same". What one process says of itself makes no verdict: it covers the next run in
+about one case out of four. With fewer than three processes the noise is that of the series' own
+history; where that is not known, nobody can say, and what it would take is told.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from benchmarks.contracts import Case, Direction, Status
+from service.history.run_noise import Repeats
+from service.history.types import Failure, Series, SeriesPoint
+
+SIDES = ("baseline", "contender")
+LEAST_EFFECT = 0.005
+"""A smaller difference is never called one. Three processes a side of equal code are told apart by
+their intervals alone in one comparison out of 80, and where processes differ by 0.27 %, in one out
+of 250 by this much."""
+LEAST_EFFECT_ACROSS = 0.01
+"""The same between two workers, whose devices differ as well."""
+ENOUGH = 3
+"""Processes of a side that say themselves how processes differ. Two have one degree of freedom."""
+SHOWN = 0.95
+CALLED = 0.9875
+"""By a history's noise a difference is called on this interval: as seldom wrongly, one time in 80,
+as by the intervals of three processes a side."""
+MEASURE = f"measure {ENOUGH} processes a side (--replicates {ENOUGH})"
+
+
+class ChangeVerdict(StrEnum):
+    """What the intervals allow to be said."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    UNCLEAR = "unclear"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Contender over baseline, with its 95 % interval where both have one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionChange:
+    """What became of one case on one kind of hardware from one revision to another."""
+
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+    series_id: str | None
+    baseline: SeriesPoint | None
+    contender: SeriesPoint | None
+    change: float | None
+    """Ratio minus one, signed so that more than zero is better."""
+    change_low: float | None
+    change_high: float | None
+    verdict: ChangeVerdict
+    note: str
+    """Why the verdict is not clearer, or what it rests on; empty if it is clear."""
+    project: str = ""
+    """Whose history it is; empty: it belongs to none."""
+    undecided: bool = False
+    """Whether a slowdown is possible that nobody has looked for well enough."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What is known beside the points that are compared."""
+
+    repeats: Mapping[str, Repeats] = field(default_factory=dict)
+    """How equal runs differ, by series."""
+    code: Mapping[str, str] = field(default_factory=dict)
+    """Which code ran, by environment; of one that does not tell, nothing."""
+
+    def same_code(self, before: SeriesPoint, after: SeriesPoint) -> bool:
+        """Whether two revisions are two names for one code."""
+        one, other = (self.code.get(each.environment, "") for each in (before, after))
+        return before.revision != after.revision and one == other != ""
+
+
+NOTHING = Known()
+
+
+def ratio(contender: SeriesPoint, baseline: SeriesPoint) -> Ratio | None:
+    """The ratio of two means by the delta method on the logarithm; None if it has no meaning."""
+    return _of(contender, baseline, math.hypot(_relative(contender), _relative(baseline)))
+
+
+def _of(contender: SeriesPoint, baseline: SeriesPoint, spread: float) -> Ratio | None:
+    if contender.value <= 0 or baseline.value <= 0:
+        return None
+    value = contender.value / baseline.value
+    if not math.isfinite(value) or not spread < 50:  # unknown, or too wide to say anything
+        return Ratio(value, None, None) if math.isfinite(value) else None
+    return Ratio(value, value * math.exp(-spread), value * math.exp(spread))
+
+
+def _ratio(
+    before: SeriesPoint, after: SeriesPoint, own: Repeats | None, confidence: float
+) -> Ratio | None:
+    """The ratio with what is known of the noise; without an interval where nothing is."""
+    if before.value <= 0 or after.value <= 0:
+        return None
+    reaches = [_reach(each, own, confidence) for each in (before, after)]
+    few = own is not None and min(map(_processes, (before, after))) < ENOUGH
+    moved = own.between(before.worker, after.worker) if own is not None and few else 0.0
+    return _of(after, before, math.hypot(*reaches) + moved)
+
+
+def _reach(point: SeriesPoint, own: Repeats | None, confidence: float) -> float:
+    """Half-width over mean, from the point's processes or else from its series' history."""
+    if _processes(point) < ENOUGH and own is not None:
+        return own.reach(point.replicates, confidence)
+    return _relative(point) if point.interval == "replicates" else math.inf
+
+
+def _processes(point: SeriesPoint) -> int:
+    """Processes that a point's own interval rests on."""
+    return point.replicates if point.interval == "replicates" else 1
+
+
+def compare(
+    series: Series,
+    baseline: str,
+    contender: str,
+    failures: Sequence[Failure] = (),
+    known: Known = NOTHING,
+) -> RevisionChange:
+    """Compare the soundest measurement of each revision in ``series``.
+
+    ``failures`` may tell why there is none.
+    """
+    before, after = _soundest(series, baseline), _soundest(series, contender)
+    change = low = high = None
+    undecided = False
+    if before and after:
+        own = known.repeats.get(series.id)
+        change, low, high = _signed(_ratio(before, after, own, SHOWN), series.direction)
+        if known.same_code(before, after):
+            verdict, note, undecided = ChangeVerdict.UNCLEAR, SAME_CODE, True
+        else:
+            verdict, note, undecided = _judge(before, after, series.direction, own)
+    else:
+        sides = zip(SIDES, (baseline, contender), (before, after), strict=True)
+        without = {side: revision for side, revision, point in sides if point is None}
+        why = {side: _why_none(series, name, failures) for side, name in without.items()}
+        verdict, note = ChangeVerdict.MISSING, _no_result(why)
+    return RevisionChange(
+        case=series.case,
+        metric=series.metric,
+        unit=series.unit,
+        direction=series.direction,
+        comparability=series.comparability,
+        series_id=series.id,
+        baseline=before,
+        contender=after,
+        change=change,
+        change_low=low,
+        change_high=high,
+        verdict=verdict,
+        note=note,
+        project=series.project,
+        undecided=undecided,
+    )
+
+
+def compare_all(
+    histories: Iterable[Series],
+    baseline: str,
+    contender: str,
+    metric: str,
+    wanted: Sequence[Case] | None = None,
+    failures: Sequence[Failure] = (),
+    known: Known = NOTHING,
+) -> list[RevisionChange]:
+    """Compare every series, or those of the ``wanted`` cases, each of which gets a row at least.
+
+    ``failures`` are of both revisions: a side without a result is told with its reason.
+    """
+    if wanted is None:
+        return [compare(series, baseline, contender, failures, known) for series in histories]
+    kept = [each for each in histories if any(same_case(each.case, case) for case in wanted)]
+    changes = [compare(series, baseline, contender, failures, known) for series in kept]
+    without = [case for case in wanted if not any(same_case(each.case, case) for each in kept)]
+    revisions = dict(zip(SIDES, (baseline, contender), strict=True))
+    return changes + [
+        _absent(case, metric, {side: _failed(case, revisions[side], failures) for side in SIDES})
+        for case in without
+    ]
+
+
+def same_case(measured: Case, asked: Case) -> bool:
+    """Whether ``measured`` is what ``asked`` for; an asked preset ``auto`` may become either."""
+    presets = ("auto", measured.preset)
+    same = (measured.workload, measured.axes) == (asked.workload, asked.axes)
+    return same and asked.preset in presets
+
+
+def _soundest(series: Series, revision: str) -> SeriesPoint | None:
+    """Of the most replicates, then the latest: a later quick look takes nothing from it."""
+
+    def rank(point: SeriesPoint) -> tuple[int, datetime, str]:
+        replicates = point.replicates if point.interval == "replicates" else 0
+        return replicates, point.measured_at, point.result_id
+
+    points = [p for p in series.points if p.revision == revision and p.counts]
+    return max(points, key=rank, default=None)
+
+
+def _relative(point: SeriesPoint) -> float:
+    """Half-width over mean; infinite if the point has no interval."""
+    if point.low is None or point.high is None:
+        return math.inf
+    return (point.high - point.low) / 2 / point.value
+
+
+def _signed(
+    found: Ratio | None, direction: Direction
+) -> tuple[float | None, float | None, float | None]:
+    if found is None:
+        return None, None, None
+    sign = 1 if direction is Direction.HIGHER else -1
+    change = sign * (found.value - 1)
+    if found.low is None or found.high is None:
+        return change, None, None
+    low, high = sorted((sign * (found.low - 1), sign * (found.high - 1)))
+    return change, low, high
+
+
+SAME_CODE = (
+    "Both revisions ran the same code and software, so nothing was compared; what differs is not "
+    "between them."
+)
+NOT_ABOVE_ZERO = "A value is not above zero, so there is no ratio; look at both."
+BY_HISTORY = "With fewer than 3 processes a side, it rests on how equal runs of its history differ."
+
+
+def _judge(
+    before: SeriesPoint, after: SeriesPoint, direction: Direction, own: Repeats | None
+) -> tuple[ChangeVerdict, str, bool]:
+    """The verdict, why it is not clearer or what it rests on, and whether it is undecided."""
+    if before.value <= 0 or after.value <= 0:
+        return ChangeVerdict.UNCLEAR, NOT_ABOVE_ZERO, True
+    few = min(map(_processes, (before, after))) < ENOUGH
+    by_history = few and own is not None
+    change, low, high = _signed(_ratio(before, after, own, SHOWN), direction)
+    if change is None or low is None or high is None:
+        return ChangeVerdict.UNCLEAR, _unknown(before, after), True
+    least = LEAST_EFFECT_ACROSS if before.worker != after.worker else LEAST_EFFECT
+    if low <= 0 <= high:
+        lost = few and not by_history and change <= -least
+        more = f"; {MEASURE}" if lost else ""
+        return ChangeVerdict.UNCLEAR, f"The interval of the change holds zero{more}.", lost
+    if small := _small(change, across=before.worker != after.worker):
+        return ChangeVerdict.UNCLEAR, small, False
+    _, called_low, called_high = _signed(_ratio(before, after, own, CALLED), direction)
+    if by_history and (called_low or 0.0) <= 0 <= (called_high or 0.0):
+        return (
+            ChangeVerdict.UNCLEAR,
+            f"{BY_HISTORY} It is likely, and not sure: {MEASURE}.",
+            high < 0,
+        )
+    verdict = ChangeVerdict.FASTER if low > 0 else ChangeVerdict.SLOWER
+    return verdict, BY_HISTORY if by_history else "", False
+
+
+def _unknown(before: SeriesPoint, after: SeriesPoint) -> str:
+    """What it would take to say something."""
+    if min(map(_processes, (before, after))) < ENOUGH:
+        return (
+            "Measured in one process, and its history is too short to say how much equal runs "
+            f"differ: {MEASURE}."
+        )
+    return "The intervals are too wide to say anything; measure again."
+
+
+def _small(change: float, *, across: bool) -> str:
+    """Why a difference that is sure is still no change; empty if it is one."""
+    least = LEAST_EFFECT_ACROSS if across else LEAST_EFFECT
+    if abs(change) >= least:
+        return ""
+    where = "on two workers " if across else ""
+    return f"Equal code {where}differs by up to {least:.1%} as well; the gate can tell less apart."
+
+
+def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str:
+    """Why a series has nothing to compare of a revision; empty if nobody knows."""
+    left_out = [point for point in series.points if point.revision == revision]
+    if left_out:
+        newest = max(left_out, key=lambda point: (point.measured_at, point.result_id))
+        return "excluded" if newest.excluded else f"on a disturbed device: {newest.disturbed}"
+    facts = series.comparability.items()
+    here = [
+        failure
+        for failure in failures
+        if failure.project == series.project and failure.comparability.items() <= facts
+    ]
+    return _failed(series.case, revision, here)
+
+
+def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
+    """How measuring a case at a revision ended, the first time that ``failures`` tells."""
+    for each in failures:
+        same = same_case(case, each.case) or same_case(each.case, case)
+        if same and each.revision == revision:
+            parity = each.status == Status.PARITY_FAIL
+            return "failed parity" if parity else each.status.replace("_", " ")
+    return ""
+
+
+def _no_result(lacking: Mapping[str, str]) -> str:
+    """Such as ``No result of the baseline (excluded) and the contender in the history.``"""
+    sides = (f"{side} ({why})" if why else side for side, why in lacking.items())
+    return f"No result of the {' and the '.join(sides)} in the history."
+
+
+def _absent(case: Case, metric: str, lacking: Mapping[str, str]) -> RevisionChange:
+    return RevisionChange(
+        case=case,
+        metric=metric,
+        unit="",
+        direction=Direction.HIGHER,
+        comparability={},
+        series_id=None,
+        baseline=None,
+        contender=None,
+        change=None,
+        change_low=None,
+        change_high=None,
+        verdict=ChangeVerdict.MISSING,
+        note=_no_result(lacking),
+    )

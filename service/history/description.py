@@ -1,0 +1,113 @@
+"""What a series' page and the API show of its judgement, and what it takes to see more."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from sqlalchemy.orm import Session
+
+from service import formats
+from service.analysis.detection.noise import Noise
+from service.analysis.detection.sample_size import Need, Spread, needed
+from service.analysis.summary import half_width_factor
+from service.history.analysis import load_analysis
+from service.history.placed_changes import PlacedChange
+from service.history.types import Series, SeriesPoint
+
+SPREADS = 30
+"""Newest points whose processes say how processes differ."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoiseView:
+    """What the newest level's noise allows; shares of the value, or of `typical_size`."""
+
+    scale: float
+    autocorrelation: float
+    minimum_detectable_effect: float | None
+    """Found four times of five once ten points have been seen; null if nobody could see any."""
+    mode_distance: float
+    drift_per_point: float
+    machine_offsets: dict[str, float]
+    typical_size: float | None
+    """What the others are shares of if the series has zeros or both signs; null: of the value."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnalysisView:
+    """Where a series' level changed, and what the series can and cannot show."""
+
+    series_id: str
+    points: int
+    judged_at: datetime | None
+    """Null if it has not been judged yet."""
+    changes: tuple[PlacedChange, ...]
+    noise: NoiseView | None
+    one_percent: Need
+    """What it takes to see a change of one per cent."""
+    disturbed: int
+    """Points that are shown and not judged, because their device was disturbed."""
+    warnings: tuple[str, ...]
+
+
+def describe(session: Session, series: Series) -> AnalysisView:
+    """What is said of ``series``."""
+    standing = load_analysis(session, series.id)
+    disturbed = [point for point in series.points if point.disturbed and not point.excluded]
+    return AnalysisView(
+        series_id=series.id,
+        points=standing.points,
+        judged_at=standing.judged_at,
+        changes=standing.changes,
+        noise=_noise(standing.noise),
+        one_percent=needed(standing.noise, _spreads(series.points[-SPREADS:])),
+        disturbed=len(disturbed),
+        warnings=(*standing.warnings, *_left_out(disturbed, len(series.points))),
+    )
+
+
+def _left_out(disturbed: Sequence[SeriesPoint], points: int) -> Iterator[str]:
+    """Say how many points are not judged because their device was disturbed, and by what."""
+    if disturbed:
+        names = sorted({name for point in disturbed for name in point.disturbed.split(", ")})
+        yield (
+            f"{len(disturbed)} of {formats.counted(points, 'point')} were measured on a disturbed "
+            f"device ({', '.join(names)}) and are shown, and not judged."
+        )
+
+
+def _noise(noise: Noise | None) -> NoiseView | None:
+    if noise is None:
+        return None
+    effect = noise.minimum_detectable_effect
+    return NoiseView(
+        scale=noise.scale,
+        autocorrelation=noise.autocorrelation,
+        minimum_detectable_effect=None if math.isinf(effect) else effect,
+        mode_distance=noise.mode_distance,
+        drift_per_point=noise.drift_per_point,
+        machine_offsets=noise.machine_offsets,
+        typical_size=noise.typical_size,
+    )
+
+
+def _spreads(points: tuple[SeriesPoint, ...]) -> list[Spread]:
+    """What the points' intervals say of their processes: Student's interval read backwards."""
+    return [
+        Spread(
+            deviation=(point.high - point.low)
+            / 2
+            / half_width_factor(point.replicates)
+            / abs(point.value),
+            replicates=point.replicates,
+        )
+        for point in points
+        if point.interval == "replicates"
+        and point.low is not None
+        and point.high is not None
+        and point.value
+        and point.counts
+    ]

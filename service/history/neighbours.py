@@ -1,0 +1,163 @@
+"""Reads what the cases around a result gave: same workload, same revision, same hardware."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy import Row, func, or_, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, Result, Status
+from benchmarks.diagnosis.suggestions import Neighbour, distance
+from service.analysis.summary import summarise
+from service.history.queries import COUNTED, taken_out
+from service.history.types import StoredResult
+from service.models import Point, Revision, SeriesRow
+
+_RATES = ("throughput", "throughput_synth")
+_MOST = 2_000
+"""Series that are read, those of the most similar cases first; a night has a few hundred."""
+
+_Columns = tuple[str, str, dict[str, object], dict[str, str]]
+_Place = tuple[str, str, frozenset[tuple[str, str]]]
+"""Metric, case and hardware: what there is one rate of."""
+_Group = tuple[str, str, frozenset[tuple[str, str]]]
+"""Workload, preset and hardware: cases of another one say nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredNeighbour:
+    """One case of a revision, by one of the two rates and on one kind of hardware."""
+
+    metric: str
+    comparability: dict[str, str]
+    neighbour: Neighbour
+
+    @property
+    def place(self) -> _Place:
+        """What it is the one rate of."""
+        return self.metric, self.neighbour.case.key, frozenset(self.comparability.items())
+
+
+def measured_at(
+    session: Session, project: str, revision: str, around: Collection[Result]
+) -> list[MeasuredNeighbour]:
+    """What the cases around these results gave at a revision; two queries, however many.
+
+    Args:
+        session: to read in.
+        project: whose histories are looked into.
+        revision: that was measured.
+        around: results whose workload, preset and hardware are wanted.
+    """
+    series = _series(session, project, around) if around else []
+    rates = _means(session, revision, [row.id for row, _ in series])
+    return [
+        MeasuredNeighbour(row.metric, row.comparability, Neighbour(case, rates[row.id]))
+        for row, case in series
+        if row.id in rates
+    ]
+
+
+def measured_in(session: Session, found: Sequence[StoredResult]) -> list[MeasuredNeighbour]:
+    """What these results gave, each in a history or in none; one query.
+
+    What somebody took out counts for nothing, and several of one case and hardware by their mean.
+    """
+    out = taken_out(session, [one.id for one in found])
+    rates: dict[_Place, list[MeasuredNeighbour]] = {}
+    for one in found:
+        if one.result.status is Status.OK and one.id not in out:
+            for beside in _gave(one.result):
+                rates.setdefault(beside.place, []).append(beside)
+    return [
+        replace(same[0], neighbour=Neighbour(same[0].neighbour.case, _mean(same)))
+        for same in rates.values()
+    ]
+
+
+def neighbours_of(
+    result: Result, metric: str, among: Iterable[MeasuredNeighbour]
+) -> list[Neighbour]:
+    """Those that a result may be held against, by ``metric``."""
+    hardware = result.environment.comparability()
+    return [
+        beside.neighbour
+        for beside in among
+        if beside.metric == metric
+        and beside.neighbour.case.workload == result.case.workload
+        and beside.comparability == hardware
+    ]
+
+
+def _gave(result: Result) -> Iterator[MeasuredNeighbour]:
+    comparability = result.environment.comparability()
+    for sample in result.samples:
+        if sample.metric in _RATES:
+            mean = summarise(sample).value
+            yield MeasuredNeighbour(sample.metric, comparability, Neighbour(result.case, mean))
+
+
+def _mean(same: Sequence[MeasuredNeighbour]) -> float:
+    # Divided first, so that huge values cannot overflow the sum.
+    return sum(beside.neighbour.rate / len(same) for beside in same)
+
+
+def _series(
+    session: Session, project: str, around: Collection[Result]
+) -> list[tuple[Row[_Columns], Case]]:
+    """The series of the results' groups, with their cases: the most similar, where they are many.
+
+    The hardware is compared here, as JSON has no equality in PostgreSQL.
+    """
+    groups: dict[_Group, list[Case]] = {}
+    for result in around:
+        group = _group(result.case, result.environment.comparability())
+        groups.setdefault(group, []).append(result.case)
+    found = []
+    for row in _candidates(session, project, {group[:2] for group in groups}):
+        case = Case.model_validate(row.case)
+        if near := groups.get(_group(case, row.comparability)):
+            found.append((min(distance(case, one) for one in near), row, case))
+    found.sort(key=lambda each: (each[0], each[1].id))
+    return [(row, case) for _, row, case in found[:_MOST]]
+
+
+def _candidates(
+    session: Session, project: str, named: Collection[tuple[str, str]]
+) -> Sequence[Row[_Columns]]:
+    """Every series of a rate of these workloads and presets, on whatever hardware."""
+    begins = (
+        SeriesRow.case_key.startswith(f"{workload}:{preset}", autoescape=True)
+        for workload, preset in sorted(named)
+    )
+    wanted = select(SeriesRow.id, SeriesRow.metric, SeriesRow.case, SeriesRow.comparability)
+    rates = (SeriesRow.project == project, SeriesRow.metric.in_(_RATES))
+    return session.execute(wanted.where(*rates, or_(*begins))).all()
+
+
+def _group(case: Case, comparability: dict[str, str]) -> _Group:
+    return case.workload, case.preset, frozenset(comparability.items())
+
+
+def _means(session: Session, revision: str, series: Sequence[str]) -> dict[str, float]:
+    """The mean of each series at a revision; of those that have one.
+
+    All points of a revision stand at its own time, which is what the primary key goes on with after
+    the series: a revision may have many times the points that are asked for.
+    """
+    if not series:
+        return {}
+    placed_at = select(Revision.ordered_at).where(Revision.name == revision).scalar_subquery()
+    query = (
+        select(Point.series_id, func.avg(Point.value))
+        .where(
+            Point.series_id.in_(series),
+            Point.revision_at == placed_at,
+            Point.revision == revision,
+            *COUNTED,
+        )
+        .group_by(Point.series_id)
+    )
+    return {series_id: float(mean) for series_id, mean in session.execute(query)}

@@ -1,0 +1,360 @@
+"""Reads results and series."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import (
+    CTE,
+    ColumnElement,
+    Label,
+    Select,
+    Tuple,
+    and_,
+    case,
+    func,
+    literal,
+    select,
+    tuple_,
+)
+from sqlalchemy.orm import Session, undefer
+
+from benchmarks.contracts import Case, Direction, Environment, Purpose, Result, Status
+from benchmarks.contracts.bounds import without_traces
+from service import models
+from service.analysis.gate.pairs import software_of
+from service.database import paging
+from service.database.paging import Page
+from service.errors import NotFound
+from service.history.types import Failure, ResultSummary, Series, SeriesPoint, StoredResult
+from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
+
+BATCH = 16
+"""Documents that are read from the database at once."""
+_POINT = (
+    Point.result_id,
+    Point.revision,
+    Point.revision_at,
+    Point.measured_at,
+    Point.value,
+    Point.low,
+    Point.high,
+    Point.interval,
+    Point.replicates,
+    Point.environment,
+    Point.worker,
+    Point.excluded,
+    Point.disturbed,
+)
+COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
+"""Points that are judged and compared, as `SeriesPoint.counts` says it."""
+_ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
+
+
+def load_series(session: Session, series_id: str) -> Series:
+    """One series with all its points.
+
+    Raises:
+        NotFound: there is no such series.
+    """
+    row = session.get(SeriesRow, series_id)
+    if row is None:
+        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    rows = session.execute(select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER))
+    return _series(row, [SeriesPoint(*each) for each in rows])
+
+
+def list_series(
+    session: Session,
+    *,
+    metric: str | None = None,
+    workload: str | None = None,
+    after: str | None = None,
+    limit: int = 100,
+) -> Page[Series]:
+    """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
+    order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
+    wanted = _some_series(metric, workload).order_by(*order).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
+    rows = session.scalars(wanted).all()
+    more = rows[limit - 1] if len(rows) > limit else None
+    return Page(
+        tuple(_series(row) for row in rows[:limit]),
+        paging.cursor(more.case_key, more.metric, more.id) if more else None,
+    )
+
+
+def page_of_points(
+    session: Session, series_id: str, *, after: str | None = None, limit: int = 1_000
+) -> Page[SeriesPoint]:
+    """A part of one series' history, in its order.
+
+    Raises:
+        NotFound: there is no such series.
+    """
+    if session.get(SeriesRow, series_id) is None:
+        raise NotFound("There is no such series; GET /api/v1/series lists them.")
+    wanted = select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER).limit(limit + 1)
+    if after is not None:
+        wanted = wanted.where(tuple_(*_ORDER) > _place(after))
+    points = [SeriesPoint(*row) for row in session.execute(wanted)]
+    last = points[limit - 1] if len(points) > limit else None
+    return Page(tuple(points[:limit]), _cursor(last) if last else None)
+
+
+def latest_of_each_series(
+    session: Session, metric: str, last: int = 30, most: int = 1_000
+) -> list[Series]:
+    """The series of ``metric`` with their ``last`` newest revisions, oldest of them first.
+
+    Each has one point, that of the measurement which a comparison takes as well. What is excluded
+    or disturbed is in none. Of more than ``most`` series those with the newest revisions are
+    given: a node that calls itself otherwise in each process would begin a series with each.
+    """
+    newest = select(func.max(Point.revision_at)).where(Point.series_id == SeriesRow.id)
+    by_age = (newest.scalar_subquery().desc().nulls_last(), SeriesRow.id)
+    rows = session.scalars(_some_series(metric, None).order_by(*by_age).limit(most)).all()
+    points: dict[str, list[SeriesPoint]] = {row.id: [] for row in rows}
+    for series_id, *point in session.execute(_soundest_of(_newest_revisions(list(points), last))):
+        points[series_id].append(SeriesPoint(*point))
+    in_order = sorted(rows, key=lambda row: (row.case_key, row.id))
+    return [_series(row, points[row.id]) for row in in_order]
+
+
+def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
+    """Every series of ``metric`` that has a point at one of ``revisions``, with those points."""
+    wanted = (
+        select(SeriesRow, *_POINT)
+        .join(Point, Point.series_id == SeriesRow.id)
+        .where(SeriesRow.metric == metric, Point.revision.in_(revisions))
+        .order_by(SeriesRow.case_key, SeriesRow.id, *_ORDER)
+    )
+    rows: dict[str, SeriesRow] = {}
+    points: dict[str, list[SeriesPoint]] = {}
+    for row, *point in session.execute(wanted):
+        rows[row.id] = row
+        points.setdefault(row.id, []).append(SeriesPoint(*point))
+    return [_series(row, points[row.id]) for row in rows.values()]
+
+
+def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Failure]:
+    """What was measured at these revisions and makes no point, the newest first."""
+    wanted = (
+        select(*(Job.spec, Job.project, ResultRow.revision, ResultRow.status, EnvironmentRow.facts))
+        .join(Job, Job.id == ResultRow.job_id)
+        .join(EnvironmentRow, EnvironmentRow.digest == ResultRow.environment)
+        .where(ResultRow.revision.in_(revisions), ResultRow.counted)
+        .where(ResultRow.status != Status.OK)
+        .order_by(ResultRow.id.desc())
+    )
+    return [
+        Failure(
+            Case.model_validate(spec["case"]),
+            revision,
+            status,
+            Environment(facts=facts).comparability(),
+            project,
+        )
+        for spec, project, revision, status, facts in session.execute(wanted)
+        if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
+    ]
+
+
+def load_result(session: Session, result_id: str) -> StoredResult:
+    """One result, whole.
+
+    Raises:
+        NotFound: there is no such result.
+    """
+    row = session.get(ResultRow, result_id, options=[undefer(ResultRow.document)])
+    if row is None:
+        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+    return _stored(row)
+
+
+def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
+    """The counted result of each of these jobs, by job, each without its traces.
+
+    Few documents are in memory at a time: a submission may have hundreds of many megabytes.
+    """
+    found = {}
+    wanted = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
+    for start in range(0, len(job_ids), BATCH):
+        some = ResultRow.job_id.in_(job_ids[start : start + BATCH])
+        for row in session.scalars(wanted.where(some)):
+            whole = _stored(row)
+            found[row.job_id] = replace(whole, result=without_traces(whole.result))
+    return found
+
+
+def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
+    """Those of these results that somebody took out of their histories, with the reasons."""
+    out = select(Exclusion.result_id, Exclusion.reason).where(
+        Exclusion.result_id.in_(result_ids), Exclusion.undone_at.is_(None)
+    )
+    return {result_id: reason for result_id, reason in session.execute(out)}  # noqa: C416
+
+
+def list_results(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> Page[ResultSummary]:
+    """Results that meet ``conditions``, the last to arrive first."""
+    page = paging.newest_first(session, ResultRow, ResultRow.id, conditions, after, limit)
+    return page.shown(map(_summary, page.items))
+
+
+def load_environment(session: Session, digest: str) -> dict[str, str]:
+    """The facts of an environment.
+
+    Raises:
+        NotFound: there is no such environment.
+    """
+    row = session.get(models.EnvironmentRow, digest)
+    if row is None:
+        raise NotFound("There is no such environment; a result's `environment` names one.")
+    return row.facts
+
+
+def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
+    """Which code ran in each of these environments, by their digests: a digest of its software.
+
+    One that names no code of the benchmarks, which every measuring process does, is left out.
+    """
+    wanted = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
+        EnvironmentRow.digest.in_(environments)
+    )
+    return {
+        digest: software_of(facts)
+        for digest, facts in session.execute(wanted)
+        if "sw.benchmarks" in facts
+    }
+
+
+def _cursor(point: SeriesPoint) -> str:
+    return paging.cursor(
+        point.revision_at.isoformat(),
+        point.revision,
+        point.measured_at.isoformat(),
+        point.result_id,
+    )
+
+
+def _place(after: str) -> Tuple:
+    revision_at, revision, measured_at, result_id = paging.keys(after, 4)
+    return tuple_(
+        literal(paging.instant(revision_at), models.UtcDateTime()),
+        literal(revision),
+        literal(paging.instant(measured_at), models.UtcDateTime()),
+        literal(result_id),
+    )
+
+
+def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
+    wanted = select(SeriesRow)
+    if metric is not None:
+        wanted = wanted.where(SeriesRow.metric == metric)
+    if workload is not None:
+        # A user's own workload may begin with another's name: `resnet50:train` is no `resnet50`.
+        # No axis and no value has a colon, so after the name there is one, before the preset.
+        preset = func.substr(SeriesRow.case_key, len(workload) + 2)
+        mine = SeriesRow.case_key.startswith(f"{workload}:", autoescape=True)
+        wanted = wanted.where(mine, preset.not_like("%:%"))
+    return wanted
+
+
+def _newest_revisions(series: Sequence[str], last: int) -> CTE:
+    """Places in the history of each series: one look into the index each, however long it is."""
+    series_id, number = SeriesRow.id.label("series_id"), literal(1).label("number")
+    first = select(series_id, *_newest_place(Point.series_id == SeriesRow.id), number)
+    newest = first.where(SeriesRow.id.in_(series)).cte("newest", recursive=True)
+    before = tuple_(Point.revision_at, Point.revision) < tuple_(
+        newest.c.revision_at, newest.c.revision
+    )
+    further = select(
+        newest.c.series_id,
+        *_newest_place(Point.series_id == newest.c.series_id, before),
+        newest.c.number + 1,
+    )
+    return newest.union_all(
+        further.where(newest.c.number < last, newest.c.revision.is_not(None))  # None: no older one
+    )
+
+
+def _newest_place(*wanted: ColumnElement[bool]) -> tuple[Label[datetime], Label[str]]:
+    newest = (Point.revision_at.desc(), Point.revision.desc())
+    revision_at, revision = (
+        select(column).where(*wanted, *COUNTED).order_by(*newest).limit(1).scalar_subquery()
+        for column in (Point.revision_at, Point.revision)
+    )
+    return revision_at.label("revision_at"), revision.label("revision")
+
+
+def _soundest_of(places: CTE) -> Select[Any]:
+    """One point at each place, in their order: the choice of `service.history.compare.compare`."""
+    sound = case((Point.interval == "replicates", Point.replicates), else_=0)
+    rank = func.row_number().over(
+        partition_by=(Point.series_id, Point.revision),
+        order_by=(sound.desc(), Point.measured_at.desc(), Point.result_id.desc()),
+    )
+    here = and_(
+        Point.series_id == places.c.series_id,
+        Point.revision_at == places.c.revision_at,
+        Point.revision == places.c.revision,
+    )
+    ranked = select(Point.series_id, *_POINT, rank.label("rank")).join(places, here)
+    found = ranked.where(*COUNTED).subquery()
+    wanted = select(*(column for column in found.c if column.name != "rank"))
+    return wanted.where(found.c.rank == 1).order_by(
+        found.c.series_id, found.c.revision_at, found.c.revision
+    )
+
+
+def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
+    return Series(
+        id=row.id,
+        case=Case.model_validate(row.case),
+        metric=row.metric,
+        unit=row.unit,
+        direction=Direction(row.direction),
+        comparability=row.comparability,
+        points=tuple(points),
+        project=row.project,
+    )
+
+
+def _stored(row: ResultRow) -> StoredResult:
+    return StoredResult(
+        id=row.id,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        revision=row.revision,
+        worker=row.worker,
+        environment=row.environment,
+        counted=row.counted,
+        turn=row.turn,
+        received_at=row.received_at,
+        result=Result.model_validate_json(zlib.decompress(row.document)),
+        project=row.project,
+    )
+
+
+def _summary(row: ResultRow) -> ResultSummary:
+    return ResultSummary(
+        id=row.id,
+        job_id=row.job_id,
+        attempt=row.attempt,
+        case_key=row.case_key,
+        revision=row.revision,
+        worker=row.worker,
+        status=row.status,
+        reason=row.reason,
+        counted=row.counted,
+        turn=row.turn,
+        measured_at=row.measured_at,
+        received_at=row.received_at,
+    )

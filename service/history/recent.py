@@ -1,0 +1,105 @@
+"""The end of a series: its newest points, as judging takes them."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+import numpy as np
+
+from benchmarks.contracts import Direction
+from service.analysis.detection.history import History
+from service.analysis.detection.scale import transform
+
+NOTHING_LEFT = -0.99
+"""An offset, as a share, beyond which a machine is not slower or faster but does something else."""
+Place = tuple[datetime, str, datetime]
+"""Where a point lies: the place of its revision, its name, and when it was measured there."""
+FIRST = datetime.min.replace(tzinfo=UTC)
+"""Before any measurement."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPoint:
+    """What judging needs of a point."""
+
+    result_id: str
+    revision: str
+    revision_at: datetime
+    value: float
+    worker: str
+    measured_at: datetime
+
+    @property
+    def place(self) -> Place:
+        """Where it lies among the points of any series."""
+        return self.revision_at, self.revision, self.measured_at
+
+
+@dataclass(frozen=True, slots=True)
+class RecentPoints:
+    """The end of a series: its points from number ``first`` on, without those that do not count."""
+
+    series_id: str
+    direction: Direction
+    first: int
+    points: tuple[JudgedPoint, ...]
+
+    @property
+    def typical_size(self) -> float | None:
+        """What effects and offsets are shares of; None where it is the value itself."""
+        return transform(np.array([point.value for point in self.points]))[1].typical_size
+
+    def index_of(self, at: datetime) -> int | None:
+        """Number of the first point at or after a place in the order; None if it lies before."""
+        return self.index_at((at, "", FIRST))
+
+    def index_at(self, place: Place) -> int | None:
+        """Number of the first point at or after a place; None if it lies before."""
+        if self.first and (not self.points or place[0] < self.points[0].revision_at):
+            return None
+        return self.first + bisect_left(self.points, place, key=lambda point: point.place)
+
+    def place_of(self, result_id: str, at: datetime) -> int | None:
+        """Number of a point; of the first one at its place if it does not count or lies before."""
+        known = enumerate(self.points, self.first)
+        found = (number for number, point in known if point.result_id == result_id)
+        return next(found, self.index_of(at))
+
+    @property
+    def history(self) -> History:
+        """As a detector takes it; a worker is a machine.
+
+        Raises:
+            Refused: a value that cannot be judged.
+        """
+        values = [point.value for point in self.points]
+        workers = [point.worker for point in self.points]
+        return History.of(values, self.direction, workers)
+
+
+def _own(value: float, worker: str, offsets: Mapping[str, float], size: float | None) -> float:
+    """A value as a machine without an offset would have measured it.
+
+    One that measures nothing where others measure something has no ratio to them.
+
+    Args:
+        value: as measured.
+        worker: which machine did.
+        offsets: how far each lies from the others, as a share.
+        size: what they are shares of; None where that is the value itself.
+    """
+    offset = offsets.get(worker, 0.0)
+    if size is not None:
+        return value - offset * size
+    return value / (1.0 + offset) if offset > NOTHING_LEFT else value
+
+
+def without_worker_offset(
+    tail: RecentPoints, offsets: Mapping[str, float]
+) -> Callable[[JudgedPoint], float]:
+    """What a machine without an offset would have measured, of any point of a series."""
+    size = tail.typical_size
+    return lambda point: _own(point.value, point.worker, offsets, size)

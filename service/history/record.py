@@ -1,0 +1,214 @@
+"""Stores a result: the document as it came, its environment, its points."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, cast
+
+import orjson
+from sqlalchemy import Table, bindparam, insert, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
+from benchmarks.diagnosis import disturbances
+from service.analysis.summary import summarise
+from service.database.connections import insert_if_absent
+from service.database.ids import new_id
+from service.history import pending
+from service.history.types import Origin, Place
+from service.models import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
+
+_ENVIRONMENTS = cast(Table, EnvironmentRow.__table__)
+_RESULTS = cast(Table, ResultRow.__table__)
+_REVISIONS = cast(Table, Revision.__table__)
+_SERIES = cast(Table, SeriesRow.__table__)
+
+# Of tables, and made once: to build a statement takes several times as long as to run it.
+_KEEP = insert(_RESULTS)
+_ADD = insert(cast(Table, Point.__table__))
+_KNOWN = select(_SERIES.c.id).where(_SERIES.c.id.in_(bindparam("ids", expanding=True)))
+_REVISION_AT = (
+    select(_REVISIONS.c.ordered_at)
+    .where(_REVISIONS.c.name == bindparam("name"))
+    # Share-locked, so that a date learnt at this moment cannot miss the new points.
+    .with_for_update(read=True)
+)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredPoints:
+    """A result and the one way to write it down."""
+
+    result: Result
+    document: bytes
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the document, in hexadecimal."""
+        return digest_of(self.document)
+
+
+def recorded(result: Result) -> StoredPoints:
+    """Write ``result`` down."""
+    return StoredPoints(result, canonical(result))
+
+
+def record(
+    session: Session,
+    origin: Origin,
+    kept: StoredPoints,
+    now: datetime,
+    *,
+    counted: bool = True,
+    turn: int | None = None,
+) -> str:
+    """Store a result and give its id; one that is ok, counted and for history makes points.
+
+    That of one turn of a job counts for nothing by itself.
+    """
+    counted = counted and turn is None
+    result = kept.result
+    row = {
+        "id": new_id(now),
+        "job_id": origin.job_id,
+        "attempt": origin.attempt,
+        "digest": kept.digest,
+        "counted": counted,
+        "turn": turn,
+        "status": result.status.value,
+        "reason": result.reason,
+        "case_key": result.case.key,
+        "project": origin.project,
+        "revision": origin.revision,
+        "worker": origin.worker,
+        "environment": _keep_environment(session, result.environment, now),
+        "measured_at": result.measured_at,
+        "received_at": now,
+        "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
+        "document": zlib.compress(kept.document),
+    }
+    session.execute(_KEEP, row)
+    if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
+        _add_points(session, row, result, now)
+    return str(row["id"])
+
+
+def canonical(result: Result) -> bytes:
+    """The one way to write ``result`` down: JSON with sorted keys and no spaces."""
+    return orjson.dumps(result.model_dump(mode="json"), option=orjson.OPT_SORT_KEYS)
+
+
+def digest_of(document: bytes) -> str:
+    """SHA-256 of a canonical document, in hexadecimal."""
+    return hashlib.sha256(document).hexdigest()
+
+
+def series_of(result: Result, project: str = "") -> dict[str, Sample]:
+    """The samples by the series that they belong to, in the order of the series' ids.
+
+    An id follows from what defines a series, alike on every replica. That of a series without a
+    project is what it was before there were any.
+    """
+    facts, key = result.environment.comparability(), result.case.key
+    found = {
+        series_id(key, sample.metric, sample.unit, facts, project): sample
+        for sample in result.samples
+    }
+    return dict(sorted(found.items()))
+
+
+def series_id(
+    case_key: str, metric: str, unit: str, comparability: Mapping[str, str], project: str
+) -> str:
+    """The name of the series that these define."""
+    parts = [case_key, metric, unit, comparability, *filter(None, [project])]
+    return digest_of(orjson.dumps(parts, option=orjson.OPT_SORT_KEYS))[:32]
+
+
+def facts_digest(facts: Mapping[str, str]) -> str:
+    """Names an environment by its facts, and a set of labels by them."""
+    return digest_of(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS))
+
+
+def _keep_environment(session: Session, environment: Environment, now: datetime) -> str:
+    digest = facts_digest(environment.facts)
+    row = {"digest": digest, "facts": environment.facts, "first_seen_at": now}
+    insert_if_absent(session, _ENVIRONMENTS, row)
+    return digest
+
+
+def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: datetime) -> None:
+    revision_at = session.execute(_REVISION_AT, {"name": row["revision"]}).scalar_one()
+    samples = series_of(result, row["project"])
+    _keep_series(session, result, row["project"], samples, now)
+    place = Place(
+        result_id=row["id"],
+        revision=row["revision"],
+        revision_at=revision_at,
+        measured_at=row["measured_at"],
+        environment=row["environment"],
+        worker=row["worker"],
+        disturbed=disturbed(result),
+    )
+    session.execute(_ADD, points_of(place, samples))
+    pending.mark_pending(session, now, place.revision, revision_at, place.result_id)
+
+
+def disturbed(result: Result) -> str:
+    """How a result's device was disturbed, as its points say it; empty if it was not."""
+    return ", ".join(disturbances.disturbances(result))[:500]
+
+
+def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
+    """The points that a stored result's samples make; nothing else decides on them."""
+    return [
+        {
+            "series_id": name,
+            "result_id": place.result_id,
+            "revision": place.revision,
+            "revision_at": place.revision_at,
+            "measured_at": place.measured_at,
+            "environment": place.environment,
+            "worker": place.worker,
+            "disturbed": place.disturbed,
+            **_told(sample),
+        }
+        for name, sample in samples.items()
+    ]
+
+
+def _keep_series(
+    session: Session, result: Result, project: str, samples: Mapping[str, Sample], now: datetime
+) -> None:
+    """Make the series that the samples belong to; a night after the first makes none."""
+    known = set(session.execute(_KNOWN, {"ids": list(samples)}).scalars())
+    # In the order of their names, so that two transactions never wait for each other in a ring.
+    for name in sorted(samples.keys() - known):
+        sample = samples[name]
+        row = {
+            "id": name,
+            "case_key": result.case.key,
+            "case": result.case.model_dump(mode="json"),
+            "metric": sample.metric,
+            "unit": sample.unit,
+            "direction": sample.direction.value,
+            "comparability": result.environment.comparability(),
+            "project": project,
+            "created_at": now,
+        }
+        insert_if_absent(session, _SERIES, row)
+
+
+def _told(sample: Sample) -> dict[str, Any]:
+    summary = summarise(sample)
+    return {
+        "value": summary.value,
+        "low": summary.low,
+        "high": summary.high,
+        "interval": summary.interval,
+        "replicates": summary.replicates,
+    }

@@ -1,0 +1,88 @@
+"""Profilers' traces: each kept once beside its result, and given back as it came.
+
+A trace comes after its result, in a request of its own, because nothing that is wrong with a trace
+may cost a result. Of a job whose processes run in turn it belongs to the first turn.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import replace
+from datetime import datetime
+from typing import cast
+
+from sqlalchemy import Table, select
+from sqlalchemy.orm import Session
+
+from service.database.connections import insert_if_absent
+from service.errors import Conflict, NotFound
+from service.history.types import KeptTrace, StoredResult, TraceState
+from service.models import ResultRow, TraceRow
+
+_TRACES = cast(Table, TraceRow.__table__)
+_NOT_HERE = (
+    "The worker has not delivered it, which it tries after each of its jobs (its log says more), "
+    "or somebody has deleted it."
+)
+_TOO_LATE = "The result came when its attempt was over, and so would its trace: none is kept."
+
+
+def keep_trace(session: Session, result_id: str, body: bytes, now: datetime) -> KeptTrace:
+    """Keep the trace of a result, if there is none.
+
+    Raises:
+        Conflict: there is another one, which stays.
+    """
+    digest = hashlib.sha256(body).hexdigest()
+    row = {"result_id": result_id, "digest": digest, "size_b": len(body), "received_at": now}
+    created = insert_if_absent(session, _TRACES, {**row, "body": body})
+    if not created and _state(session, result_id) != TraceState(len(body), digest):
+        raise Conflict("This result has another trace, which stays.")
+    return KeptTrace(result_id, len(body), created)
+
+
+def load_trace(session: Session, result_id: str) -> tuple[str, bytes]:
+    """The trace of a result, and the id of the result that it was kept beside.
+
+    Raises:
+        NotFound: there is no such result, or it has no trace.
+    """
+    result = session.get(ResultRow, result_id)
+    if result is None:
+        raise NotFound("There is no such result; GET /api/v1/results lists them.")
+    owner = _owner(session, result.id, result.job_id, counted=result.counted)
+    body = session.scalar(select(TraceRow.body).where(TraceRow.result_id == owner))
+    if body is None:
+        raise NotFound("This result has no trace; its `trace`, as the result is read, says why.")
+    return owner, body
+
+
+def with_trace(session: Session, stored: StoredResult) -> StoredResult:
+    """A result with word of its trace, if one was asked for."""
+    if not stored.result.protocol.trace or (stored.turn or 1) > 1:
+        return stored
+    owner = _owner(session, stored.id, stored.job_id, counted=stored.counted)
+    state = _state(session, owner)
+    if state is None:
+        missing = _NOT_HERE if stored.counted or stored.turn else _TOO_LATE
+        state = TraceState(absent=stored.result.trace_absent or missing)
+    return replace(stored, trace=state)
+
+
+def _state(session: Session, result_id: str) -> TraceState | None:
+    kept = select(TraceRow.size_b, TraceRow.digest).where(TraceRow.result_id == result_id)
+    found = session.execute(kept).first()
+    return TraceState(found.size_b, found.digest) if found else None
+
+
+def _owner(session: Session, result_id: str, job_id: str, *, counted: bool) -> str:
+    """The result that a result's trace is kept beside: itself, or its job's latest first turn."""
+    if not counted:
+        return result_id
+    first_turn = (
+        select(ResultRow.id)
+        .where(ResultRow.job_id == job_id, ResultRow.turn == 1)
+        .order_by(ResultRow.attempt.desc())
+        .limit(1)
+    )
+    return session.scalar(first_turn) or result_id

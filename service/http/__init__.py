@@ -1,0 +1,1 @@
+"""The HTTP front: server, limits, headers, and strict reading of requests."""

@@ -1,0 +1,1 @@
+"""Submissions, jobs, leases, workers and schedules."""

@@ -1,0 +1,270 @@
+"""What the holder of an attempt may do with it: start, renew, complete, give back."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Table, bindparam, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
+from benchmarks.diagnosis.merge import merge
+from service.errors import Conflict, Fenced, Invalid, NotFound
+from service.history import record
+from service.history.record import StoredPoints
+from service.jobs import interleave
+from service.jobs.transitions import (
+    LIVE,
+    OVER,
+    cancel_held,
+    change,
+    change_attempt,
+    change_job,
+    requeue,
+    require,
+)
+from service.jobs.types import Completion, Held, Holder, Terms
+from service.jobs.validation import check_result, check_size
+from service.models import Attempt, Job, ResultRow, WorkerRow
+
+_JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
+# Of tables, and made once: to build a statement takes several times as long as to run it.
+_BOTH = (
+    select()
+    .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
+    .where(_ATTEMPTS.c.job_id == bindparam("job_id"), _ATTEMPTS.c.number == bindparam("number"))
+)
+_ASKED = _BOTH.add_columns(_JOBS.c.cancel_requested, _ATTEMPTS.c.worker)
+_HELD = _BOTH.add_columns(
+    _ATTEMPTS.c.secret,
+    _ATTEMPTS.c.worker,
+    _ATTEMPTS.c.state,
+    _JOBS.c.spec,
+    _JOBS.c.revision,
+    _JOBS.c.submission_id,
+    _JOBS.c.position,
+    _JOBS.c.turns,
+    _JOBS.c.project,
+    _JOBS.c.requires,
+).with_for_update()
+_OUTCOMES = {
+    Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
+    Status.TIMEOUT: (AttemptState.TIMED_OUT, JobState.FAILED),
+    Status.CANCELLED: (AttemptState.CANCELLED, JobState.CANCELLED),
+}
+_FAILED = (AttemptState.FAILED, JobState.FAILED)
+
+
+def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None:
+    """Say that the measurement runs; repeating it changes nothing.
+
+    Raises:
+        Fenced: the attempt is over.
+    """
+    until = {"lease_expires_at": now + terms.lease}
+    if _start_if_granted(session, holder, now, **until):
+        return
+    if not change_attempt(session, holder, AttemptState.STARTED, **until):
+        raise Fenced(OVER)
+
+
+def heartbeat(
+    session: Session, holder: Holder, progress: Progress | None, terms: Terms, now: datetime
+) -> Renewal:
+    """Extend the lease, note the progress, and tell whether the job was cancelled.
+
+    Raises:
+        Fenced: the attempt is over.
+    """
+    values: dict[str, Any] = {"lease_expires_at": now + terms.lease}
+    if progress is not None:
+        values["progress"] = progress.model_dump(mode="json")
+    if not change_attempt(session, holder, *LIVE, **values):
+        raise Fenced(OVER)
+    row = session.execute(_ASKED, {"job_id": holder.job_id, "number": holder.number}).one()
+    change(session, WorkerRow, {"name": row.worker}, last_seen_at=now)
+    return Renewal(lease_s=terms.lease.total_seconds(), cancel=row.cancel_requested)
+
+
+def complete(session: Session, holder: Holder, result: Result, now: datetime) -> Completion:
+    """Take a result: end the attempt and the job and count it, all or nothing.
+
+    A result that comes after its attempt ended otherwise is kept and shown, and never counted.
+
+    Raises:
+        NotFound: there is no such attempt.
+        Fenced: the secret is not this attempt's, or the token is another worker's.
+        Conflict: the attempt was completed with another result.
+        Invalid: the result is not of this job's case or of its earlier processes' preset,
+            contradicts itself, or is too large.
+    """
+    held = _held(session, holder)
+    check_result(held.spec, result)
+    posted = record.recorded(result)
+    check_size(held.spec, result, posted.document)
+    # One that is live has no result yet, and its row is locked.
+    known = None if held.state in LIVE else _result_of(session, holder, posted.digest)
+    if known is not None:
+        return known
+    earlier = interleave.earlier_turns(session, held, result)
+    restless = None
+    if interleave.has_more(held.spec, earlier, result):
+        restless = interleave.environment_keeps_changing(session, held, earlier, result)
+        if restless is None:
+            return _take_turn(
+                session, held, posted, anew=interleave.begins_anew(held, earlier), now=now
+            )
+    whole = restless or _whole(held.spec, earlier, result)
+    counted = _end(session, held, holder, whole, now)
+    if not counted and _has_counted(session, holder):
+        raise Conflict("This attempt was completed with another result, which stays.")
+    kept = record.recorded(whole) if counted and whole is not result else posted
+    if kept.digest != posted.digest:  # what was posted stays as well
+        record.record(session, held.origin, posted, now, turn=held.turns + 1)
+    stored = record.record(session, held.origin, kept, now, counted=counted)
+    return Completion(stored, counted=counted, created=True)
+
+
+def _whole(spec: JobSpec, earlier: Sequence[Result], last: Result) -> Result:
+    """One result of all of a job's turns; a failure that goes with none of them stands alone.
+
+    Raises:
+        Invalid: no result can be made of them, whatever is the matter with their numbers or size.
+    """
+    if not earlier:
+        return last
+    try:
+        # Each turn may hold as many flags and values as a whole result; together they may not.
+        whole = record.recorded(merge([*earlier, last]))
+        found = Result.model_validate_json(whole.document)
+        check_size(spec, found, whole.document)
+        return found
+    except (ValueError, ArithmeticError, Invalid):
+        if last.status is not Status.OK:
+            return last
+        raise Invalid("The result cannot be put together with the job's earlier turns.") from None
+
+
+def _end(session: Session, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
+    """End attempt and job with a result; say whether the attempt was still live."""
+    attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
+    if held.state == AttemptState.GRANTED:
+        _start_if_granted(session, holder, now)
+    ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
+    if not change_attempt(session, holder, AttemptState.STARTED, **ending):
+        return False
+    done = {"state": job_state, "finished_at": now, "reason": result.reason}
+    require(change_job(session, holder, JobState.RUNNING, **done))
+    return True
+
+
+def _take_turn(
+    session: Session, held: Held, posted: StoredPoints, *, anew: bool, now: datetime
+) -> Completion:
+    """Keep one process of several; the job waits until the others of its submission had theirs.
+
+    One of another environment than those before it is kept as well, and the job begins ``anew``.
+    """
+    holder, turn = held.holder, held.turns + 1
+    _start_if_granted(session, holder, now)
+    told = f"Process {turn} of {interleave.wanted(held)}; the next one waits for its turn."
+    if anew:
+        told = f"Process {turn} has another environment than those before it: the job begins anew."
+    ending = {"state": AttemptState.SUCCEEDED, "ended_at": now, "reason": told}
+    taken = change_attempt(session, holder, AttemptState.STARTED, **ending)
+    if taken and not cancel_held(session, holder, now):
+        require(interleave.requeue_last(session, held, 0 if anew else turn, now))
+    kept_as = turn if taken else None
+    stored = record.record(session, held.origin, posted, now, counted=False, turn=kept_as)
+    return Completion(stored, counted=taken, created=True)
+
+
+def taken_from(session: Session, holder: Holder) -> str:
+    """The result that was taken from an attempt, to which its trace is to be added.
+
+    Raises:
+        NotFound: there is no such attempt.
+        Fenced: it is not the holder's, or nothing was taken from it: it goes on, or came too late.
+        Conflict: nobody asked for a trace of what it measured.
+    """
+    held = _held(session, holder)
+    taken = (
+        select(ResultRow.id, ResultRow.turn)
+        .where(ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number)
+        .where(ResultRow.counted | ResultRow.turn.is_not(None))
+        .order_by(ResultRow.counted)  # of a job's last turn: what was posted, not what it became
+    )
+    found = session.execute(taken).first()
+    if found is None:
+        raise Fenced("No result was taken from this attempt, so none can have a trace.")
+    if not held.spec.protocol.trace or (found.turn or 1) > 1:
+        raise Conflict("Nobody asked for a trace of what this attempt measured.")
+    return str(found.id)
+
+
+def release(session: Session, holder: Holder, reason: str, now: datetime) -> None:
+    """Take a job back unharmed from a worker that stops: queued again, nothing counts as lost.
+
+    Raises:
+        Fenced: the attempt is over.
+    """
+    ending = {"state": AttemptState.REJECTED, "ended_at": now, "reason": reason}
+    if not change_attempt(session, holder, *LIVE, **ending):
+        raise Fenced(OVER)
+    if not cancel_held(session, holder, now):
+        require(requeue(session, holder, now))
+
+
+def _start_if_granted(session: Session, holder: Holder, now: datetime, **more: object) -> bool:
+    """Start an attempt that was not; a result without a start still has one in its history."""
+    started = {"state": AttemptState.STARTED, "started_at": now, **more}
+    if not change_attempt(session, holder, AttemptState.GRANTED, **started):
+        return False
+    require(change_job(session, holder, JobState.LEASED, state=JobState.RUNNING))
+    return True
+
+
+def _held(session: Session, holder: Holder) -> Held:
+    """The attempt and its job, locked, if the secret is right."""
+    row = session.execute(_HELD, {"job_id": holder.job_id, "number": holder.number}).first()
+    if row is None:
+        raise NotFound("There is no such attempt; GET /api/v1/jobs/{id} lists a job's attempts.")
+    if not hmac.compare_digest(row.secret.encode(), holder.secret.encode()):
+        raise Fenced(OVER)
+    if holder.worker not in (None, row.worker):
+        raise Fenced(OVER)
+    return Held(
+        holder=Holder(holder.job_id, holder.number, row.secret),
+        worker=row.worker,
+        state=row.state,
+        spec=JobSpec.model_validate(row.spec),
+        revision=row.revision,
+        submission_id=row.submission_id,
+        position=row.position,
+        turns=row.turns,
+        project=row.project,
+        requires=row.requires,
+    )
+
+
+def _result_of(session: Session, holder: Holder, digest: str) -> Completion | None:
+    row = session.execute(
+        select(ResultRow.id, ResultRow.counted, ResultRow.turn).where(
+            ResultRow.job_id == holder.job_id,
+            ResultRow.attempt == holder.number,
+            ResultRow.digest == digest,
+        )
+    ).first()
+    if row is None:
+        return None
+    return Completion(row.id, counted=row.counted or row.turn is not None, created=False)
+
+
+def _has_counted(session: Session, holder: Holder) -> bool:
+    counted = select(ResultRow.id).where(
+        ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number, ResultRow.counted
+    )
+    return session.execute(counted).first() is not None

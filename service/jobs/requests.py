@@ -1,0 +1,93 @@
+"""What may be asked for: a suite, a case or several cases, at one revision."""
+
+from __future__ import annotations
+
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from benchmarks.catalog.precision_tiers import Tier
+from benchmarks.contracts import (
+    Case,
+    Contract,
+    Flag,
+    Id,
+    JobSpec,
+    Labels,
+    Moment,
+    Name,
+    Protocol,
+    Purpose,
+    Revision,
+    Worded,
+)
+from service.errors import Invalid
+
+Source = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_.:-]{0,63}$"),
+    Worded(
+        "must be 1 to 64 of the characters a-z, 0-9, '_', '.', ':' and '-', the first a letter or "
+        "digit"
+    ),
+]
+
+
+class SubmissionRequest(Contract):
+    """A suite, a case or several cases, to be measured at one revision."""
+
+    suite: Name | None = None
+    only: Annotated[tuple[Name, ...], Field(max_length=50)] = ()
+    """Of the suite only the cases of these workloads; empty for all."""
+    case: Case | None = None
+    cases: Annotated[tuple[Case, ...], Field(max_length=500)] = ()
+    revision: Revision
+    revision_at: Moment | None = None
+    """When the revision was made; it orders the history. Without it: when it was first seen."""
+    purpose: Purpose = Purpose.HISTORY
+    requires: Labels = Field(default_factory=dict)
+    priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
+    protocol: Protocol | None = None
+    """How to measure; without it the suite's way, or the default."""
+    tier: Tier | None = None
+    """How sure the answer shall be: how many processes, and how long each. ``quick`` makes no
+    history unless ``purpose`` says so."""
+    replicates: Annotated[int, Field(strict=True, ge=1, le=50)] | None = None
+    """In how many fresh processes; without it as many as the protocol or the tier says."""
+    trace: Flag = False
+    """Keep the profiler's trace of each case, whatever the protocol or the suite says of it."""
+    timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
+    source: Source = "api"
+    rerun_of: Id | None = None
+    project: Name | None = None
+    """Whose it is; without it that of the token, or of what it measures again, or none."""
+
+    @model_validator(mode="after")
+    def _one_kind(self) -> Self:
+        if [self.suite is not None, self.case is not None, bool(self.cases)].count(True) != 1:
+            raise ValueError("name exactly one of suite, case and cases")
+        if self.only and self.suite is None:
+            raise ValueError("only picks workloads of a suite, and no suite is named")
+        if self.tier is not None and self.protocol is not None:
+            raise ValueError("a tier is a protocol: give one of the two")
+        return self
+
+    @property
+    def aim(self) -> Purpose:
+        """What the results are for: a quick look is no point in a series, unless that was asked."""
+        quick = self.tier is Tier.QUICK and "purpose" not in self.model_fields_set
+        return Purpose.COMPARISON if quick else self.purpose
+
+
+class JobRequest(JobSpec):
+    """A case to be measured, and whose it is; a worker is told the case alone."""
+
+    project: Name | None = None
+
+
+def request_of(spec: JobRequest) -> SubmissionRequest:
+    """The submission of one job."""
+    if spec.suite is not None:
+        raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")
+    given = spec.model_dump(exclude_unset=True, exclude={"suite", "in_turn"})
+    return SubmissionRequest.model_validate(given)

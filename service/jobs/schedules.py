@@ -1,0 +1,322 @@
+"""Schedules: a cron expression in a time zone submits a suite, each slot once.
+
+There is no leader. Every replica looks; the one that inserts a slot's row submits in the same
+transaction, the others find the row there. After downtime only the newest missed slot fires: an
+older one would measure today's software under yesterday's name.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Annotated, cast
+from zoneinfo import ZoneInfo
+
+from cronsim import CronSim, CronSimError
+from pydantic import BaseModel, Field
+from sqlalchemy import Table, select, update
+from sqlalchemy.orm import Session
+
+from benchmarks.catalog import catalog, suites
+from benchmarks.contracts import Contract, Flag, Labels, Name, Worded
+from service import models
+from service.database.connections import insert_if_absent, now_of
+from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
+from service.history import revisions
+from service.jobs.requests import SubmissionRequest
+from service.jobs.submit import AcceptedSubmission, submit
+from service.models import Schedule, ScheduleRun
+
+log = logging.getLogger(__name__)
+
+_SLOTS = cast(Table, ScheduleRun.__table__)
+_RULE = r"^(date|latest|fixed:[A-Za-z0-9][A-Za-z0-9_./+-]{0,99})$"
+_GAP = timedelta(days=2)
+_SLACK = timedelta(minutes=1)
+"""Replicas that look at the same time may have times of day that far apart."""
+
+
+class ScheduleRequest(Contract):
+    """When to submit which suite, and at which revision."""
+
+    cron: Annotated[
+        str,
+        Field(max_length=200, pattern=r"^[0-9A-Za-z*,/#\- ]+$"),
+        Worded("must be five fields such as '0 2 * * *', of letters, digits and *,/#- only"),
+    ]
+    """Five fields: minute, hour, day of month, month, day of week."""
+    timezone: Annotated[
+        str,
+        Field(max_length=64, pattern=r"^[A-Za-z0-9_+/-]+$"),
+        Worded("must be the IANA name of a time zone, such as Europe/Berlin"),
+    ] = "UTC"
+    """An IANA name such as ``Europe/Berlin``."""
+    suite: Name
+    revision_rule: Annotated[
+        str,
+        Field(pattern=_RULE),
+        Worded("must be 'date', 'latest' or 'fixed:' with a revision, such as fixed:v1.2"),
+    ] = "date"
+    """``date``: named after the slot's local date. ``latest``: the newest revision known in its
+    project. ``fixed:REVISION``: that one."""
+    requires: Labels = Field(default_factory=dict)
+    enabled: Flag = True
+    project: Name | None = None
+    """Whose its submissions are; without it nobody's."""
+
+
+class ScheduleView(BaseModel):
+    """A schedule, and when it fires next."""
+
+    name: str
+    cron: str
+    timezone: str
+    suite: str
+    project: str
+    """Empty: it belongs to none."""
+    revision_rule: str
+    requires: dict[str, str]
+    enabled: bool
+    created_at: datetime
+    next_due_at: datetime | None
+    """None while it is disabled."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fired:
+    """A slot that was this replica's to fire."""
+
+    schedule: str
+    due_at: datetime
+    submission_id: str | None
+    """None if the submission was refused; the log says why."""
+
+
+def slots(cron: str, timezone: str, after: datetime) -> Iterator[datetime]:
+    """The times after ``after`` at which ``cron`` fires, in UTC, in order.
+
+    A time that a clock change skips fires when the clock has jumped; one that comes twice fires
+    the first time.
+    """
+    for slot in CronSim(cron, after.astimezone(ZoneInfo(timezone))):
+        due_at = slot.astimezone(UTC)
+        if due_at > after:  # on an autumn night cronsim may begin with the hour that was
+            yield due_at
+
+
+def newest_due(cron: str, timezone: str, first: datetime, now: datetime) -> datetime | None:
+    """The newest slot from ``first`` (a slot itself) up to ``now``; None if ``first`` is ahead."""
+    if first > now:
+        return None
+    newest = first
+    if now - first > _GAP:  # not every minute of a long downtime one by one
+        local = (now - _GAP / 2).astimezone(ZoneInfo(timezone))
+        before = next(CronSim(cron, local, reverse=True), None)
+        if before is not None:
+            newest = max(newest, before.astimezone(UTC))
+    for slot in slots(cron, timezone, newest):
+        if slot > now:
+            break
+        newest = slot
+    return newest
+
+
+def put(session: Session, name: str, request: ScheduleRequest, now: datetime) -> ScheduleView:
+    """Make a schedule or change it; it fires next at the first slot after now.
+
+    What leaves the times as they are leaves a slot that is due already, too.
+
+    Raises:
+        Invalid: the cron expression or the time zone is none.
+        UnknownChoice: there is no such suite.
+    """
+    due_at = _first_slot(request, now)
+    row = session.get(Schedule, name)
+    if row is None:
+        row = Schedule(name=name, created_at=now)
+        session.add(row)
+    times = (row.cron, row.timezone, row.enabled)
+    for field, value in request.model_dump().items():
+        setattr(row, field, value)
+    row.project = request.project or ""
+    if times != (row.cron, row.timezone, row.enabled):
+        row.next_due_at = due_at if request.enabled else None
+    session.flush()
+    return _view(row, now)
+
+
+def load(session: Session, name: str) -> ScheduleView:
+    """One schedule.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    return _view(_row(session, name), now_of(session))
+
+
+def every(session: Session) -> list[ScheduleView]:
+    """All schedules, by name."""
+    now = now_of(session)
+    return [_view(row, now) for row in session.scalars(select(Schedule).order_by(Schedule.name))]
+
+
+def delete(session: Session, name: str) -> None:
+    """Forget a schedule; what it submitted stays.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    session.delete(_row(session, name))
+    session.flush()
+
+
+def fire(session: Session, name: str, now: datetime) -> AcceptedSubmission:
+    """Submit a schedule's suite now, beside its slots.
+
+    Raises:
+        NotFound: there is none of that name.
+    """
+    return _submit(session, _row(session, name), now, now)
+
+
+def fire_due(session: Session, now: datetime) -> list[Fired]:
+    """Fire every slot that is due and that no other replica fired."""
+    _set_back(session, now)
+    due = select(Schedule).where(
+        Schedule.enabled.is_(True),
+        (Schedule.next_due_at <= now) | Schedule.next_due_at.is_(None),
+    )
+    found = [_fire_row(session, row, now) for row in session.scalars(due.order_by(Schedule.name))]
+    return [fired for fired in found if fired is not None]
+
+
+def _set_back(session: Session, now: datetime) -> None:
+    """Undo what a clock that was ahead did: a schedule waits for no later than its next slot.
+
+    The slots that it fired meanwhile are known, and do not fire again.
+    """
+    ahead = select(Schedule).where(Schedule.enabled.is_(True), Schedule.next_due_at > now + _SLACK)
+    for row in session.scalars(ahead.order_by(Schedule.name)):
+        latest = next(slots(row.cron, row.timezone, now + _SLACK), None)
+        if latest is None or row.next_due_at is None or row.next_due_at <= latest:
+            continue
+        following = next(slots(row.cron, row.timezone, now))
+        seen = (Schedule.name == row.name, Schedule.next_due_at == row.next_due_at)
+        log.warning(
+            "schedule %s waited for %s, as after a clock that was ahead; it fires next at %s",
+            *(row.name, row.next_due_at.isoformat(), following.isoformat()),
+        )
+        session.execute(update(Schedule).where(*seen).values(next_due_at=following))
+
+
+def _fire_row(session: Session, row: Schedule, now: datetime) -> Fired | None:
+    seen = row.next_due_at
+    due_at = newest_due(row.cron, row.timezone, seen, now) if seen is not None else None
+    following = next(slots(row.cron, row.timezone, now), None)
+    advance = (
+        update(Schedule)
+        .where(Schedule.name == row.name, Schedule.next_due_at.is_not_distinct_from(seen))
+        .values(next_due_at=following)
+    )
+    slot = {"schedule": row.name, "due_at": due_at, "fired_at": now, "submission_id": None}
+    won = due_at is not None and insert_if_absent(session, _SLOTS, slot)
+    session.execute(advance.execution_options(synchronize_session=False))
+    if not won or due_at is None:
+        return None
+    return Fired(row.name, due_at, _submit_slot(session, row, due_at, now))
+
+
+def _submit_slot(session: Session, row: Schedule, due_at: datetime, now: datetime) -> str | None:
+    try:
+        with session.begin_nested():
+            submission_id = _submit(session, row, due_at, now).submission_id
+    except ServiceError as error:
+        log.error("schedule %s could not submit: %s", row.name, error.detail)
+        return None
+    filled = update(ScheduleRun).where(
+        ScheduleRun.schedule == row.name, ScheduleRun.due_at == due_at
+    )
+    session.execute(filled.values(submission_id=submission_id))
+    return submission_id
+
+
+def _submit(session: Session, row: Schedule, due_at: datetime, now: datetime) -> AcceptedSubmission:
+    revision, revision_at = _revision(session, row, due_at)
+    request = SubmissionRequest(
+        suite=row.suite,
+        revision=revision,
+        revision_at=revision_at,
+        requires=row.requires,
+        project=row.project or None,
+        source=f"schedule:{row.name}"[:64],
+    )
+    accepted = submit(session, request, now)
+    if accepted.left_out:
+        log.warning(
+            "schedule %s: %d cases of the suite %s are left out: they cannot run on the device "
+            "that it requires, or that all workers of the last day have",
+            *(row.name, accepted.left_out, row.suite),
+        )
+    return accepted
+
+
+def _revision(session: Session, row: Schedule, due_at: datetime) -> tuple[str, datetime | None]:
+    if row.revision_rule.startswith("fixed:"):
+        return row.revision_rule.removeprefix("fixed:"), None
+    newest = revisions.latest(session, row.project) if row.revision_rule == "latest" else None
+    if newest is not None:
+        return newest, None
+    local = due_at.astimezone(ZoneInfo(row.timezone))
+    midnight = local.replace(hour=0, minute=0, second=0, microsecond=0)
+    return local.date().isoformat(), midnight
+
+
+def _first_slot(request: ScheduleRequest, now: datetime) -> datetime:
+    try:
+        ZoneInfo(request.timezone)
+    except (KeyError, ValueError, OSError):  # a folder of zones is an OSError
+        raise Invalid(
+            "timezone is not one that is known; give an IANA name such as Europe/Berlin."
+        ) from None
+    try:
+        suites.suite(request.suite)
+    except catalog.UnknownName as error:
+        raise UnknownChoice(str(error)) from error
+    if len(request.cron.split()) != 5:
+        raise Invalid("cron needs five fields: minute, hour, day of month, month, day of week.")
+    try:
+        due_at = next(slots(request.cron, request.timezone, now), None)
+    except CronSimError as error:
+        raise Invalid(f"cron is not understood: {error}.") from error
+    if due_at is None:
+        raise Invalid("cron names a day that never comes; no slot was found in fifty years.")
+    return due_at
+
+
+def _row(session: Session, name: str) -> Schedule:
+    row = session.get(models.Schedule, name)
+    if row is None:
+        raise NotFound("There is no such schedule; GET /api/v1/schedules lists them.")
+    return row
+
+
+def _view(row: Schedule, now: datetime) -> ScheduleView:
+    """Show a schedule. One that the migration made has no time until the first look for due ones,
+    which gives it this one."""
+    due_at = row.next_due_at
+    if row.enabled and due_at is None:
+        due_at = next(slots(row.cron, row.timezone, now), None)
+    return ScheduleView(
+        name=row.name,
+        cron=row.cron,
+        timezone=row.timezone,
+        suite=row.suite,
+        project=row.project,
+        revision_rule=row.revision_rule,
+        requires=row.requires,
+        enabled=row.enabled,
+        created_at=row.created_at,
+        next_due_at=due_at,
+    )

@@ -1,0 +1,110 @@
+"""Submissions as they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, func, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import FINAL_STATES
+from service import models
+from service.database import paging
+from service.database.paging import Page
+from service.errors import NotFound
+from service.jobs.submit import AcceptedSubmission
+from service.jobs.views import JobView, jobs_of
+from service.models import Job
+
+
+class SubmissionSummary(BaseModel):
+    """What a list shows of a submission."""
+
+    id: str
+    suite: str | None
+    project: str
+    """Empty: it belongs to none."""
+    revision: str
+    source: str
+    created_at: datetime
+    finished: bool
+    """Whether every job has come to an end."""
+    counts: dict[str, int]
+    """How many jobs are in each state."""
+
+
+class SubmissionView(SubmissionSummary):
+    """Jobs that were submitted together."""
+
+    jobs: list[JobView]
+
+
+class Submitted(SubmissionView):
+    """A submission, answered to whoever made it."""
+
+    left_out: int
+    """Cases of the suite, of the workloads in ``only`` if any, that were not queued: the device
+    refuses them. It is told here only: later the suite may have other cases."""
+
+
+def load_submission(session: Session, submission_id: str) -> SubmissionView:
+    """One submission with its jobs.
+
+    Raises:
+        NotFound: there is no such submission.
+    """
+    row = session.get(models.Submission, submission_id)
+    if row is None:
+        raise NotFound("There is no such submission; GET /api/v1/submissions lists them.")
+    summary = _summaries(session, [row])[0]
+    return SubmissionView(**summary.model_dump(), jobs=jobs_of(session, submission_id))
+
+
+def answer_of(session: Session, accepted: AcceptedSubmission) -> Submitted:
+    """What the request that was ``accepted`` is answered."""
+    made = load_submission(session, accepted.submission_id)
+    return Submitted(**dict(made), left_out=accepted.left_out)
+
+
+def is_finished(session: Session, submission_id: str) -> bool:
+    """Whether every job of a submission has come to an end; True if there is none."""
+    open_jobs = select(Job.id).where(
+        Job.submission_id == submission_id, Job.state.not_in(FINAL_STATES)
+    )
+    return session.execute(open_jobs.limit(1)).first() is None
+
+
+def list_submissions(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> Page[SubmissionSummary]:
+    """Submissions that meet ``conditions``, the newest first."""
+    page = paging.newest_first(
+        session, models.Submission, models.Submission.id, conditions, after, limit
+    )
+    return page.shown(_summaries(session, page.items))
+
+
+def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[SubmissionSummary]:
+    counts: dict[str, dict[str, int]] = {row.id: {} for row in rows}
+    per_state = (
+        select(Job.submission_id, Job.state, func.count())
+        .where(Job.submission_id.in_(counts))
+        .group_by(Job.submission_id, Job.state)
+    )
+    for submission_id, state, count in session.execute(per_state):
+        counts[submission_id][state] = count
+    return [
+        SubmissionSummary(
+            id=row.id,
+            suite=row.suite,
+            project=row.project,
+            revision=row.revision,
+            source=row.source,
+            created_at=row.created_at,
+            finished=counts[row.id].keys() <= FINAL_STATES,
+            counts=counts[row.id],
+        )
+        for row in rows
+    ]

@@ -1,0 +1,143 @@
+"""Jobs as the API shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+
+from pydantic import BaseModel
+from sqlalchemy import ColumnElement, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import AttemptState, Case, JobSpec, JobState, Progress, Purpose
+from service.database import paging
+from service.database.paging import Page
+from service.errors import NotFound
+from service.models import Attempt, Job, ResultRow
+
+
+class AttemptView(BaseModel):
+    """One worker's hold on a job."""
+
+    number: int
+    worker: str
+    state: AttemptState
+    granted_at: datetime
+    started_at: datetime | None
+    lease_expires_at: datetime
+    ended_at: datetime | None
+    reason: str
+    progress: Progress | None
+
+
+class JobView(BaseModel):
+    """One case to be measured, and where it stands."""
+
+    id: str
+    submission_id: str
+    position: int
+    case: Case
+    project: str
+    """Empty: it belongs to none."""
+    revision: str
+    suite: str | None
+    purpose: Purpose
+    state: JobState
+    attempt: int
+    """Number of the latest attempt; 0 before the first."""
+    lost_attempts: int
+    cancel_requested: bool
+    reason: str
+    requires: dict[str, str]
+    priority: int
+    timeout_s: float
+    rerun_of: str | None
+    created_at: datetime
+    queued_at: datetime
+    finished_at: datetime | None
+    result_id: str | None
+    """The counted result."""
+    attempts: list[AttemptView]
+
+
+def load_job(session: Session, job_id: str) -> JobView:
+    """One job with its attempts.
+
+    Raises:
+        NotFound: there is no such job.
+    """
+    wanted = select(Job).where(Job.id == job_id).execution_options(populate_existing=True)
+    row = session.scalars(wanted).first()
+    if row is None:
+        raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
+    return views(session, [row])[0]
+
+
+def list_jobs(
+    session: Session, *conditions: ColumnElement[bool], after: str | None, limit: int
+) -> Page[JobView]:
+    """Jobs that meet ``conditions``, the newest first."""
+    page = paging.newest_first(session, Job, Job.id, conditions, after, limit)
+    return page.shown(views(session, page.items))
+
+
+def jobs_of(session: Session, submission_id: str) -> list[JobView]:
+    """The jobs of a submission, in its order."""
+    wanted = select(Job).where(Job.submission_id == submission_id).order_by(Job.position)
+    return views(session, session.scalars(wanted).all())
+
+
+def views(session: Session, rows: Sequence[Job]) -> list[JobView]:
+    """Show jobs with their attempts and the ids of their counted results."""
+    ids = [row.id for row in rows]
+    attempts: dict[str, list[AttemptView]] = {job_id: [] for job_id in ids}
+    wanted = select(Attempt).where(Attempt.job_id.in_(ids)).order_by(Attempt.number)
+    for attempt in session.scalars(wanted.execution_options(populate_existing=True)):
+        attempts[attempt.job_id].append(_attempt(attempt))
+    counted = select(ResultRow.job_id, ResultRow.id).where(
+        ResultRow.job_id.in_(ids), ResultRow.counted
+    )
+    found = {job_id: result_id for job_id, result_id in session.execute(counted)}  # noqa: C416
+    return [_job(row, attempts[row.id], found.get(row.id)) for row in rows]
+
+
+def _attempt(row: Attempt) -> AttemptView:
+    return AttemptView(
+        number=row.number,
+        worker=row.worker,
+        state=AttemptState(row.state),
+        granted_at=row.granted_at,
+        started_at=row.started_at,
+        lease_expires_at=row.lease_expires_at,
+        ended_at=row.ended_at,
+        reason=row.reason,
+        progress=None if row.progress is None else Progress.model_validate(row.progress),
+    )
+
+
+def _job(row: Job, attempts: list[AttemptView], result_id: str | None) -> JobView:
+    spec = JobSpec.model_validate(row.spec)
+    return JobView(
+        id=row.id,
+        submission_id=row.submission_id,
+        position=row.position,
+        case=spec.case,
+        project=row.project,
+        revision=row.revision,
+        suite=spec.suite,
+        purpose=spec.purpose,
+        state=JobState(row.state),
+        attempt=row.attempt,
+        lost_attempts=row.lost_attempts,
+        cancel_requested=row.cancel_requested,
+        reason=row.reason,
+        requires=spec.requires,
+        priority=spec.priority,
+        timeout_s=spec.timeout_s,
+        rerun_of=row.rerun_of,
+        created_at=row.created_at,
+        queued_at=row.queued_at,
+        finished_at=row.finished_at,
+        result_id=result_id,
+        attempts=attempts,
+    )

@@ -1,0 +1,108 @@
+"""Workers that have introduced themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime, timedelta
+from typing import cast
+
+from pydantic import BaseModel
+from sqlalchemy import Table, select
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import FOLDER, Worker
+from service.database.connections import insert_if_absent
+from service.errors import Conflict
+from service.jobs import eligibility
+from service.models import WorkerRow
+from service.models.project_filter import revisions_seen
+
+_WORKERS = cast(Table, WorkerRow.__table__)
+_DEVICES = {"cuda", "cpu"}
+LATELY = timedelta(days=1)
+"""A worker that lives is seen every few seconds. One that is off at night, or being repaired, may
+still take what is queued now; one that has been away for longer says nothing of what will."""
+
+PRESENT = timedelta(minutes=1)
+"""A worker that waits for a job, or has one, is heard of at least every half minute."""
+
+
+class WorkerView(BaseModel):
+    """A worker, and when it was last heard of."""
+
+    name: str
+    labels: dict[str, str]
+    version: str
+    revisions: list[str] | None
+    """Revisions whose own code it can run; empty: it runs what is installed for each. Null: it
+    does not say."""
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
+    """Note a worker and its labels, or note what is new about it.
+
+    Its name is a label as well, so that a job may require this very worker.
+
+    Raises:
+        Conflict: a worker of this name works from another folder: what both measured would be one
+            history, and jobs for the one would go to the other.
+    """
+    labels = worker.labels | {"worker": worker.name}
+    has = None if worker.revisions is None else list(worker.revisions)
+    eligibility.hold_pairs(session)
+    told = {"labels": labels, "version": worker.version, "revisions": has, "last_seen_at": now}
+    told["gpu_uuid"] = labels.get("gpu_uuid")
+    # Two introductions may meet: one that was sent twice, or one to each replica.
+    new = insert_if_absent(session, _WORKERS, {"name": worker.name, "first_seen_at": now, **told})
+    row = session.get_one(WorkerRow, worker.name, with_for_update=True)
+    if row.last_seen_at > now - PRESENT and _is_another(row.labels, labels):
+        host = row.labels.get("host")
+        raise Conflict(
+            f"Another worker named {worker.name} works{f' on {host}' if host else ''}, last heard "
+            f"of at {row.last_seen_at:%H:%M:%S} UTC: give this one another name, or stop that one "
+            f"and wait {PRESENT.seconds} s."
+        )
+    changed = new or row.labels != labels
+    row.labels, row.version, row.revisions, row.last_seen_at = labels, worker.version, has, now
+    row.gpu_uuid = labels.get("gpu_uuid")
+    session.flush()
+    if changed:
+        eligibility.set_worker(session, worker.name, labels)
+    return _view(session, row)
+
+
+def _is_another(known: Mapping[str, str], told: Mapping[str, str]) -> bool:
+    """Whether two introductions are of two folders; who says nothing of his is believed."""
+    folders = known.get(FOLDER), told.get(FOLDER)
+    return None not in folders and folders[0] != folders[1]
+
+
+def every(session: Session) -> list[WorkerView]:
+    """All workers, the last seen first."""
+    order = (WorkerRow.last_seen_at.desc(), WorkerRow.name)
+    return [_view(session, row) for row in session.scalars(select(WorkerRow).order_by(*order))]
+
+
+def common_device(session: Session, requires: Mapping[str, str], now: datetime) -> str | None:
+    """``cuda`` or ``cpu`` if all workers that ``requires`` allows are of it, else None.
+
+    Workers that were not seen `LATELY` do not count.
+    """
+    present = select(WorkerRow.labels).where(WorkerRow.last_seen_at > now - LATELY)
+    known = session.scalars(present)
+    devices = {told.get("device") for told in known if requires.items() <= told.items()}
+    return next(iter(devices)) if len(devices) == 1 and devices <= _DEVICES else None
+
+
+def _view(session: Session, row: WorkerRow) -> WorkerView:
+    has = row.revisions
+    return WorkerView(
+        name=row.name,
+        labels=row.labels,
+        version=row.version,
+        revisions=None if has is None else revisions_seen(session, has),
+        first_seen_at=row.first_seen_at,
+        last_seen_at=row.last_seen_at,
+    )

@@ -1,0 +1,1 @@
+"""Backups, and verification of every guarantee."""

@@ -1,0 +1,189 @@
+"""What a job's row and its attempts must say, as its submission and its log tell it. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any
+
+from pydantic import ValidationError
+
+from benchmarks.contracts import Case, JobSpec
+from service.database.ids import new_id
+from service.history import record
+from service.maintenance.verify.steps import FINAL, HELD, LIVE
+from service.maintenance.verify.values import AttemptFacts, Breach, Event, JobFacts
+
+ROWS = 11
+_BEHIND = re.compile(r"[0-9a-f]{32}\.\d{2}\.\d{5}")
+"""A place in the queue behind other jobs of the submission; see `service.jobs.interleave`."""
+
+_ALONE = frozenset({(None, "queued"), ("queued", "cancelled")})
+"""Steps of a job that no attempt is part of."""
+
+
+def key_of(case: Any) -> str | None:
+    """The key of a case as it is stored; None if it is none."""
+    try:
+        return Case.model_validate(case).key
+    except ValidationError:
+        return None
+
+
+def names_moment(name: str, at: datetime, position: int | None = None) -> bool:
+    """Whether an id was drawn at that time, and for that place if there is one."""
+    told = new_id(at, position or 0)
+    return name[:12] == told[:12] and (position is None or name[12:16] == told[12:16])
+
+
+def as_submitted(job: JobFacts) -> Iterator[Breach]:
+    """11: the row repeats what its spec and its submission say."""
+    try:
+        spec = JobSpec.model_validate(job.spec)
+    except ValidationError:
+        yield _breach(job, "Its spec is none that this version can read.")
+        return
+    of_spec = {
+        "case_key": spec.case.key,
+        "revision": spec.revision,
+        "requires": record.facts_digest(spec.requires),
+        "rank": -spec.priority,
+        "rerun_of": spec.rerun_of,
+    }
+    if not names_moment(job.id, job.created_at, job.position):
+        sentence = f"It was not made at {job.created_at} for place {job.position}: see its name."
+        yield _breach(job, sentence)
+    for name, wanted in of_spec.items():
+        if getattr(job, name) != wanted:
+            yield _breach(job, f"Its {name} is {getattr(job, name)}; its spec says {wanted}.")
+    project, revision, suite = job.submitted
+    if (job.project, job.revision, spec.suite) != (project, revision, suite):
+        yield _breach(
+            job,
+            f"It is of project {job.project!r}, revision {job.revision} and suite {spec.suite}; "
+            f"its submission is of {project!r}, {revision} and {suite}.",
+        )
+    if not spec.in_turn:
+        yield from _at_its_place(job)
+    elif job.turns not in range(spec.protocol.replicates):
+        yield _breach(job, f"It has had {job.turns} of {spec.protocol.replicates} turns.")
+    else:
+        yield from _between_turns(job)
+
+
+def _at_its_place(job: JobFacts) -> Iterator[Breach]:
+    if (job.place, job.turns, job.kept_for) != (job.id, 0, None):
+        yield _breach(
+            job,
+            f"Its processes run at once, and it stands at {job.place} in the queue after "
+            f"{job.turns} turns, kept for {job.kept_for}.",
+        )
+
+
+def _between_turns(job: JobFacts) -> Iterator[Breach]:
+    if job.place != job.id and not _BEHIND.fullmatch(job.place):
+        yield _breach(job, f"It stands at {job.place} in the queue, which is no place.")
+    if job.turns > max((result.turn or 0 for result in job.results), default=0):
+        yield _breach(job, f"It has had {job.turns} turns, and has fewer results of turns.")
+    if job.kept_for not in {None, *(attempt.worker for attempt in job.attempts)}:
+        yield _breach(job, f"It is kept for {job.kept_for}, who has never held it.")
+    if job.turns and job.kept_for is None:
+        yield _breach(job, f"It has had {job.turns} turns, and is kept for nobody.")
+
+
+def as_counted(job: JobFacts) -> Iterator[Breach]:
+    """11: what the row counts and says of its end follows from its attempts."""
+    lost = [attempt.state == "lost" for attempt in job.attempts]
+    # A job that was to be cancelled is, when its worker is lost: that loss is not counted.
+    ends = [e for e in job.log if e.attempt is None and e.after == "cancelled"]
+    uncounted = any(lost[-1:]) and any(end.before in HELD for end in ends)
+    if job.lost_attempts != sum(lost) - uncounted:
+        yield _breach(job, f"It is said to have lost {job.lost_attempts} attempts.")
+    counted = any(result.counted for result in job.results)
+    if job.state == "queued" and job.cancel_requested:
+        yield _breach(job, "It is queued, and was to be cancelled.")
+    if job.state == "cancelled" and not counted and not job.cancel_requested:
+        yield _breach(job, "It was cancelled, and nobody asked for that.")
+    if job.state not in FINAL and job.reason:
+        yield _breach(job, "It goes on, and gives a reason for its end.")
+    for attempt in job.attempts:
+        if (attempt.state in LIVE) != (attempt.ended_at is None):
+            sentence = f"Attempt {attempt.number} is {attempt.state}, and its times say otherwise."
+            yield _breach(job, sentence)
+        started = any(e.attempt == attempt.number and e.after == "started" for e in job.log)
+        if started != (attempt.started_at is not None):
+            yield _breach(job, f"Attempt {attempt.number} and the log differ on its start.")
+
+
+def in_pairs(job: JobFacts) -> Iterator[Breach]:
+    """9: a step of an attempt and the step of its job that it leads to are lines together."""
+    unpaired: Event | None = None
+    for event in job.log:
+        of_attempt = event.attempt is not None
+        alone = (event.before, event.after) in _ALONE and not of_attempt
+        if of_attempt == (unpaired is not None) and not alone:
+            sentence = (
+                f"It became {event.after}, and job and attempt did not take the step together."
+            )
+            yield Breach(9, f"job {job.id}", sentence, job.log)
+            return
+        unpaired = event if of_attempt else None
+    if unpaired is not None:
+        sentence = f"Attempt {unpaired.attempt} became {unpaired.after}, and the job took no step."
+        yield Breach(9, f"job {job.id}", sentence, job.log)
+
+
+def as_logged(job: JobFacts) -> Iterator[Breach]:
+    """11: the log and the rows give the same times, workers and reasons."""
+    holders = {attempt.number: attempt for attempt in job.attempts}
+    last: dict[int | None, int] = {event.attempt: n for n, event in enumerate(job.log)}
+    latest = 0
+    for number, event in enumerate(job.log):
+        latest += event.attempt is None and event.after == "leased"
+        holder = holders.get(latest if event.attempt is None else event.attempt)
+        if event.attempt is None:
+            wanted = _of_job(job, event, holder)
+        elif holder is not None:
+            reason = holder.reason if number == last[event.attempt] else ""
+            wanted = (_at(holder, event.after), holder.worker, reason)
+        else:
+            continue  # another promise tells of an attempt without a row
+        said = (event.at, event.worker, event.reason)
+        if said != wanted and wanted[0] is not None:
+            sentence = (
+                f"The log tells of {event.after} {_told(said)}; the rows say {_told(wanted)}."
+            )
+            yield _breach(job, sentence)
+
+
+def _of_job(
+    job: JobFacts, event: Event, holder: AttemptFacts | None
+) -> tuple[datetime | None, str | None, str]:
+    """Time, worker and reason of one of the job's own steps, as the rows have them."""
+    if event.before is None:
+        return job.created_at, None, ""
+    worker = holder.worker if holder else None
+    if event.after in FINAL:
+        return job.finished_at, None if event.before == "queued" else worker, job.reason
+    if holder is None:
+        return None, None, ""
+    named = {"leased": "granted", "running": "started"}.get(event.after, "ended")
+    return _at(holder, named), worker, ""
+
+
+def _at(holder: AttemptFacts, step: str) -> datetime | None:
+    times = {"granted": holder.granted_at, "started": holder.started_at}
+    return times.get(step, holder.ended_at)
+
+
+def _told(said: tuple[datetime | None, str | None, str]) -> str:
+    at, worker, reason = said
+    return f"at {at} by {worker or 'nobody'}" + (f" ({reason})" if reason else "")
+
+
+CHECKS = (as_submitted, as_counted, in_pairs, as_logged)
+
+
+def _breach(job: JobFacts, sentence: str) -> Breach:
+    return Breach(ROWS, f"job {job.id}", sentence, job.log)

@@ -1,0 +1,248 @@
+"""What must be true of rows of any kind: they can be read, and agree with those they refer to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from sqlalchemy import Column, ForeignKeyConstraint, Row, Table, and_, func, or_, select
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from service.auth.permissions import TokenKind
+from service.history import record
+from service.maintenance.verify.agreement import ROWS, key_of, names_moment
+from service.maintenance.verify.reading import pages
+from service.maintenance.verify.values import Breach
+from service.models import (
+    AuditEvent,
+    Base,
+    ComparisonRow,
+    EnrolmentRow,
+    EnvironmentRow,
+    FindingEvent,
+    IdempotencyKey,
+    Job,
+    JobEvent,
+    LabelSet,
+    ResultRow,
+    Revision,
+    SeriesRow,
+    Submission,
+    TokenRow,
+    TraceRow,
+)
+
+MOST = 100
+"""Rows of one kind that are named; one is enough to know, and a thousand tell no more."""
+_BODIES = (ResultRow.document.key, TraceRow.body.key)
+"""Columns that are too large to be read for nothing."""
+_MADE_BY = {
+    "POST /api/v1/submissions": Submission,
+    "POST /api/v1/jobs": Job,
+    "POST /api/v1/comparisons": ComparisonRow,
+    "POST /api/v1/tokens": TokenRow,
+    "POST /api/v1/enrolments": EnrolmentRow,
+}
+"""Calls that make something, whose lines in the audit log end with its id; nothing deletes it."""
+
+
+def made_at_their_time(session: Session) -> Iterator[Breach]:
+    """11: submissions and lines of the audit log are of the time that their names tell."""
+    for model, at in ((Submission, Submission.created_at), (AuditEvent, AuditEvent.at)):
+        table = _table(model)
+        wanted = select(table.c.id, table.c[at.key].label("at"))
+        for page in pages(session, wanted, tuple(table.primary_key)):
+            for row in page:
+                if not names_moment(row.id, row.at):
+                    sentence = f"It is not of {row.at}, as its name tells."
+                    yield Breach(ROWS, f"{table.name} {row.id}", sentence)
+
+
+def lost_parents(session: Session) -> Iterator[Breach]:
+    """6 and 9: rows that refer to one that is not there."""
+    for table in Base.metadata.sorted_tables:
+        for constraint in table.foreign_key_constraints:
+            yield from _orphans(session, table, constraint)
+
+
+def _orphans(session: Session, table: Table, constraint: ForeignKeyConstraint) -> Iterator[Breach]:
+    parent = constraint.referred_table.alias("parent")
+    pairs = [(each.parent, parent.c[each.column.name]) for each in constraint.elements]
+    key = tuple(table.primary_key)
+    wanted = (
+        select(*key, *(here.label(f"of_{here.name}") for here, _ in pairs))
+        .outerjoin(parent, and_(*(here == there for here, there in pairs)))
+        .where(pairs[0][1].is_(None), *(here.is_not(None) for here, _ in pairs))
+    )
+    promise = 6 if table.name == "points" and constraint.referred_table.name == "results" else 9
+    for row in session.execute(wanted.limit(MOST)):
+        names = ", ".join(f"{here.name} {row._mapping[f'of_{here.name}']}" for here, _ in pairs)
+        sentence = f"Its {names} is in no row of {constraint.referred_table.name}."
+        yield Breach(promise, _subject(table, key, row), sentence)
+
+
+def wrong_digests(session: Session) -> Iterator[Breach]:
+    """11: environments, label sets and series that are not named by what they hold."""
+    named = ((EnvironmentRow, EnvironmentRow.facts), (LabelSet, LabelSet.labels))
+    for model, facts in named:
+        table = _table(model)
+        for page in pages(session, select(table), tuple(table.primary_key)):
+            for row in page:
+                if record.facts_digest(row._mapping[facts.key]) != row.digest:
+                    subject = f"{table.name} {row.digest}"
+                    yield Breach(ROWS, subject, "It is not named by what it holds.")
+    series = _table(SeriesRow)
+    for page in pages(session, select(series), tuple(series.primary_key)):
+        for row in page:
+            facts_ = (row.case_key, row.metric, row.unit, row.comparability, row.project)
+            if record.series_id(*facts_) != row.id or key_of(row.case) != row.case_key:
+                yield Breach(ROWS, f"series {row.id}", "It is not named by what defines it.")
+
+
+def first_seen(session: Session) -> Iterator[Breach]:
+    """11: environments and revisions were first seen when something of theirs came."""
+    came = (
+        select(EnvironmentRow.digest)
+        .outerjoin(
+            ResultRow,
+            and_(
+                ResultRow.environment == EnvironmentRow.digest,
+                ResultRow.received_at == EnvironmentRow.first_seen_at,
+            ),
+        )
+        .where(ResultRow.id.is_(None))
+    )
+    for name in session.scalars(came.limit(MOST)):
+        yield Breach(ROWS, f"environments {name}", "No result came when it was first seen.")
+    submitted = select(Submission.id).where(
+        Submission.revision == Revision.name, Submission.created_at == Revision.first_seen_at
+    )
+    for name in session.scalars(select(Revision.name).where(~submitted.exists()).limit(MOST)):
+        yield Breach(ROWS, f"revisions {name}", "Nothing was submitted when it was first seen.")
+
+
+def places_of_revisions(session: Session) -> Iterator[Breach]:
+    """11: a revision stands where a submission said, or where it was first seen."""
+    table = _table(Revision)
+    told = Job.spec["revision_at"].as_string()
+    for page in pages(session, select(table), tuple(table.primary_key)):
+        names = [row.name for row in page]
+        said: dict[str, set[Any]] = {}
+        wanted = select(Job.revision, told).where(Job.revision.in_(names), told.is_not(None))
+        for name, at in session.execute(wanted.distinct()):
+            said.setdefault(name, set()).add(datetime.fromisoformat(at))
+        for row in page:
+            dates = said.get(row.name, set())
+            if row.dated != bool(dates) or row.ordered_at not in (dates or {row.first_seen_at}):
+                sentence = f"It stands at {row.ordered_at}, and nobody has said so."
+                yield Breach(ROWS, f"revisions {row.name}", sentence)
+
+
+def keys_of_submissions(session: Session) -> Iterator[Breach]:
+    """11: an idempotency key leads to the submission that was made with it."""
+    wanted = (
+        select(IdempotencyKey.key, Submission.id)
+        .join(Submission, Submission.id == IdempotencyKey.submission_id)
+        .where(IdempotencyKey.created_at != Submission.created_at)
+    )
+    for key, submission in session.execute(wanted.limit(MOST)):
+        sentence = f"It leads to submission {submission}, which was not made with it."
+        yield Breach(ROWS, f"idempotency_keys {key}", sentence)
+
+
+def what_was_made_is_there(session: Session) -> Iterator[Breach]:
+    """9: what the audit log says that somebody made is there; nothing deletes it."""
+    table = _table(AuditEvent)
+    wanted = select(table).where(table.c.action.in_(_MADE_BY))
+    for page in pages(session, wanted, tuple(table.primary_key)):
+        made: dict[str, set[str]] = {}
+        for row in page:
+            made.setdefault(row.action, set()).add(row.object.rpartition(" -> ")[2])
+        for action, ids in made.items():
+            model = _MADE_BY[action]
+            name_of = _table(model).c.id
+            there = set(session.scalars(select(name_of).where(name_of.in_(ids))))
+            for name in sorted(ids - there):
+                sentence = f"The audit log says that it was made ({action}), and it is gone."
+                yield Breach(9, f"{model.__tablename__} {name}", sentence)
+
+
+def numbered_without_gap(session: Session) -> Iterator[Breach]:
+    """9: no line of a log is gone. Only of SQLite: PostgreSQL leaves gaps by itself."""
+    if session.get_bind().dialect.name != "sqlite":
+        return
+    for model in (JobEvent, FindingEvent):
+        counted = select(func.count(), func.min(model.id), func.max(model.id))
+        count, first, last = session.execute(counted).one()
+        if count and (first, last) != (1, count):
+            sentence = f"It has {count} lines, which are numbered from {first} to {last}."
+            yield Breach(9, f"table {model.__tablename__}", sentence)
+
+
+def who_acted(session: Session) -> Iterator[Breach]:
+    """11: the audit log names tokens as they are."""
+    table, tokens = _table(AuditEvent), _table(TokenRow)
+    wanted = (
+        select(table.c.id, table.c.actor, table.c.token_id, tokens.c.kind, tokens.c.name)
+        .outerjoin(tokens, tokens.c.id == table.c.token_id)
+        .where(table.c.token_id.is_not(None))
+    )
+    for page in pages(session, wanted, (table.c.id,)):
+        for row in page:
+            if row.actor != f"{row.kind} {row.name}"[:100]:
+                sentence = f"{row.actor} acted with token {row.token_id}, of {row.kind} {row.name}."
+                yield Breach(ROWS, f"audit_events {row.id}", sentence)
+
+
+def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
+    """11: a code that was used led to a token; one for a worker to its token, made just then."""
+    of_another = (
+        (TokenRow.name != EnrolmentRow.worker)
+        | (TokenRow.kind != TokenKind.WORKER)
+        | (TokenRow.created_at != EnrolmentRow.used_at)
+    )
+    wanted = (
+        select(EnrolmentRow.id)
+        .outerjoin(TokenRow, TokenRow.id == EnrolmentRow.token_id)
+        .where(
+            or_(
+                EnrolmentRow.used_at.is_(None) != EnrolmentRow.token_id.is_(None),
+                and_(EnrolmentRow.worker.is_not(None), of_another),
+            )
+        )
+    )
+    for name in session.scalars(wanted.limit(MOST)):
+        yield Breach(ROWS, f"enrolments {name}", "It was used for another token, or for none.")
+
+
+def is_unreadable(error: DBAPIError) -> bool:
+    """Whether SQLite refused what a row holds, and not the question. PostgreSQL holds no such."""
+    said = str(error.orig).lower()
+    return "malformed json" in said or "could not decode" in said
+
+
+def unreadable(session: Session) -> Iterator[Breach]:
+    """11: rows that hold what their columns cannot, such as text where a time must be."""
+    for table in Base.metadata.sorted_tables:
+        key = tuple(table.primary_key)
+        columns = [column for column in table.c if column.name not in _BODIES]
+        for page in pages(session, select(*key), key):
+            for row in page:
+                same = (column == row._mapping[column.name] for column in key)
+                try:
+                    session.execute(select(*columns).where(*same)).all()
+                except Exception as error:
+                    if isinstance(error, DBAPIError) and not is_unreadable(error):
+                        raise
+                    sentence = f"It cannot be read: {type(error).__name__}: {error}"
+                    yield Breach(ROWS, _subject(table, key, row), sentence)
+
+
+def _subject(table: Table, key: Sequence[Column[Any]], row: Row[Any]) -> str:
+    return f"{table.name} {' '.join(str(row._mapping[column.name]) for column in key)}"
+
+
+def _table(model: type[Base]) -> Table:
+    return cast(Table, model.__table__)

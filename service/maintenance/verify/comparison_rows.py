@@ -1,0 +1,153 @@
+"""What must be true of each comparison: its two sides, its jobs, and what it noted of them.
+
+Whether a pass is carried by its data is for `service.maintenance.verify.gates`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import timedelta
+from typing import Any
+
+from pydantic import ValidationError
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from service.analysis.gate import GOOD, CaseVerdict, Decision, Measured, Outcome, Side
+from service.analysis.gate.sentences import REGRESSIONS
+from service.comparisons import ComparisonRequest
+from service.history import queries, revisions
+from service.history.types import StoredResult
+from service.maintenance.verify.agreement import ROWS, key_of, names_moment
+from service.maintenance.verify.values import Breach
+from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job, Submission
+
+BATCH = 16
+"""Documents in memory at once: each may have many megabytes."""
+
+
+def every_comparison(session: Session) -> Iterator[Breach]:
+    """11: what is wrong with each comparison, the oldest first."""
+    ids = session.scalars(select(ComparisonRow.id).order_by(ComparisonRow.id)).all()
+    for name in ids:
+        row = session.get_one(ComparisonRow, name)
+        for sentence in (*_asked(row), *_sides(session, row), *_tries(session, row)):
+            yield Breach(ROWS, f"comparison {name}", sentence)
+        session.expunge_all()
+    named = (ComparisonRow.baseline_submission, ComparisonRow.contender_submission)
+    owner = select(ComparisonRow.id).where(or_(*(side == Submission.id for side in named)))
+    sides = Submission.source.startswith(revisions.COMPARISON)
+    for name in session.scalars(select(Submission.id).where(sides, ~owner.exists()).limit(100)):
+        yield Breach(ROWS, f"submission {name}", "It is a side of no comparison.")
+
+
+def _sides(session: Session, row: ComparisonRow) -> Iterator[str]:
+    sides = (
+        (Side.BASELINE, row.baseline_submission, row.baseline),
+        (Side.CONTENDER, row.contender_submission, row.contender),
+    )
+    source = f"{revisions.COMPARISON}{row.id}"
+    for side, submission, revision in sides:
+        found = session.get(Submission, submission)
+        told = found and (found.source, found.revision, found.project, found.created_at)
+        if told != (source, revision, row.project, row.created_at):
+            yield f"Submission {submission} is not its {side.value}'s."
+
+
+def _asked(row: ComparisonRow) -> Iterator[str]:
+    """Where the row says something else than its request."""
+    if not names_moment(row.id, row.created_at):
+        yield f"It was not made at {row.created_at}, as its name tells."
+    try:
+        request = ComparisonRequest.model_validate(row.request)
+    except ValidationError:
+        yield "Its request cannot be read."
+        return
+    asked = (request.baseline, request.contender, request.source, request.project or "")
+    if asked != (row.baseline, row.contender, row.source, row.project):
+        yield "It is of other revisions, another source or another project than its request."
+    if row.ends_at != row.created_at + timedelta(seconds=request.budget_s):
+        yield f"It ends at {row.ends_at}, and its budget is {request.budget_s} s."
+
+
+def _decided(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> Iterator[str]:
+    """Where its decision is not of its state, its verdicts or its attempts."""
+    ended = row.state != ComparisonState.RUNNING
+    if (row.decided_at is not None) != ended:
+        yield f"It is {row.state}, and its time of ending says otherwise."
+    if (row.decision is not None) != (row.state == ComparisonState.DECIDED):
+        yield f"It is {row.state}, and its decision says otherwise."
+    if row.decision is None:
+        return
+    try:
+        decision = Decision.model_validate(row.decision)
+    except ValidationError:
+        yield "Its decision cannot be read."
+        return
+    verdicts = {case.verdict for case in decision.cases}
+    worse = bool(verdicts & REGRESSIONS)
+    good = verdicts <= GOOD | {CaseVerdict.UNSUPPORTED}
+    passed = decision.outcome is Outcome.PASS
+    if worse != (decision.outcome is Outcome.REGRESSION) or (passed and not good):
+        yield f"It was decided as {decision.outcome.value}, and its cases say otherwise."
+    used = {(one.job_id, one.attempt, one.worker, one.result_id) for one in decision.used}
+    if used != {(one.job_id, one.attempt, one.worker, one.result_id) for one in tries}:
+        yield "Its decision is of other attempts."
+
+
+def _tries(session: Session, row: ComparisonRow) -> Iterator[str]:
+    wanted = (
+        select(ComparisonJob, Job)
+        .outerjoin(Job, Job.id == ComparisonJob.job_id)
+        .where(ComparisonJob.comparison_id == row.id)
+        .order_by(ComparisonJob.place)
+    )
+    tries = session.execute(wanted).all()
+    yield from _decided(row, [one for one, _ in tries])
+    if [one.place for one, _ in tries] != list(range(len(tries))):
+        yield "Its attempts are not numbered 0, 1, 2 ...: one is gone."
+    pairs = max((one.pair + 1 for one, _ in tries), default=0)
+    if not pairs <= row.rounds <= len(tries):
+        yield f"It has {row.rounds} rounds, and {len(tries)} attempts in up to {pairs} pairs."
+    if not tries and row.worker != row.request.get("worker"):
+        yield f"It is pinned to {row.worker}, and nothing was ever measured for it."
+    for start in range(0, len(tries), BATCH):
+        batch = tries[start : start + BATCH]
+        stored = queries.counted_results(session, [one.job_id for one, _ in batch])
+        for one, job in batch:
+            if job is not None:
+                for fault in (*_misplaced(row, one, job), *_misnoted(one, job, stored)):
+                    yield f"Its attempt {one.place}, job {one.job_id}, {fault}."
+
+
+def _misplaced(row: ComparisonRow, one: ComparisonJob, job: Job) -> Iterator[str]:
+    """How a job is not what the comparison submitted for this attempt."""
+    baseline = one.side == Side.BASELINE
+    at = row.baseline_submission if baseline else row.contender_submission
+    if (job.submission_id, job.position) != (at, one.place):
+        yield f"is not of the {one.side}, or stands elsewhere in its submission"
+    cases: Any = row.cases
+    asked = cases[one.case_place : one.case_place + 1] if isinstance(cases, list) else []
+    if [key_of(case) for case in asked] != [job.case_key]:
+        yield f"is of another case than its case {one.case_place}"
+    if job.spec.get("requires", {}).get("worker") != row.worker:
+        yield f"is for another worker than {row.worker}"
+
+
+def _misnoted(one: ComparisonJob, job: Job, stored: Mapping[str, StoredResult]) -> Iterator[str]:
+    """How the note of an attempt differs from its result. A note may lack what is newer."""
+    if one.measured is None:
+        return
+    result = stored.get(one.job_id)
+    found = (result.attempt, result.worker, result.id) if result else (None, None, None)
+    if (one.attempt, one.worker, one.result_id) != found:
+        yield f"is noted with attempt {one.attempt} of {one.worker}, result {one.result_id}"
+    told = Measured.of(result.result) if result else Measured.missing(job.reason[:500])
+    due = told.model_dump(mode="json")
+    try:
+        Measured.model_validate(one.measured)
+    except ValidationError:
+        yield "has a note that cannot be read"
+        return
+    if {name: due.get(name) for name in one.measured} != one.measured:
+        yield "has a note that is not what its result says"

@@ -1,0 +1,161 @@
+"""The promises, and the run that checks them all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+
+from service.database.connections import Database
+from service.maintenance.verify import (
+    agreement,
+    any_row,
+    comparison_rows,
+    eligibility_rows,
+    finding_rows,
+    gates,
+    guards,
+    jobs,
+    series,
+    traces,
+    whole,
+)
+from service.maintenance.verify.agreement import ROWS
+from service.maintenance.verify.reading import every_job
+from service.maintenance.verify.values import Breach, CheckOutcome, Finding, VerificationReport
+
+PROMISES = {
+    1: "Every accepted job reaches one terminal state, once.",
+    2: "Every answered result is present with its digest, and so is each trace that is kept.",
+    3: "A job has at most one counted result, of its last attempt, from the lease holder.",
+    4: "Attempts are 1, 2, 3 ... without a gap.",
+    5: "No two leases for one job at once, no two running attempts on one GPU.",
+    6: "The points of the series are the samples of the counted results.",
+    7: "The series does not depend on the order of arrival.",
+    8: "Each schedule slot fires once.",
+    9: "A refused request changes nothing: every state is explained by accepted steps.",
+    10: "The gate never passes because data is missing.",
+    11: "Rows agree with each other, with the stored documents and with the log.",
+    12: "The database's guards are those that this version makes.",
+}
+Look = Callable[[Session], Iterable[Iterable[Breach]]]
+
+
+def _each_job(session: Session) -> Iterator[Iterable[Breach]]:
+    for job in every_job(session):
+        yield [breach for rule in (*jobs.CHECKS, *agreement.CHECKS) for breach in rule(job)]
+
+
+def _together(rule: Callable[[Session], Iterable[Breach]]) -> Look:
+    return lambda session: (rule(session),)
+
+
+_COUNTED: Sequence[Look] = (_each_job, series.every_result, gates.every_pass)
+"""What gives the breaches of one job, one result, one pass at a time."""
+_RULES: Sequence[Look] = tuple(
+    map(
+        _together,
+        (
+            any_row.made_at_their_time,
+            any_row.lost_parents,
+            any_row.wrong_digests,
+            any_row.first_seen,
+            any_row.places_of_revisions,
+            any_row.keys_of_submissions,
+            any_row.what_was_made_is_there,
+            any_row.numbered_without_gap,
+            any_row.tokens_of_enrolments,
+            any_row.who_acted,
+            finding_rows.every_finding,
+            finding_rows.every_suspicion,
+            finding_rows.every_exclusion,
+            series.series_of_nobody,
+            traces.every_trace,
+            eligibility_rows.eligible_workers,
+            eligibility_rows.devices_of_workers,
+            whole.one_job_per_device,
+            whole.slots_fire_once,
+            whole.nothing_is_half_there,
+            comparison_rows.every_comparison,
+            guards.wrong_guards,
+        ),
+    )
+)
+NAMED = 20
+"""Breaches of one promise that are named; the others are counted."""
+_UNREAD = "A look ended early, at a row that cannot be read"
+_NOTHING_PASSED = "No gate has passed anything in this database."
+
+
+@dataclass
+class _Tally:
+    """How often a promise was broken, and the shortest history that shows it."""
+
+    count: int = 0
+    shortest: Breach | None = None
+    first: list[Breach] = field(default_factory=list)
+
+    def add(self, breach: Breach) -> None:
+        self.count += 1
+        if len(self.first) < NAMED:
+            self.first.append(breach)
+        if self.shortest is None or len(breach.history) < len(self.shortest.history):
+            self.shortest = breach
+
+
+def verify(database: Database) -> VerificationReport:
+    """Check every promise on one unchanging view of ``database``; nothing is written."""
+    with database.reading() as session:
+        if database.kind == "postgresql":  # SQLite's readers see one moment anyway
+            session.connection(execution_options={"isolation_level": "REPEATABLE READ"})
+        return check(session)
+
+
+def check(session: Session) -> VerificationReport:
+    """Check every promise as ``session`` sees the database."""
+    tallies = {number: _Tally() for number in PROMISES}
+
+    def note(breaches: Iterable[Breach]) -> None:
+        for breach in breaches:
+            tallies[breach.promise].add(breach)
+
+    counts = dict.fromkeys(_COUNTED, 0)
+    broken_off = False
+    for look in (*_COUNTED, *_RULES):
+        try:
+            for breaches in look(session):
+                note(breaches)
+                if look in counts:
+                    counts[look] += 1
+        except Exception as error:  # at a row that the service cannot have written
+            if isinstance(error, DBAPIError) and not any_row.is_unreadable(error):
+                raise
+            broken_off = True
+            note([Breach(ROWS, "the database", f"{_UNREAD} ({type(error).__name__}: {error}).")])
+    if broken_off:
+        note(any_row.unreadable(session))
+    findings = [_finding(number, tally) for number, tally in tallies.items()]
+    job_count, result_count, passes = counts.values()
+    if not passes and tallies[gates.GATE].shortest is None:
+        none = Finding(
+            gates.GATE, PROMISES[gates.GATE], CheckOutcome.NOT_APPLICABLE, _NOTHING_PASSED
+        )
+        findings[list(tallies).index(gates.GATE)] = none
+    return VerificationReport(findings, job_count, result_count, _warnings(session))
+
+
+def _warnings(session: Session) -> list[str]:
+    return [
+        f"The trigger {name} is none of this version's; find out who made it."
+        for name in guards.strange_triggers(session)
+    ]
+
+
+def _finding(number: int, tally: _Tally) -> Finding:
+    promise, worst = PROMISES[number], tally.shortest
+    if worst is None:
+        return Finding(number, promise, CheckOutcome.HELD)
+    others = tuple(str(each) for each in tally.first if each is not worst)
+    return Finding(number, promise, CheckOutcome.BROKEN, str(worst), tally.count, worst, others)

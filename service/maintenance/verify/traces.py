@@ -1,0 +1,22 @@
+"""What must be true of every trace: it is what was answered for."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+from service.maintenance.verify.values import Breach
+from service.models import TraceRow
+
+
+def every_trace(session: Session) -> Iterator[Breach]:
+    """What is wrong with each of them, one in memory at a time."""
+    names = select(TraceRow.result_id, TraceRow.digest, TraceRow.size_b)
+    for result_id, digest, size_b in session.execute(names.order_by(TraceRow.result_id)).all():
+        body = session.scalars(select(TraceRow.body).where(TraceRow.result_id == result_id)).one()
+        if hashlib.sha256(body).hexdigest() != digest or len(body) != size_b:
+            subject = f"the trace of result {result_id}"
+            yield Breach(2, subject, "It is not what was answered for: digest or size differs.")

@@ -1,0 +1,134 @@
+"""What is checked, and what is found."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One line of the log; ``attempt`` is None for the job's own steps."""
+
+    attempt: int | None
+    before: str | None
+    after: str
+    at: datetime
+    worker: str | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptFacts:
+    """An attempt as its row has it."""
+
+    number: int
+    worker: str
+    state: str
+    granted_at: datetime
+    started_at: datetime | None
+    ended_at: datetime | None
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResultFacts:
+    """A stored result without its document."""
+
+    id: str
+    attempt: int
+    worker: str
+    status: str
+    counted: bool
+    turn: int | None = None
+    """Which of a job's processes it is of; None for a whole job's."""
+
+
+@dataclass(frozen=True, slots=True)
+class JobFacts:
+    """All that the database says of one job: its row, and in order attempts, results, log."""
+
+    id: str
+    state: str
+    attempt: int
+    case_key: str
+    spec: dict[str, Any]
+    project: str
+    revision: str
+    requires: str
+    rank: int
+    position: int
+    place: str
+    turns: int
+    kept_for: str | None
+    lost_attempts: int
+    cancel_requested: bool
+    reason: str
+    rerun_of: str | None
+    created_at: datetime
+    finished_at: datetime | None
+    submitted: tuple[str | None, str | None, str | None]
+    """Project, revision and suite of its submission; each None where there is none."""
+    attempts: Sequence[AttemptFacts]
+    results: Sequence[ResultFacts]
+    log: Sequence[Event]
+
+    @property
+    def finished(self) -> bool:
+        """Whether its row has a time of ending."""
+        return self.finished_at is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Breach:
+    """A promise that is not kept, and the history that shows it."""
+
+    promise: int
+    subject: str
+    """What breaks it, such as ``job 0193...``."""
+    sentence: str
+    history: Sequence[Event] = ()
+
+    def __str__(self) -> str:
+        """What breaks it, and how."""
+        return f"{self.subject}: {self.sentence}"
+
+
+class CheckOutcome(StrEnum):
+    """What a check found."""
+
+    HELD = "held"
+    BROKEN = "broken"
+    NOT_APPLICABLE = "not applicable"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One promise, and how the database keeps it."""
+
+    number: int
+    promise: str
+    outcome: CheckOutcome
+    sentence: str = ""
+    breaches: int = 0
+    shortest: Breach | None = None
+    others: Sequence[str] = ()
+    """More of what breaks it, each in a sentence; of many the first ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class VerificationReport:
+    """Every promise in order; ``warnings`` break none but should be known."""
+
+    findings: Sequence[Finding]
+    jobs: int
+    results: int
+    warnings: Sequence[str] = ()
+
+    @property
+    def kept(self) -> bool:
+        """Whether no promise is broken."""
+        return all(finding.outcome is not CheckOutcome.BROKEN for finding in self.findings)

@@ -1,0 +1,165 @@
+"""Projects: in the session of whoever is bound to one, nothing of another one can be found.
+
+One table says of each model whose its rows are. What is bound to a project adds that to every query
+of its session, so that no query can forget it; `service.findings` and the others that look at
+histories without anybody asking keep projects apart themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cache, partial
+from typing import Any, TypeVar, cast
+
+from sqlalchemy import ColumnElement, Table, event, exists, literal, select
+from sqlalchemy.orm import InstrumentedAttribute, ORMExecuteState, Session, with_loader_criteria
+
+from service.models import (
+    AnalysisRow,
+    Attempt,
+    AuditEvent,
+    Base,
+    BrowserSession,
+    ComparisonJob,
+    ComparisonRow,
+    ConfirmationRow,
+    Eligibility,
+    EnrolmentRow,
+    EnvironmentRow,
+    Exclusion,
+    FindingEvent,
+    FindingRow,
+    FindingSeries,
+    IdempotencyKey,
+    Job,
+    JobEvent,
+    LabelSet,
+    PendingAnalysis,
+    Point,
+    ProjectOwned,
+    ResultRow,
+    Revision,
+    Schedule,
+    ScheduleRun,
+    SeriesRow,
+    SettledWindow,
+    Submission,
+    TokenRow,
+    TraceRow,
+    WorkerRow,
+    WriteProbe,
+)
+
+T = TypeVar("T")
+_Column = InstrumentedAttribute[Any]
+
+OWNED: Sequence[type[ProjectOwned]] = (
+    ComparisonRow,
+    FindingRow,
+    Job,
+    ResultRow,
+    Schedule,
+    SeriesRow,
+    Submission,
+)
+"""What says itself whose it is."""
+THROUGH: Mapping[type[Base], tuple[_Column, _Column]] = {
+    Attempt: (Attempt.job_id, Job.id),
+    ConfirmationRow: (ConfirmationRow.series_id, SeriesRow.id),
+    Exclusion: (Exclusion.result_id, ResultRow.id),
+    FindingEvent: (FindingEvent.finding_id, FindingRow.id),
+    FindingSeries: (FindingSeries.finding_id, FindingRow.id),
+    IdempotencyKey: (IdempotencyKey.submission_id, Submission.id),
+    JobEvent: (JobEvent.job_id, Job.id),
+    AnalysisRow: (AnalysisRow.series_id, SeriesRow.id),
+    Point: (Point.series_id, SeriesRow.id),
+    Revision: (Revision.name, Submission.revision),
+    SettledWindow: (SettledWindow.series_id, SeriesRow.id),
+    ScheduleRun: (ScheduleRun.schedule, Schedule.name),
+    TraceRow: (TraceRow.result_id, ResultRow.id),
+    ComparisonJob: (ComparisonJob.comparison_id, ComparisonRow.id),
+}
+"""What is of whoever owns what it belongs to: its column, and the owner's. A revision is seen by
+everybody who has submitted something at it; its place in the order is the same for all."""
+SHARED: frozenset[type[Base]] = frozenset(
+    {
+        AuditEvent,
+        BrowserSession,
+        Eligibility,
+        EnrolmentRow,
+        EnvironmentRow,
+        LabelSet,
+        TokenRow,
+        PendingAnalysis,
+        WorkerRow,
+        WriteProbe,
+    }
+)
+"""What is of nobody in particular."""
+_BOUND = "project"
+"""Where a session remembers to which project it is bound."""
+EVERYBODYS = {"everybodys": True}
+"""Execution options of a query that must see all, such as one that moves what is shared."""
+
+
+def restrict(session: Session, project: str | None) -> None:
+    """Let all queries of a session find what is of ``project`` alone; with None, everything.
+
+    Statements of plain tables are not narrowed: they must be about something that was found first.
+    """
+    if project is not None:
+        session.info[_BOUND] = project
+        event.listen(session, "do_orm_execute", partial(_narrow, _criteria(project)))
+
+
+def revisions_seen(session: Session, names: Collection[str]) -> list[str]:
+    """Those of these revisions that whoever the session is of may hear of, sorted.
+
+    A worker has the checkouts of all projects; who is bound to one knows its own revisions.
+    """
+    if _BOUND not in session.info:
+        return sorted(names)
+    own = select(Revision.name).where(Revision.name.in_(names))
+    return sorted(session.scalars(own))
+
+
+def within(project: str | None, work: Callable[[Session], T]) -> Callable[[Session], T]:
+    """Do ``work`` in a session that was restricted."""
+
+    def do(session: Session) -> T:
+        restrict(session, project)
+        return work(session)
+
+    return do
+
+
+def _narrow(criteria: Sequence[Any], state: ORMExecuteState) -> None:
+    if "everybodys" in state.execution_options:
+        return
+    if state.is_select or state.is_update or state.is_delete:
+        state.statement = cast(Any, state.statement).options(*criteria)
+
+
+@cache
+def _criteria(project: str) -> Sequence[Any]:
+    own = [
+        with_loader_criteria(model, model.project == project, include_aliases=True)
+        for model in OWNED
+    ]
+    through = [
+        with_loader_criteria(model, _of_owner(*columns, project), include_aliases=True)
+        for model, columns in THROUGH.items()
+    ]
+    return (*own, *through)
+
+
+def _of_owner(column: _Column, owner: _Column, project: str) -> ColumnElement[bool]:
+    """Whether the owner that ``column`` names is of the project.
+
+    Of tables: a condition of classes would itself be narrowed, and that one too, for ever. Under a
+    name of its own, so that a query that joins the owner as well does not take one for the other.
+    """
+    table = cast(Table, owner.class_.__table__).alias(f"owner_of_{column.class_.__tablename__}")
+    here = cast(Table, column.class_.__table__).c[column.key]
+    owned = (table.c[owner.key] == here, table.c.project == project)
+    return exists(select(literal(1)).select_from(table).where(*owned))

@@ -1,0 +1,1 @@
+"""Reports of submissions, as values and as Markdown."""

@@ -1,0 +1,307 @@
+"""What came of a submission: one row per case, and the comparison with another revision."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.orm import Session
+
+from benchmarks.catalog import catalog, suites
+from benchmarks.catalog.factorial import Design, Levels
+from benchmarks.contracts import Case, ParityStatus, Result, Status
+from benchmarks.diagnosis import disturbances
+from service.analysis.factorial import Effects, estimate
+from service.analysis.summary import Summary, summarise
+from service.errors import UnknownChoice
+from service.history import queries, record
+from service.history.compare import Known, Ratio, RevisionChange, compare_all, ratio
+from service.history.run_noise import repeats_of
+from service.history.types import Series, SeriesPoint, StoredResult
+from service.jobs.submissions import load_submission
+from service.jobs.views import JobView
+from service.reports import compile_cost, efficiency, suggestions
+from service.reports.compile_cost import CompileCost
+from service.reports.suggestions import Advice
+
+METRIC = "throughput"
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One case of the submission."""
+
+    job_id: str
+    result_id: str | None
+    case: Case
+    """As measured, or as asked for while there is no result."""
+    state: str
+    status: str | None
+    reason: str
+    throughput: Summary | None
+    unit: str
+    speedup: Ratio | None
+    """Over the fp32 eager case of the same workload and preset in this submission."""
+    bottleneck: str | None
+    verdict: str
+    peak_memory_b: float | None
+    parity: str | None = None
+    """Whether it computes what fp32 eager computes; None: nobody asked."""
+    parity_reason: str = ""
+    mfu: float | None = None
+    """Share of the device's nominal peak; None where it is not known."""
+    compile_cost: CompileCost | None = None
+    """Of a compiled case whose eager neighbour was measured beside it."""
+    flags: tuple[str, ...] = ()
+    """All flags of the result and its processes."""
+    disturbed: str = ""
+    """Those for which it decides nothing: it has no speed-up and is compared with nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """The results table of a submission, and what changed against another revision."""
+
+    submission_id: str
+    suite: str | None
+    revision: str
+    finished: bool
+    rows: tuple[Row, ...]
+    against: str | None
+    changes: tuple[RevisionChange, ...]
+    effects: tuple[Effects, ...] = ()
+    """Of a suite whose cases are the runs of factorial designs: what each factor does."""
+    advice: tuple[Advice, ...] = ()
+    """What may be tried next, at the fastest case of each workload, preset and hardware."""
+
+
+def load(session: Session, submission_id: str, against: str | None = None) -> Report:
+    """Put the report of a submission together.
+
+    Raises:
+        NotFound: there is no such submission.
+    """
+    submission = load_submission(session, submission_id)
+    stored = queries.counted_results(session, [job.id for job in submission.jobs])
+    out = queries.taken_out(session, [one.id for one in stored.values()])
+    compared = _compared(stored, out)
+    changes: list[RevisionChange] = []
+    if against is not None:
+        cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
+        both = (against, submission.revision)
+        changes = changes_between(session, *both, METRIC, cases, submission.project)
+    return Report(
+        submission_id=submission.id,
+        suite=submission.suite,
+        revision=submission.revision,
+        finished=submission.finished,
+        rows=tuple(rows(submission.jobs, stored, out)),
+        against=against,
+        changes=tuple(changes),
+        effects=effects_of(submission.suite, compared),
+        advice=suggestions.at_the_fastest(session, submission, compared),
+    )
+
+
+def effects_of(suite: str | None, stored: Sequence[StoredResult]) -> tuple[Effects, ...]:
+    """What the results say of each of the suite's designs that has any result.
+
+    A design's runs must come from one kind of hardware and data: that of its first result. What
+    was measured elsewhere does not count.
+    """
+    known = suites.suites().get(suite) if suite is not None else None
+    designs = known.designs if known is not None else ()
+    rates = [(design, _rates(design, stored)) for design in designs]
+    return tuple(estimate(design, found) for design, found in rates if found)
+
+
+def _rates(design: Design, stored: Sequence[StoredResult]) -> dict[Levels, float]:
+    """Throughput of each of the design's runs that has one."""
+    wanted = {catalog.normalise(design.case(levels)).key: levels for levels in design.runs()}
+    rates: dict[Levels, float] = {}
+    here: dict[str, str] | None = None
+    for each in stored:
+        found = _summary(each.result, METRIC)
+        levels = wanted.get(each.result.case.model_copy(update={"preset": "auto"}).key)
+        if found is None or levels is None or found[0].value <= 0:
+            continue
+        where = each.result.environment.comparability()
+        here = where if here is None else here
+        if where == here:
+            rates[levels] = found[0].value
+    return rates
+
+
+def changes_between(
+    session: Session,
+    baseline: str,
+    contender: str,
+    metric: str,
+    wanted: Sequence[Case] | None = None,
+    project: str | None = None,
+) -> list[RevisionChange]:
+    """Compare two revisions in every series, or in those of the ``wanted`` cases or a project."""
+    both = [baseline, contender]
+    histories = queries.points_of_revisions(session, metric, both)
+    failures = queries.failures_of_revisions(session, both)
+    if project is not None:
+        histories = [each for each in histories if each.project == project]
+        failures = [each for each in failures if each.project == project]
+    known = _known(session, histories)
+    return compare_all(histories, baseline, contender, metric, wanted, failures, known)
+
+
+def _known(session: Session, histories: Sequence[Series]) -> Known:
+    """What is known of these series and of the code that their points ran."""
+    environments = {point.environment for each in histories for point in each.points}
+    return Known(
+        repeats=repeats_of(session, [each.id for each in histories]),
+        code=queries.code_of(session, sorted(environments)),
+    )
+
+
+def cases_of(suite: str) -> list[Case]:
+    """The cases of a suite as they are submitted and measured.
+
+    Raises:
+        UnknownChoice: there is no such suite.
+    """
+    try:
+        return [catalog.normalise(case) for case in suites.suite(suite).cases]
+    except catalog.UnknownName as error:
+        raise UnknownChoice(str(error)) from error
+
+
+def rows(
+    jobs: Sequence[JobView], stored: Mapping[str, StoredResult], out: Mapping[str, str]
+) -> list[Row]:
+    """One row per job, in the order of the submission.
+
+    Args:
+        jobs: of the submission.
+        stored: the counted result of each job that has one.
+        out: the results that somebody took out, with the reasons: shown, and compared with nothing.
+    """
+    compared = _compared(stored, out)
+    counted = {one.id for one in compared}
+    found = []
+    for job in jobs:
+        own = stored.get(job.id)
+        if own is not None and own.id in out:
+            row = replace(_row(job, own, ()), reason=f"Excluded: {out[own.id]}")
+        else:
+            counts = own is not None and own.id in counted
+            row = _row(job, own, compared if counts else ())
+        found.append(row)
+    return found
+
+
+def _compared(stored: Mapping[str, StoredResult], out: Mapping[str, str]) -> list[StoredResult]:
+    """The results that may be held against others."""
+    return [
+        one for one in stored.values() if one.id not in out and not record.disturbed(one.result)
+    ]
+
+
+def _row(job: JobView, own: StoredResult | None, among: Sequence[StoredResult]) -> Row:
+    result = own.result if own else None
+    throughput = _shown(result, METRIC)
+    memory = _shown(result, "peak_memory")
+    parity = result.parity if result else None
+    verdict = result.verdict if result else None
+    return Row(
+        job_id=job.id,
+        result_id=own.id if own else None,
+        case=_case(job, own),
+        state=job.state.value,
+        status=result.status.value if result else None,
+        reason=(result.reason if result else "") or job.reason,
+        throughput=throughput[0] if throughput else None,
+        unit=throughput[1] if throughput else "",
+        speedup=_speedup(own, among) if own else None,
+        bottleneck=verdict.bottleneck.value if verdict else None,
+        verdict=verdict.sentence if verdict else "",
+        peak_memory_b=memory[0].value if memory else None,
+        parity=_parity(result),
+        parity_reason=parity.reason if parity else "",
+        mfu=efficiency.mfu(result.efficiency) if result else None,
+        compile_cost=_compile_cost(own, among) if own else None,
+        flags=disturbances.every(result) if result else (),
+        disturbed=record.disturbed(result) if result else "",
+    )
+
+
+def _compile_cost(own: StoredResult, among: Iterable[StoredResult]) -> CompileCost | None:
+    wanted = compile_cost.eager_of(own.result.case)
+    if wanted is None or own.result.status is not Status.OK:
+        return None
+    eager = _beside(own, wanted, among)
+    return compile_cost.cost(own.result, eager.result) if eager else None
+
+
+def _parity(result: Result | None) -> str | None:
+    if result is not None and result.parity is not None:
+        return result.parity.status.value
+    made_nan = result is not None and result.status is Status.PARITY_FAIL
+    return ParityStatus.FAIL.value if made_nan else None
+
+
+def _shown(result: Result | None, metric: str) -> tuple[Summary, str] | None:
+    """What a table shows: also of a case that computes something else, with that beside it."""
+    if result is not None and result.status is Status.PARITY_FAIL:
+        result = result.model_copy(update={"status": Status.OK}) if result.samples else None
+    return _summary(result, metric)
+
+
+def _case(job: JobView, own: StoredResult | None) -> Case:
+    return own.result.case if own else job.case
+
+
+def _summary(result: Result | None, metric: str) -> tuple[Summary, str] | None:
+    if result is None or result.status is not Status.OK:
+        return None
+    samples = [sample for sample in result.samples if sample.metric == metric]
+    return (summarise(samples[0]), samples[0].unit) if samples else None
+
+
+def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
+    baseline = _baseline(own, among)
+    if baseline is None or baseline.id == own.id:
+        return None
+    contender, base = _point(own), _point(baseline)
+    return ratio(contender, base) if contender and base else None
+
+
+def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
+    """The fp32 eager result with the same input."""
+    return _beside(own, catalog.baseline(own.result.case), among)
+
+
+def _beside(own: StoredResult, wanted: Case, among: Iterable[StoredResult]) -> StoredResult | None:
+    """The result of another case on comparable hardware."""
+    here = own.result.environment.comparability()
+    for other in among:
+        same = other.result.case == wanted and other.result.status is Status.OK
+        if same and other.result.environment.comparability() == here:
+            return other
+    return None
+
+
+def _point(stored: StoredResult) -> SeriesPoint | None:
+    found = _summary(stored.result, METRIC)
+    if found is None:
+        return None
+    summary = found[0]
+    return SeriesPoint(
+        result_id=stored.id,
+        revision=stored.revision,
+        revision_at=stored.received_at,
+        measured_at=stored.result.measured_at,
+        value=summary.value,
+        low=summary.low,
+        high=summary.high,
+        interval=summary.interval,
+        replicates=summary.replicates,
+        environment=stored.environment,
+        worker=stored.worker,
+    )

@@ -1,0 +1,87 @@
+"""What may be tried next: a result's suggestions as its revision's other results bear them out.
+
+A result is stored with what its own evidence speaks for, as nothing else may be measured yet. What
+its neighbours in the matrix gave is looked up when it is read; what is stored stays as it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlalchemy.orm import Session
+
+from benchmarks.contracts import Case, Result, Status, Suggestion
+from benchmarks.diagnosis import conclude
+from benchmarks.diagnosis.suggestions import rate_that_counts
+from service.analysis.summary import summarise
+from service.history import neighbours
+from service.history.neighbours import MeasuredNeighbour
+from service.history.types import StoredResult
+from service.jobs.submissions import SubmissionSummary
+
+
+@dataclass(frozen=True, slots=True)
+class Advice:
+    """What may be tried at one case, three things at most, those that were measured first."""
+
+    case: Case
+    suggestions: tuple[Suggestion, ...]
+
+
+def advised(session: Session, stored: StoredResult) -> StoredResult:
+    """A result as it is shown."""
+    if stored.result.verdict is None:
+        return stored
+    among = neighbours.measured_at(session, stored.project, stored.revision, [stored.result])
+    return replace(stored, result=_advised(stored.result, among))
+
+
+def at_the_fastest(
+    session: Session, submission: SubmissionSummary, found: Sequence[StoredResult]
+) -> tuple[Advice, ...]:
+    """What may be tried at the fastest case of each workload, preset and hardware among ``found``.
+
+    Args:
+        session: to read in; three queries, however many results.
+        submission: that all of them are of.
+        found: whole results. What they gave counts before what the revision gave otherwise: a
+            reader has it before his eyes, and those for a comparison are in no history.
+    """
+    leading = [result for result in _fastest(found) if result.verdict is not None]
+    own = neighbours.measured_in(session, found)
+    known = {beside.place for beside in own}
+    others = neighbours.measured_at(session, submission.project, submission.revision, leading)
+    among = [*own, *(beside for beside in others if beside.place not in known)]
+    told = [_advised(result, among) for result in leading]
+    return tuple(
+        Advice(one.case, one.verdict.suggestions)
+        for one in told
+        if one.verdict is not None and one.verdict.suggestions
+    )
+
+
+def _advised(result: Result, among: Iterable[MeasuredNeighbour]) -> Result:
+    if result.verdict is None:
+        return result
+    metric = rate_that_counts(result.verdict)
+    return conclude.advised(result, neighbours.neighbours_of(result, metric, among))
+
+
+def _fastest(found: Iterable[StoredResult]) -> list[Result]:
+    """Of each workload, preset and hardware, in the order of the first of each."""
+    best: dict[tuple[object, ...], Result] = {}
+    for stored in found:
+        result = stored.result
+        if result.status is Status.OK and _rate(result) > 0:
+            hardware = tuple(sorted(result.environment.comparability().items()))
+            group = (result.case.workload, result.case.preset, hardware)
+            if group not in best or _rate(result) > _rate(best[group]):
+                best[group] = result
+    return list(best.values())
+
+
+def _rate(result: Result) -> float:
+    """Items per second with the loader; 0 where that was not measured."""
+    rates = (summarise(sample).value for sample in result.samples if sample.metric == "throughput")
+    return next(rates, 0.0)

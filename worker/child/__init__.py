@@ -1,0 +1,1 @@
+"""Child processes: started in containment, watched, limited and ended."""

@@ -1,0 +1,114 @@
+"""What keeps a child's processes together, so that none is left: found out once, at the start."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass
+from enum import StrEnum
+
+from worker.child import guard
+
+PROBE = "import os, sys; sys.exit(os.readlink('/proc/self') != str(os.getpid()))"
+PROBE_LIMIT_S = 20.0
+
+
+class Wanted(StrEnum):
+    """The setting."""
+
+    AUTO = "auto"
+    PID_NAMESPACE = "pid_namespace"
+    PROCESS_GROUP = "process_group"
+
+
+class Containment(StrEnum):
+    """The two ways, strongest first; `worker.child.guard` describes them."""
+
+    PID_NAMESPACE = "pid_namespace"
+    PROCESS_GROUP = "process_group"
+
+
+@dataclass(frozen=True, slots=True)
+class Hidden:
+    """What a child in a PID namespace does not see of this machine's files."""
+
+    places: tuple[str, ...]
+    """Files, and folders with all that is in them."""
+    kept: tuple[str, ...] = ()
+    """Folders that it sees all the same."""
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """As the guard takes them."""
+        return (*(f"hide={one}" for one in self.places), *(f"keep={one}" for one in self.kept))
+
+
+SEEN = {
+    Containment.PID_NAMESPACE: "What is measured sees neither token nor files of its worker.",
+    Containment.PROCESS_GROUP: "What is measured runs as this user and can read the token here: "
+    "measure no code that you do not trust, or give the worker a user of its own "
+    "(docs/security.md).",
+}
+"""What that means for the token, for a person who starts a worker."""
+
+
+class Unavailable(Exception):
+    """The kernel, or whoever set this machine up, does not allow what the settings ask for."""
+
+
+def choose(wanted: Wanted, device: str) -> tuple[Containment, str]:
+    """What children on ``device`` are contained by, and a sentence that says why.
+
+    ``auto`` takes a PID namespace on the CPU only: CUDA within one that this worker made has not
+    been tried, and a measurement that fails costs more than the weaker containment.
+
+    Raises:
+        Unavailable: a PID namespace was asked for and cannot be had.
+    """
+    if wanted is Wanted.PROCESS_GROUP:
+        return Containment.PROCESS_GROUP, "as THROUGHLINE_CONTAINMENT asks"
+    if wanted is Wanted.AUTO and device != "cpu":
+        return Containment.PROCESS_GROUP, "the default on a GPU"
+    obstacle = obstacle_to_namespaces()
+    if not obstacle:
+        return Containment.PID_NAMESPACE, "the kernel allows it"
+    if wanted is Wanted.PID_NAMESPACE:
+        raise Unavailable(
+            f"No PID namespace can be had here ({obstacle}): allow user namespaces to this user, "
+            "or set THROUGHLINE_CONTAINMENT=process_group."
+        )
+    return Containment.PROCESS_GROUP, f"no PID namespace can be had here: {obstacle}"
+
+
+def obstacle_to_namespaces() -> str:
+    """Why a child cannot have a PID namespace with a /proc of its own; "" if it can. Tries it."""
+    try:
+        with tempfile.TemporaryDirectory(prefix="tl-") as folder:
+            command = guarded(Containment.PID_NAMESPACE, guard.FEWEST_TASKS, Hidden((folder,)))
+            tried = subprocess.run(
+                [*command, sys.executable, "-I", "-S", "-c", PROBE],
+                capture_output=True,
+                text=True,
+                timeout=PROBE_LIMIT_S,
+                check=False,
+            )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if tried.returncode == 0:
+        return ""
+    return tried.stderr.strip() or f"the trial ended with {tried.returncode}"
+
+
+def guarded(containment: Containment, tasks: int, hidden: Hidden | None = None) -> tuple[str, ...]:
+    """What to put before a command so that nothing of it outlives the process that asks.
+
+    Args:
+        containment: how it is held together.
+        tasks: how many processes and threads it may have, where the kernel can be told.
+        hidden: what it must not see, where it has a namespace.
+    """
+    interpreter = (sys.executable, "-I", "-S", guard.__file__)
+    places = hidden.arguments if hidden is not None else ()
+    return *interpreter, str(os.getpid()), containment.value, str(tasks), *places, "--"

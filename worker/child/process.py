@@ -1,0 +1,217 @@
+"""One child process: started under guard, watched by blocking, ended with all that it started."""
+
+from __future__ import annotations
+
+import os
+import selectors
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from pydantic import ValidationError
+
+from benchmarks.contracts import Event, Progress
+from worker.child import process_tree
+from worker.child.output import Output, Written
+from worker.child.process_tree import Process, Tree
+from worker.child.resource_limits import Allowance, Consumption, Excess
+from worker.heartbeat import Cause
+
+LONGEST_EVENT_B = 65_536
+NEWEST_EVENTS = 16
+"""Of many that came at once only these are tried: junk must not cost the supervisor seconds."""
+LOG_KEPT_B = 64 * 2**10
+"""Of standard error; a result carries less."""
+
+
+class Ending(StrEnum):
+    """Why the supervisor stopped watching."""
+
+    EXITED = "exited"
+    SILENT = "silent"
+    OVERTIME = "overtime"
+    FLOODED = "flooded"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """When a child is stopped, in s, bytes, and s on CLOCK_MONOTONIC."""
+
+    silence_s: float
+    until_s: float
+    output_b: int
+    tick_s: float
+    allowance: Allowance
+
+
+@dataclass(frozen=True)
+class Exit:
+    """What a child left behind."""
+
+    code: int | None
+    """As `subprocess` has it: negative for a signal; None if it does not die."""
+    stdout: Written
+    stderr: Written
+    survivors: tuple[Process, ...]
+
+
+class Child:
+    """A running child. Leaving the ``with`` block kills whatever of it is left.
+
+    Its pipes and its exit are waited for together, so the supervisor sleeps while the child
+    measures: a supervisor that polls takes a core from the data loader.
+    """
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        folder: Path,
+        mark: str,
+        limits: Limits,
+        place: Path | None = None,
+    ) -> None:
+        """Start ``command``, a guarded one, with ``--events-fd N`` added; ``folder`` is its own.
+
+        It runs in ``place``, or where this process does.
+
+        Raises:
+            OSError: it cannot be started or watched; then nothing of it is left.
+        """
+        self._limits = limits
+        self._pending = b""
+        self._told_b = 0
+        self.last: Progress | None = None
+        with ExitStack() as undo:
+            self._events, theirs = os.pipe()
+            undo.callback(os.close, self._events)
+            os.set_blocking(self._events, False)
+            with ExitStack() as handed_over:
+                handed_over.callback(os.close, theirs)
+                self._stdout = _output(limits.output_b, undo, handed_over)
+                self._stderr = _output(LOG_KEPT_B, undo, handed_over)
+                marked = {**environment, process_tree.MARK: mark}
+                self._process = self._start(command, marked, theirs, place)
+            undo.callback(_kill, self._process)
+            self._exit = os.pidfd_open(self._process.pid)
+            undo.callback(os.close, self._exit)
+            self.tree = Tree.of(self._process.pid, mark)
+            self._consumption = Consumption(self.tree.leader, folder, limits.allowance)
+            undo.pop_all()
+
+    def _start(
+        self,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        events: int,
+        place: Path | None,
+    ) -> subprocess.Popen[bytes]:
+        return subprocess.Popen(
+            [*command, "--events-fd", str(events)],
+            stdin=subprocess.DEVNULL,
+            stdout=self._stdout.theirs,
+            stderr=self._stderr.theirs,
+            env=environment,
+            cwd=place,
+            pass_fds=(events,),
+            start_new_session=True,
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._process.returncode is None:
+            self.end(0.0, 1.0)
+        for number in (self._events, self._exit):
+            os.close(number)
+        for output in (self._stdout, self._stderr):
+            output.close()
+
+    def watch(
+        self, interrupted: Callable[[], Cause | None], tell: Callable[[Progress], None]
+    ) -> Ending | Excess | Cause:
+        """Block until the child exits, or there is a reason to end it; it may still run then."""
+        outputs = {output.fd: output for output in (self._stdout, self._stderr)}
+        with selectors.DefaultSelector() as selector:
+            for number in (self._events, self._exit, *outputs):
+                selector.register(number, selectors.EVENT_READ)
+            heard_at_s = time.monotonic()
+            while True:
+                ready = {key.fd for key, _ in selector.select(self._limits.tick_s)}
+                for number in ready & outputs.keys():
+                    if not outputs[number].read():
+                        selector.unregister(number)
+                if self._exit in ready:
+                    return Ending.EXITED
+                if self._events in ready and self._read_events(selector, tell):
+                    heard_at_s = time.monotonic()
+                if why := interrupted() or self._exceeded(heard_at_s):
+                    return why
+
+    def end(self, grace_s: float, patience_s: float) -> Exit:
+        """End the child and everything that it started, then collect it."""
+        survivors = tuple(process_tree.end(self.tree, grace_s, patience_s))
+        leader_lives = any(process.pid == self.tree.leader for process in survivors)
+        # Collected last: until then its number, which is its session's, cannot be given away.
+        code = None if leader_lives else self._process.wait()
+        limit_b = self._limits.output_b
+        written = self._stdout.drain(limit_b), self._stderr.drain(limit_b)
+        return Exit(code, *written, survivors)
+
+    def _exceeded(self, heard_at_s: float) -> Ending | Excess | None:
+        limits, now_s = self._limits, time.monotonic()
+        if now_s >= limits.until_s:
+            return Ending.OVERTIME
+        if now_s - heard_at_s >= limits.silence_s:
+            return Ending.SILENT
+        if max(self._stdout.total_b, self._stderr.total_b, self._told_b) > limits.output_b:
+            return Ending.FLOODED
+        return self._consumption.excess()
+
+    def _read_events(
+        self, selector: selectors.BaseSelector, tell: Callable[[Progress], None]
+    ) -> bool:
+        """Take what is in the pipe; say whether there was a sign of life."""
+        chunk = os.read(self._events, LONGEST_EVENT_B)
+        if not chunk:  # the child closed its end; its exit, or silence, is what comes next
+            selector.unregister(self._events)
+            return False
+        self._told_b += len(chunk)
+        *lines, rest = (self._pending + chunk).split(b"\n")
+        self._pending = rest[-LONGEST_EVENT_B:]
+        for line in reversed(lines[-NEWEST_EVENTS:]):
+            try:
+                self.last = Event.model_validate_json(line).progress
+            except ValidationError:
+                continue
+            tell(self.last)
+            return True
+        return False
+
+
+def _output(keep_b: int, undo: ExitStack, handed_over: ExitStack) -> Output:
+    """A pipe whose one end is closed if the start fails, and whose other end is closed anyway."""
+    output = Output(keep_b)
+    undo.callback(output.close)
+    handed_over.callback(os.close, output.theirs)
+    return output
+
+
+def _kill(process: subprocess.Popen[bytes]) -> None:
+    """End a child that cannot be watched, before it has done anything."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()

@@ -1,0 +1,128 @@
+"""What a running child takes of its machine beside time: processes and room for temporary files."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from worker.child import process_tree
+
+LOOK_EVERY_S = 1.0
+MOST_FILES = 200_000
+"""A folder with more is as bad as a full one: the file system runs out of inodes."""
+WORTH_A_LOOK = 1 / 8
+"""A folder is measured again once its file system has grown by this share of the limit."""
+LOOK_ANYWAY_S = 10.0
+"""A folder is measured this often all the same: what others remove hides what a child writes."""
+
+
+class Excess(StrEnum):
+    """What a child took too much of."""
+
+    PROCESSES = "processes"
+    TEMPORARY = "temporary"
+    DISK = "disk"
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """How much a child may take, in processes and in bytes."""
+
+    processes: int
+    temporary_b: int
+    reserve_b: int
+    """What is to stay free on the temporary folder's file system."""
+
+
+@dataclass(frozen=True)
+class Room:
+    """A file system's state, in bytes and files."""
+
+    used_b: int
+    files: int
+    free_b: int
+
+    @classmethod
+    def of(cls, folder: Path) -> Room:
+        """Ask the file system of ``folder``."""
+        told = os.statvfs(folder)
+        block_b = told.f_frsize
+        used_b = (told.f_blocks - told.f_bfree) * block_b
+        return cls(used_b, told.f_files - told.f_ffree, told.f_bavail * block_b)
+
+
+class Consumption:
+    """Looks once a second, and reads a folder's files when its file system has grown, or is due."""
+
+    def __init__(self, leader: int, folder: Path, allowance: Allowance) -> None:
+        """Begin with ``folder`` as it is.
+
+        Raises:
+            OSError: it cannot be read.
+        """
+        self._leader = leader
+        self._folder = folder
+        self._allowance = allowance
+        self._measured = room = Room.of(folder)
+        # A disk that was nearly full before is not this child's doing.
+        self._reserve_b = min(allowance.reserve_b, room.free_b // 2)
+        self._due_s = time.monotonic() + LOOK_EVERY_S
+        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
+
+    def excess(self) -> Excess | None:
+        """What is too much, if something is; cheap until a second has passed."""
+        if time.monotonic() < self._due_s:
+            return None
+        if process_tree.count_below(self._leader, self._allowance.processes) is None:
+            return Excess.PROCESSES
+        try:
+            found = self._excess_on_disk()
+        except OSError:  # the child removed its folder: there is nothing in it
+            found = None
+        self._due_s = time.monotonic() + LOOK_EVERY_S
+        return found
+
+    def _excess_on_disk(self) -> Excess | None:
+        room = Room.of(self._folder)
+        if room.free_b < self._reserve_b:
+            return Excess.DISK
+        if not self._worth_measuring(room):
+            return None
+        self._measured = room
+        well = fits(self._folder, self._allowance.temporary_b)
+        self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
+        return None if well else Excess.TEMPORARY
+
+    def _worth_measuring(self, room: Room) -> bool:
+        grown_b = room.used_b - self._measured.used_b
+        more_files = room.files - self._measured.files
+        return (
+            grown_b >= self._allowance.temporary_b * WORTH_A_LOOK
+            or more_files >= MOST_FILES * WORTH_A_LOOK
+            or time.monotonic() >= self._measure_by_s
+        )
+
+
+def fits(folder: Path, limit_b: int) -> bool:
+    """Whether what lies in ``folder`` takes at most ``limit_b`` bytes of disk and few enough files.
+
+    What cannot be read does not count; the reserve covers it.
+    """
+    taken_b = files = 0
+    left = [str(folder)]
+    while left:
+        try:
+            with os.scandir(left.pop()) as entries:
+                for entry in entries:
+                    files += 1
+                    taken_b += entry.stat(follow_symlinks=False).st_blocks * 512
+                    if taken_b > limit_b or files > MOST_FILES:
+                        return False
+                    if entry.is_dir(follow_symlinks=False):
+                        left.append(entry.path)
+        except OSError:  # it has gone, or lies too deep
+            continue
+    return True

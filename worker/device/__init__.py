@@ -1,0 +1,1 @@
+"""The device of this worker: what it is, its state, and whether it can measure now."""

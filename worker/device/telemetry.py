@@ -1,0 +1,289 @@
+"""Watches the device while a child measures: one thread, 10 readings a second, cut to the windows.
+
+The supervisor reads, never the child: a reading takes a lock in the driver and would stand in the
+timing loop's way.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from bisect import bisect_left, bisect_right
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+from statistics import fmean, pstdev
+from types import TracebackType
+from typing import Literal, Self
+
+from benchmarks.contracts import (
+    Direction,
+    Pass,
+    Replicate,
+    Result,
+    Sample,
+    Telemetry,
+    Trace,
+    Window,
+)
+from benchmarks.contracts.bounds import pass_readings
+from benchmarks.diagnosis.disturbances import CLOCK_UNSTABLE, OTHER_PROCESSES
+from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
+from worker.device.nvml import REASONS, Gauge
+from worker.device.occupancy import Holders, Occupancy
+
+ENERGY_NEEDS_S = 5.0
+"""The energy counter moves about ten times a second: shorter windows would be off by percents."""
+PROCESSES_EVERY = 10
+"""The list of processes is the slowest reading; once a second is enough for it."""
+KEPT_READINGS = 200_000
+THROTTLED = ("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
+THROTTLED_CLOCK = 0.75
+"""Mean SM clock over the highest, below which a device is held back, power cap or idling aside."""
+CAPPED, IDLE = 0.5, 0.1
+"""Shares of readings with a power cap, or an idle device, that explain a low clock."""
+CLOCK_STEADY = 0.02
+"""An SM clock that varies more than this (standard deviation over mean) is flagged."""
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One look at the device."""
+
+    at_s: float
+    """CLOCK_MONOTONIC, which the child's windows are on."""
+    channels: dict[str, float]
+    reasons: int | None
+    energy_j: float | None
+    others: int
+    """Compute processes that are not ours."""
+
+
+class Sampler:
+    """Reads a gauge from a thread, from `start` until its ``with`` block ends.
+
+    Make it before the child starts, so that it knows who was on the device already.
+    """
+
+    def __init__(self, gauge: Gauge, hz: float, occupancy: Occupancy) -> None:
+        self._gauge = gauge
+        self._period_s = 1.0 / hz
+        self._occupancy = occupancy
+        self._before = gauge.processes()
+        self._readings: deque[Reading] = deque(maxlen=KEPT_READINGS)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        if self._thread.ident is not None:
+            self._thread.join()
+
+    def start(self) -> None:
+        """Begin to read; the occupancy knows by now which processes are ours."""
+        self._thread.start()
+
+    def readings(self) -> list[Reading]:
+        """What was read so far, in order."""
+        return list(self._readings)
+
+    def _watch(self) -> None:
+        count = 0
+        others = 0
+        due = time.monotonic()
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            if count % PROCESSES_EVERY == 0:
+                others = strangers(self._occupancy.look(), self._before)
+            self._readings.append(self._read(others))
+            count += 1
+            # Readings that were missed are missed: catching up would bunch them.
+            due = max(due + self._period_s, time.monotonic())
+
+    def _read(self, others: int) -> Reading:
+        began = time.monotonic()
+        channels = self._gauge.channels()
+        reasons = self._gauge.reasons()
+        energy_j = self._gauge.energy_j()
+        return Reading((began + time.monotonic()) / 2, channels, reasons, energy_j, others)
+
+
+def strangers(now: Holders, before: frozenset[int]) -> int:
+    """How many of the processes on the device are not the child's.
+
+    Inside a container the driver may name processes by numbers that mean nothing here. Then one
+    that was not there before the child started is taken to be the child.
+    """
+    if now.own:
+        return len(now.foreign)
+    return max(0, len(now.foreign) - min(1, len(now.foreign - before)))
+
+
+def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Telemetry | None:
+    """The readings of ``window``, or None if it holds fewer than two.
+
+    Of more than a result has room for, one in two is kept, or one in three, and so on.
+
+    Args:
+        readings: all of the child's.
+        window: of one pass.
+        processes: of the job, which share the room.
+    """
+    times = [reading.at_s for reading in readings]
+    inside = readings[bisect_left(times, window.start_s) : bisect_right(times, window.end_s)]
+    if len(inside) < 2:
+        return None
+    names = set.intersection(*(set(reading.channels) for reading in inside))
+    kept = inside[:: ceil(len(inside) / pass_readings(processes, len(names)))]
+    return Telemetry(
+        hz=(len(kept) - 1) / (kept[-1].at_s - kept[0].at_s),
+        t_s=Trace.of(reading.at_s - window.start_s for reading in kept),
+        channels={
+            name: Trace.of(reading.channels[name] for reading in kept) for name in sorted(names)
+        },
+        reasons=_shares([reading.reasons for reading in inside if reading.reasons is not None]),
+        energy_j=_energy(readings, window),
+        other_processes=max(reading.others for reading in inside),
+    )
+
+
+def _shares(masks: Sequence[int]) -> dict[str, float]:
+    """Share of readings with each reason; empty if the device does not tell."""
+    if not masks:
+        return {}
+    return {
+        name: sum(bool(mask & bit) for mask in masks) / len(masks) for name, bit in REASONS.items()
+    }
+
+
+def _energy(readings: Sequence[Reading], window: Window) -> float | None:
+    """Energy used in ``window``, the counter interpolated at its two ends, in J."""
+    if window.end_s - window.start_s < ENERGY_NEEDS_S:
+        return None
+    curve = [(r.at_s, r.energy_j) for r in readings if r.energy_j is not None]
+    start, end = _at(curve, window.start_s), _at(curve, window.end_s)
+    if start is None or end is None or end < start:  # a driver that was reloaded counts from zero
+        return None
+    return end - start
+
+
+def _at(curve: Sequence[tuple[float, float]], when: float) -> float | None:
+    place = bisect_left(curve, (when, float("-inf")))
+    if place < len(curve) and curve[place][0] == when:
+        return curve[place][1]
+    if not 0 < place < len(curve):
+        return None
+    (t0, e0), (t1, e1) = curve[place - 1], curve[place]
+    return e0 + (e1 - e0) * (when - t0) / (t1 - t0)
+
+
+def attach(result: Result, readings: Sequence[Reading]) -> Result:
+    """``result`` of one child with the device's telemetry, and the samples that it allows."""
+    if not result.replicates or not readings:
+        return _beside_others(result, readings)
+    highest_hz = float(result.environment.facts.get("hw.gpu.max_sm_clock_hz", "0"))
+    processes = result.protocol.replicates
+    replicates = tuple(
+        _with_telemetry(replicate, readings, highest_hz, processes)
+        for replicate in result.replicates
+    )
+    samples = result.samples + tuple(
+        sample for replicate in replicates for sample in _samples(replicate)
+    )
+    return result.model_copy(update={"replicates": replicates, "samples": samples})
+
+
+def _beside_others(result: Result, readings: Sequence[Reading]) -> Result:
+    """``result`` of a child that failed, flagged if others used the device meanwhile.
+
+    What lacked memory beside another process says nothing of the code that ran.
+    """
+    if not any(reading.others for reading in readings) or OTHER_PROCESSES in result.flags:
+        return result
+    return result.model_copy(update={"flags": (*result.flags, OTHER_PROCESSES)})
+
+
+def _with_telemetry(
+    replicate: Replicate, readings: Sequence[Reading], highest_hz: float, processes: int
+) -> Replicate:
+    passes: dict[Literal["full", "synth"], Pass] = {
+        "full": replicate.full,
+        "synth": replicate.synth,
+    }
+    found = {name: cut(readings, timed.window, processes) for name, timed in passes.items()}
+    telemetry = {name: watched for name, watched in found.items() if watched is not None}
+    flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()), highest_hz)))
+    return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})
+
+
+def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
+    """What a reader should know before trusting the numbers; nothing is dropped for it."""
+    flags = []
+    if any(_protects_itself(told) or _held_back(told, highest_hz) for told in watched):
+        flags.append(HELD_BACK)
+    if any(_unsteady(told.channels.get("sm_clock_hz")) for told in watched):
+        flags.append(CLOCK_UNSTABLE)
+    if any(told.other_processes for told in watched):
+        flags.append(OTHER_PROCESSES)
+    return flags
+
+
+def _protects_itself(told: Telemetry) -> bool:
+    return any(told.reasons.get(name, 0) > 0 for name in THROTTLED)
+
+
+def _held_back(told: Telemetry, highest_hz: float) -> bool:
+    """Whether the clock is low for no reason that a busy and healthy device has."""
+    clock = told.channels.get("sm_clock_hz")
+    if clock is None or not clock.n or not told.reasons:
+        return False
+    explained = (
+        told.reasons.get("sw_power_cap", 0) >= CAPPED or told.reasons.get("gpu_idle", 0) > IDLE
+    )
+    return not explained and fmean(clock.values()) < THROTTLED_CLOCK * highest_hz
+
+
+def _unsteady(trace: Trace | None) -> bool:
+    clocks = trace.values() if trace else []
+    return bool(clocks) and pstdev(clocks) > CLOCK_STEADY * fmean(clocks)
+
+
+def _samples(replicate: Replicate) -> list[Sample]:
+    """Power, clock and energy per item over the FULL pass, as far as the device tells them."""
+    told = replicate.telemetry.get("full")
+    if told is None:
+        return []
+    samples = []
+    if power := told.channels.get("power_w"):
+        samples.append(_sample("power", "W", Direction.LOWER, fmean(power.values())))
+    if clock := told.channels.get("sm_clock_hz"):
+        samples.append(_sample("sm_clock", "Hz", Direction.HIGHER, fmean(clock.values())))
+    window = replicate.full.window
+    items = replicate.full.rate * (window.end_s - window.start_s)
+    if told.energy_j is not None and items > 0:
+        per_item = told.energy_j / items
+        samples.append(_sample("energy_per_item", "J", Direction.LOWER, per_item))
+    return samples + _cycles(replicate)
+
+
+def _cycles(replicate: Replicate) -> list[Sample]:
+    """SM cycles per SYNTH step: what a step costs at whatever clock the power limit allowed."""
+    told = replicate.telemetry.get("synth")
+    clock = told.channels.get("sm_clock_hz") if told else None
+    if clock is None or not clock.n:
+        return []
+    step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps
+    cycles = step_s * fmean(clock.values())
+    return [_sample("cycles_per_step", "1", Direction.LOWER, cycles)]
+
+
+def _sample(metric: str, unit: str, direction: Direction, value: float) -> Sample:
+    return Sample(metric=metric, unit=unit, direction=direction, values=(value,))

@@ -1,0 +1,92 @@
+"""Whether this worker's device can be used at all, asked apart from any job.
+
+A GPU that has gone fails every job on it within seconds, so a worker whose device cannot be used
+must not empty the queue. A child says so by its exit code; but a child runs the code under test, so
+the worker asks once more with its own.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from collections.abc import Callable
+from contextlib import suppress
+
+from benchmarks.contracts import line
+from benchmarks.exits import NO_DEVICE
+from worker.child import die_with_parent
+from worker.settings import Settings, child_environment
+
+LIMIT_S = 120.0
+"""Longer than torch takes to load on a cold disk; what needs more waits inside a driver."""
+LOOK_S = 0.2
+_ASK = """
+import sys
+from benchmarks.exits import NO_DEVICE
+from benchmarks.measure.device import choose
+try:
+    choose(sys.argv[1])
+except RuntimeError as error:
+    sys.stderr.write(str(error).partition("\\n")[0])
+    sys.exit(NO_DEVICE)
+"""
+
+
+class Unusable(Exception):
+    """The device cannot be used, whatever the job; the message says why."""
+
+
+def insist(settings: Settings, goes_on: Callable[[], bool]) -> None:
+    """Return if the device can be used, or if nobody here can tell.
+
+    Raises:
+        Unusable: it cannot.
+    """
+    if why := obstacle(settings, goes_on):
+        raise Unusable(why)
+
+
+def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
+    """Why the device cannot be used; "" if it can, None if that cannot be told.
+
+    It cannot without a torch in the Python of `settings`, and not once ``goes_on`` says no.
+    """
+    if settings.device == "cpu":
+        return ""
+    command = [*die_with_parent.tied(), settings.python, "-c", _ASK, settings.device]
+    try:
+        asked = subprocess.Popen(
+            command,
+            env=child_environment(settings),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+        )
+    except OSError:
+        return None
+    until_s = time.monotonic() + LIMIT_S
+    while goes_on():
+        try:
+            said = asked.communicate(timeout=LOOK_S)[1]
+        except subprocess.TimeoutExpired:
+            if time.monotonic() < until_s:
+                continue
+            _end(asked)
+            return f"{settings.device} does not answer within {LIMIT_S:g} s."
+        return _told(asked.returncode, said.decode(errors="replace"))
+    _end(asked)
+    return None
+
+
+def _end(asked: subprocess.Popen[bytes]) -> None:
+    """Kill it, and wait but a moment: what hangs in a driver does not die of it."""
+    asked.kill()
+    with suppress(subprocess.TimeoutExpired):
+        asked.communicate(timeout=1.0)
+
+
+def _told(code: int, said: str) -> str | None:
+    if code == NO_DEVICE:
+        return line(said.rstrip().rpartition("\n")[2]) or "torch refuses it."
+    return "" if code == 0 else None

@@ -1,0 +1,310 @@
+"""Turns what a child left behind into a Result: the child's own, or one that says what went wrong.
+
+Pure. Every failure has one sentence and the log's end.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from benchmarks.contracts import (
+    Case,
+    Environment,
+    JobSpec,
+    Progress,
+    Protocol,
+    Result,
+    Status,
+    excess,
+    line,
+)
+from benchmarks.exits import NO_DEVICE
+from worker.child.guard import CANNOT_START
+from worker.child.output import Written
+from worker.child.process import Ending, Exit, Limits
+from worker.child.resource_limits import Excess
+from worker.outbox.trace import ENDED_BEFORE
+
+STDOUT_TAIL_B = 2_048
+REFUSED = 2
+"""Exit code of a child that cannot make sense of its command line."""
+_TOO_LARGE = "The child's Result is too large."
+SCHEMA_VERSION: int = Result.model_fields["schema_version"].default
+"""Of the Results that this version reads."""
+_OF_A_VERSION = frozenset({"extra_forbidden", "missing", "enum", "literal_error"})
+"""Kinds of pydantic's faults in which documents of two versions differ."""
+_NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
+
+
+@dataclass(frozen=True)
+class Run:
+    """Which replicate of which job this was."""
+
+    spec: JobSpec
+    replicate: int
+    earlier: Result | None
+    """The replicate before it, which knows the resolved case and the environment."""
+    at: datetime
+    tail_b: int
+
+
+def judge(
+    run: Run, ending: Ending | Excess, left: Exit, limits: Limits, last: Progress | None
+) -> Result:
+    """The result of one child; never raises, whatever the child did."""
+    tail = tail_of(left.stderr, run.tail_b)
+    if ending is not Ending.EXITED:
+        if isinstance(ending, Excess):
+            status, sentence = _greedy(run, ending, limits, last)
+        else:
+            status, sentence = _stopped(run, ending, limits, last)
+        return failure(run, status, sentence, tail)
+    if left.code == 0:
+        return _printed(run, left, tail)
+    status, sentence = exited(left.code, _last_line(tail))
+    return failure(run, status, sentence, tail)
+
+
+def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
+    """A result without numbers that says why."""
+    told = {
+        "status": status,
+        "reason": line(sentence),
+        "log_tail": tail,
+        "measured_at": run.at,
+    }
+    if run.earlier is not None:
+        nothing = {"samples": (), "replicates": (), "verdict": None, "flags": ()}
+        return run.earlier.model_copy(update=told | nothing)
+    return nothing_left(run.spec.case, run.spec.protocol, status, sentence, run.at, tail)
+
+
+def nothing_left(
+    case: Case, protocol: Protocol, status: Status, sentence: str, at: datetime, tail: str = ""
+) -> Result:
+    """The result of a first process that left nothing behind: what is known is what was asked."""
+    return Result(
+        case=case,
+        status=status,
+        reason=line(sentence),
+        log_tail=tail,
+        measured_at=at,
+        protocol=protocol,
+        environment=Environment(facts={}),
+        trace_absent=ENDED_BEFORE if protocol.trace else "",
+    )
+
+
+def whole(run: Run, put_together: Callable[[], Result]) -> Result:
+    """What ``put_together`` makes of children's Results, or a failure that says why it makes none.
+
+    A child's Result may be well-formed and say what nobody can count with: a pass of no steps, or
+    so much that the service would refuse it.
+    """
+    try:
+        result = put_together()
+        told = result.model_dump_json()
+        Result.model_validate_json(told)
+    except (ValueError, ArithmeticError) as problem:
+        why = fault_of(problem) if isinstance(problem, ValidationError) else str(problem)
+        sentence = f"Nothing can be made of what the child's Result says: {why}"
+        return failure(run, Status.GARBAGE, sentence)
+    if too_large := excess(result, told.encode(), run.spec.protocol.replicates):
+        return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}")
+    return result
+
+
+def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
+    """The result of a job that ended for a reason outside of its child."""
+    return failure(Run(spec, 1, None, datetime.now(UTC), 0), status, sentence)
+
+
+def read_result(printed: bytes) -> Result:
+    """The Result that a child printed as its last line.
+
+    Raises:
+        ValidationError: that line is none.
+    """
+    return Result.model_validate_json(last_line(printed))
+
+
+def last_line(printed: bytes) -> bytes:
+    """Where a child puts what it has to say; whatever else it prints comes before."""
+    return printed.rstrip().rpartition(b"\n")[2]
+
+
+def tail_of(written: Written, limit_b: int) -> str:
+    """The last ``limit_b`` bytes as text that every database keeps; a first line says of a cut."""
+    raw = written.kept[-limit_b:]
+    marker = ""
+    if written.total_b > limit_b:
+        marker = f"[cut: the last {limit_b:,} of {written.total_b:,} bytes]\n"
+        # The cut may have gone through the middle of a character.
+        raw = raw.lstrip(bytes(range(0x80, 0xC0)))
+    return marker + raw.replace(b"\0", b"").decode("utf-8", errors="replace").strip()
+
+
+def last_words(written: Written) -> str:
+    """The last line of a child's log, or that there is none."""
+    return line(_last_line(tail_of(written, STDOUT_TAIL_B))) or "it said nothing"
+
+
+def _where(run: Run, last: Progress | None) -> str:
+    where = f"replicate {run.replicate} of {run.spec.protocol.replicates}"
+    if last is not None:
+        where += f", phase {last.phase}, step {last.step}"
+    return where
+
+
+def _greedy(run: Run, excess: Excess, limits: Limits, last: Progress | None) -> tuple[Status, str]:
+    """Status and sentence for a child that took too much of its machine."""
+    where, allowance = _where(run, last), limits.allowance
+    if excess is Excess.PROCESSES:
+        return Status.RUNTIME_ERROR, (
+            f"The child had more than {allowance.processes} processes ({where}) and was stopped: "
+            "start fewer, or raise THROUGHLINE_PROCESSES_LIMIT."
+        )
+    if excess is Excess.TEMPORARY:
+        return Status.RUNTIME_ERROR, (
+            f"The child kept more than {allowance.temporary_b / 2**20:g} MiB or too many files in "
+            f"its temporary folder ({where}) and was stopped: write less, or raise "
+            "THROUGHLINE_TEMP_LIMIT_B."
+        )
+    return Status.INFRA_ERROR, (
+        f"Less than {allowance.reserve_b / 2**20:g} MiB was left on the disk for temporary files "
+        f"({where}), so the child was stopped: make room there."
+    )
+
+
+def _stopped(run: Run, ending: Ending, limits: Limits, last: Progress | None) -> tuple[Status, str]:
+    where = _where(run, last)
+    if ending is Ending.SILENT:
+        return Status.TIMEOUT, (
+            f"The child gave no sign of life for {limits.silence_s:g} s ({where}) and was killed: "
+            "it hangs; see the end of its log."
+        )
+    if ending is Ending.OVERTIME:
+        return Status.TIMEOUT, (
+            f"The job ran past its limit of {run.spec.timeout_s:g} s ({where}) and was killed: "
+            "raise timeout_s, or ask for fewer replicates."
+        )
+    return Status.GARBAGE, (
+        f"The child wrote more than {limits.output_b / 2**20:g} MiB of output ({where}) and was "
+        "stopped: make the workload print less."
+    )
+
+
+def exited(code: int | None, said: str) -> tuple[Status, str]:
+    """Status and sentence for an exit other than 0."""
+    if code is None:
+        return Status.CRASHED, "The child cannot be killed: the device or its driver is stuck."
+    if code < 0:
+        return Status.CRASHED, _killed(-code)
+    said = said or "it said nothing"
+    if code == REFUSED:
+        return Status.UNSUPPORTED, f"The child refused the case: {said}"
+    if code == NO_DEVICE:
+        return (
+            Status.INFRA_ERROR,
+            f"The child cannot use the device, though this worker can: {said}",
+        )
+    if code == CANNOT_START:
+        return Status.INFRA_ERROR, f"The child could not be started: {said}"
+    return Status.RUNTIME_ERROR, f"The child ended with exit code {code}: {said}"
+
+
+def _killed(number: int) -> str:
+    try:
+        name = signal.Signals(number).name
+    except ValueError:  # a real-time signal has no name
+        name = f"signal {number}"
+    if number == signal.SIGKILL:
+        return (
+            f"The child was killed by {name}, most likely by the kernel's out-of-memory killer: "
+            "use fewer loader workers or a machine with more memory."
+        )
+    return f"The child died by {name}; see the end of its log."
+
+
+def _printed(run: Run, left: Exit, tail: str) -> Result:
+    try:
+        result = read_result(left.stdout.kept)
+    except ValidationError as problem:
+        printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
+        log = f"{tail}\n--- end of standard output ---\n{printed}"
+        status, sentence = _unreadable(left.stdout.kept, problem)
+        if status is Status.INFRA_ERROR:
+            log += f"\n--- what this worker does not know of it ---\n{fault_of(problem)}"
+        return failure(run, status, sentence, log.strip())
+    if run.earlier is not None and result.case.key != run.earlier.case.key:
+        sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
+        return failure(run, Status.GARBAGE, sentence, tail)
+    if too_large := excess(result, last_line(left.stdout.kept), run.spec.protocol.replicates):
+        return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}", tail)
+    if result.status is Status.OK or result.log_tail:
+        return result
+    return result.model_copy(update={"log_tail": tail})
+
+
+class _AnyResult(BaseModel):
+    """What the Results of all versions have in common."""
+
+    schema_version: int = SCHEMA_VERSION
+    case: dict[str, object]
+    status: str
+
+
+def _unreadable(printed: bytes, problem: ValidationError) -> tuple[Status, str]:
+    """Status and sentence for a last line that is no Result of this version.
+
+    A worker holds its own code from when it started, and each child reads what lies on the disk:
+    after an update in place the two are of two versions, whatever the case is. Versions differ in
+    their names: of fields, and of the choices that a field has. A wrong value is the child's fault.
+    """
+    try:
+        told = _AnyResult.model_validate_json(last_line(printed))
+    except ValidationError as error:
+        return Status.GARBAGE, _no_result(error)
+    kinds = {fault["type"] for fault in problem.errors(include_url=False, include_input=False)}
+    if told.schema_version == SCHEMA_VERSION and not kinds & _OF_A_VERSION:
+        return Status.GARBAGE, fault_of(problem)
+    return Status.INFRA_ERROR, (
+        "The child's Result is of another version of Throughline than this worker: restart the "
+        "worker if its code was updated meanwhile."
+    )
+
+
+def fault_of(problem: ValidationError) -> str:
+    """One sentence that says what is wrong with what a process printed, and where."""
+    faults = problem.errors(include_url=False)
+    fault = faults[0]
+    place = _place(fault)
+    if not place:
+        return _no_result(problem)
+    told = f"is wrong at {place}: {fault['msg']}"
+    if fault["type"] == "finite_number":
+        told = f"has {_NOT_FINITE[str(fault['input'])]} at {place}"
+    more = f" (the first of {len(faults)} faults)" if len(faults) > 1 else ""
+    return line(f"The Result that the process printed {told}{more}.")
+
+
+def _no_result(problem: ValidationError) -> str:
+    fault = problem.errors(include_url=False)[0]
+    why = ": ".join(filter(None, [_place(fault), fault["msg"]]))
+    return line(f"The child ended well, but the last line that it printed is no Result ({why}).")
+
+
+def _place(fault: ErrorDetails) -> str:
+    """Where in a document a fault is, such as ``samples[0].values[3]``; "" for all of it."""
+    parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
+    return "".join(parts).removeprefix(".")
+
+
+def _last_line(text: str) -> str:
+    return text.rpartition("\n")[2]

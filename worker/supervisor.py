@@ -1,0 +1,168 @@
+"""One device and what runs on it: children are started, supervised and ended here."""
+
+from __future__ import annotations
+
+import logging
+import os
+import uuid
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from benchmarks.contracts import Progress
+from worker.child.containment import Containment, Hidden, guarded
+from worker.child.process import Child, Ending, Exit, Limits
+from worker.child.process_tree import Process, Tree
+from worker.child.resource_limits import Allowance, Excess
+from worker.device.conditions import Conditions
+from worker.device.nvml import Gauge
+from worker.device.telemetry import Reading
+from worker.heartbeat import Cause
+from worker.settings import Settings
+
+log = logging.getLogger(__name__)
+
+TASKS_PER_PROCESS = 8
+"""Threads count as tasks too; the limit is there to end a fork bomb, not to save."""
+_PLACES_NEEDED = (
+    "PYTHONPATH",
+    "THROUGHLINE_CACHE_DIR",
+    "TMPDIR",
+    "TORCHINDUCTOR_CACHE_DIR",
+    "TRITON_CACHE_DIR",
+)
+"""Variables that name folders which a child reads or writes; others, as PWD, may name what is to be
+hidden."""
+
+
+class Interrupted(Exception):
+    """The child was ended before its time; there is no result."""
+
+    def __init__(self, cause: Cause) -> None:
+        super().__init__(cause.value)
+        self.cause = cause
+
+
+class Watch(Protocol):
+    """What is asked and told while a child runs."""
+
+    def cause(self) -> Cause | None:
+        """Why to stop, if there is a reason."""
+
+    def left_s(self) -> float:
+        """Time within which every process must be gone, in s."""
+
+    def tell(self, progress: Progress) -> None:
+        """Take note of where the child is."""
+
+    def keep(self, trace: bytes) -> None:
+        """Take the profiler's trace, if there is one; each time in place of what came before."""
+
+
+@dataclass(frozen=True)
+class Task:
+    """What a child is started with."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    """For its temporary files."""
+    place: Path | None
+    """Where it runs; None is where this process does."""
+    limits: Limits
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a child left behind that ended by itself, or was ended for a reason of its own."""
+
+    ending: Ending | Excess
+    left: Exit
+    last: Progress | None
+    readings: Sequence[Reading] = ()
+
+
+class Station:
+    """Starts and supervises one child after another on one device."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        containment: Containment,
+        gauge: Gauge | None = None,
+        started: Callable[[Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
+    ) -> None:
+        """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
+        self._settings = settings
+        self._containment = containment
+        self._started = started
+        self.conditions = Conditions(settings, gauge)
+        self.survivors: tuple[Process, ...] = ()
+        """Processes of the last child that did not die; the next job has to wait for them."""
+
+    def supervise(self, task: Task, watch: Watch, tell: Callable[[Progress], None]) -> Outcome:
+        """Run a child to its end; nothing of it is left when this returns or raises.
+
+        Raises:
+            Interrupted: ``watch`` gave a cause.
+            OSError: the child cannot be started.
+        """
+        if cause := watch.cause():
+            raise Interrupted(cause)
+        mark = uuid.uuid4().hex
+        tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
+        hidden = hidden_from(task, self._settings)
+        command = [*guarded(self._containment, tasks, hidden), *task.command]
+        with (
+            self.conditions.sampling() as sampling,
+            Child(command, task.environment, task.folder, mark, task.limits, task.place) as child,
+        ):
+            self._started(child.tree, task.folder)
+            sampling.begin(child.tree)
+            ending = child.watch(watch.cause, tell)
+            left = self._end(child, ending, watch)
+        if isinstance(ending, Cause):
+            raise Interrupted(ending)
+        return Outcome(ending, left, child.last, sampling.readings())
+
+    def limits(self, until_s: float) -> Limits:
+        """What the settings allow a child, until ``until_s`` on CLOCK_MONOTONIC."""
+        chosen = self._settings
+        allowance = Allowance(chosen.processes_limit, chosen.temp_limit_b, chosen.disk_reserve_b)
+        return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)
+
+    def _end(self, child: Child, ending: Ending | Excess | Cause, watch: Watch) -> Exit:
+        """Leave no process behind, in time for the next holder of the job."""
+        grace_s = self._settings.kill_grace_s
+        if ending is Ending.EXITED:
+            grace_s = 0.0
+        elif ending in (Cause.ISOLATED, Cause.FENCED):
+            grace_s = min(grace_s, watch.left_s() / 2)
+        left = child.end(grace_s, self._settings.kill_patience_s)
+        self.survivors = left.survivors
+        if left.survivors:
+            pids = listed(process.pid for process in left.survivors)
+            log.error("Processes %s do not die: the device or its driver is stuck.", pids)
+        return left
+
+
+def hidden_from(task: Task, settings: Settings) -> Hidden:
+    """Tokens, keys and undelivered results, which a child must not see, but not what it needs."""
+    state_dir = settings.state.resolve()
+    named = (settings.token_file,) if settings.token_file else ()
+    needed = [task.folder, task.place, settings.data_root]
+    python = Path(task.command[0])
+    if python.is_absolute():
+        needed.append(python.parent.parent)
+    for name in _PLACES_NEEDED:
+        told = task.environment.get(name, "").split(os.pathsep)
+        needed += map(Path, filter(os.path.isabs, told))
+    resolved = {place.expanduser().resolve() for place in needed if place is not None}
+    kept = sorted(str(one) for one in resolved if state_dir in one.parents)
+    return Hidden((str(state_dir), *map(str, named)), tuple(kept))
+
+
+def listed(pids: Iterable[int]) -> str:
+    """Process ids for a sentence."""
+    return ", ".join(map(str, sorted(pids)))
