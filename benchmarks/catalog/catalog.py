@@ -22,7 +22,7 @@ from benchmarks.contracts import Case
 
 T = TypeVar("T")
 
-_HERE = Path(__file__).parent
+_HERE = Path(__file__).parents[1]
 _PRESET_OF_DEVICE = {"cuda": "full", "cpu": "tiny"}
 _OF_MODEL = "sw.model."
 """What a user's own workload declares stands in the fingerprint under names that begin so."""
