@@ -1,1 +1,1 @@
-"""What is measured: workloads, axes, the measurement protocol, and the words both sides share."""
+"""The measuring side: workloads, axes, the measurement protocol, and contracts with the service."""

@@ -171,7 +171,7 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
 
 
 def cache_folder() -> Path:
-    """Where input files are made once."""
+    """Return the folder where input files are made once."""
     named = os.environ.get("THROUGHLINE_CACHE_DIR")
     home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(named) if named else Path(home) / "throughline"

@@ -82,7 +82,7 @@ def _gpu(device: torch.device) -> Iterator[tuple[str, str]]:
 
 
 def _nvml(uuid: str) -> Iterator[tuple[str, str]]:
-    """What only the driver's management library knows; nothing where it is missing."""
+    """Yield the facts that only the driver's management library knows; none if it is missing."""
     try:
         import pynvml  # noqa: PLC0415 - absent on machines without an NVIDIA GPU
 

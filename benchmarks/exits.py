@@ -1,4 +1,4 @@
-"""How ``python -m benchmarks`` ends, beyond what any program's exit codes say."""
+"""The exit codes of ``python -m benchmarks`` that not every program has."""
 
 NO_DEVICE = 69
 """The device cannot be used, whatever the case (EX_UNAVAILABLE of sysexits.h)."""

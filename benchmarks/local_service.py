@@ -1,4 +1,4 @@
-"""Where services of a state folder answer on this machine, and the token that they take.
+"""The addresses of a state folder's services on this machine, and the token that they take.
 
 A service writes its address into a file of its state folder and locks that file while it lives. The
 token is shown to such an address alone, and only while the lock is held: the port of a service that
@@ -22,7 +22,7 @@ _LOCK_S = 2.0
 
 
 def token_file(state_dir: Path) -> Path:
-    """Where the token of this machine's own administrator is."""
+    """Return the path of the token of this machine's own administrator."""
     return state_dir / "local.token"
 
 

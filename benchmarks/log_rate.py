@@ -36,7 +36,7 @@ class RateLimit(logging.Filter):
         self._until_s = 0.0
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Whether a line is to be written."""
+        """Count a line, and return True if it is to be written."""
         if getattr(record, _SUMMARY, False):
             return True
         now_s = time.monotonic()

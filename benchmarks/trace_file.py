@@ -17,7 +17,7 @@ _LOOKED_AT_B = 64
 
 
 def fault(file: Path) -> str:
-    """Why a trace cannot be kept in ``file``, in one sentence; empty if it can."""
+    """Return the reason why ``file`` cannot hold a trace, in one sentence; empty if it can."""
     if not file.name.endswith((".json", ".json.gz")):
         return f"A trace is a .json or a .json.gz, which {file} is not."
     if not file.absolute().parent.is_dir():
@@ -26,7 +26,7 @@ def fault(file: Path) -> str:
 
 
 def flaw(body: bytes) -> str:
-    """Why a file's content is no trace that is sent and kept, in one sentence; empty if it is one.
+    """Return the reason why a file's content is no trace, in one sentence; empty if it is one.
 
     Only its first characters are unpacked. They find a file that is something else, at no cost;
     whether the rest is whole is the viewer's to find out, because what 8 MiB may unpack to is a

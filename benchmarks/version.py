@@ -1,4 +1,4 @@
-"""Which version of Throughline this is."""
+"""The installed version of Throughline."""
 
 from importlib.metadata import PackageNotFoundError, version
 

@@ -1,4 +1,4 @@
-"""What a workload file builds and an axis transforms.
+"""The recipe that a workload file builds and an axis transforms.
 
 A workload's `build` proposes a `Recipe`; each axis returns a changed copy; `benchmarks.measure`
 turns the final recipe into a step and times it. Every field is declarative, so the order in which
@@ -34,7 +34,7 @@ Loss = Callable[[nn.Module, Batch], Tensor]
 
 @dataclass(frozen=True)
 class Context:
-    """Where a workload is built."""
+    """The surroundings in which a workload is built: device, folders and seed."""
 
     device: torch.device
     cache: Path
@@ -46,7 +46,7 @@ class Context:
 
 @dataclass(frozen=True)
 class Recipe:
-    """How one optimizer step is built and fed."""
+    """The parts of one optimizer step, and of its input."""
 
     model: nn.Module
     """On the device, in train mode."""

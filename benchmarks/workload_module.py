@@ -37,7 +37,7 @@ class Sizes(dict[str, int]):
 
 @dataclass(frozen=True)
 class WorkloadModule:
-    """What a workload's file offers."""
+    """The declarations and functions of a workload's file."""
 
     entry: WorkloadEntry
     build: Callable[..., Any]

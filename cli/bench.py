@@ -109,7 +109,7 @@ def measure(
 
 
 def _watched(rig: Rig, command: Sequence[str], limit_s: float | None) -> Result:
-    """What one child found, with what its device said meanwhile."""
+    """Run one child and return its Result, with the telemetry of its GPU if it used one."""
     from_s = time.monotonic()
     if pids := rig.conditions.remaining(_always):
         raise DeviceHeld(
@@ -267,7 +267,7 @@ TOP = 3
 
 
 def _profiled(result: Result) -> Iterator[tuple[str, str]]:
-    """What the first process saw of its step, where it was asked to look."""
+    """Give the phases and the profile of the first process's step, where they were asked for."""
     first = result.replicates[0] if result.replicates else None
     if first is None:
         return
@@ -292,7 +292,7 @@ def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
 
 
 def _beside(result: Result) -> list[tuple[str, str]]:
-    """Whether the numbers are right, and how much of the device they use."""
+    """Return the lines on parity and on how much of the device is used, where they are known."""
     found = []
     if result.parity is not None:
         why = f": {result.parity.reason}" if result.parity.reason else ""

@@ -146,7 +146,7 @@ class ServiceClient:
         return _read(TokenView, self._send("POST", "enrolments/redeem", json=body)).token
 
     def catalog(self) -> CatalogView:
-        """What can be asked for."""
+        """Fetch the catalog of what can be asked for."""
         return _read(CatalogView, self._get("catalog"))
 
     def workers(self) -> WorkerPage:
@@ -172,7 +172,7 @@ class ServiceClient:
         return self._get("findings", filters).text
 
     def finding_report(self, hours: int) -> str:
-        """What was found in the last ``hours``, as text."""
+        """Fetch the report of findings in the last ``hours``, as text."""
         return self._get("findings/report", {"hours": hours}).text
 
     def finding(self, finding_id: str) -> str:

@@ -27,7 +27,7 @@ _COLOUR = {"faster": "green", "slower": "red"}
 
 @dataclass(frozen=True)
 class Within:
-    """What of the two revisions is compared; None for all."""
+    """The suite and the project that a comparison is limited to; None for all."""
 
     suite: str | None
     project: str | None
@@ -64,7 +64,7 @@ def _comparison(client: ServiceClient, baseline: str, contender: str, within: Wi
 
 
 def outcome(changes: Sequence[ChangeView]) -> Exit:
-    """Whether a case got slower, and whether every case was compared at all."""
+    """Print how many cases are unclear, undecided or missing, and return the exit code."""
     found = Counter(change.verdict for change in changes)
     undecided = sum(change.undecided for change in changes)
     if unclear := found["unclear"] - undecided:

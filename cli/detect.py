@@ -28,7 +28,7 @@ LONG, POINT_S = 10_000, 0.002
 
 @dataclass(frozen=True, slots=True)
 class DetectOptions:
-    """What was asked for."""
+    """The options of `throughline detect`."""
 
     online: bool
     detector: str

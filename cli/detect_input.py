@@ -1,4 +1,4 @@
-"""What `throughline detect` reads: JSON lines, or CSV with one history per column or per id."""
+"""The input of `throughline detect`: JSON lines, or CSV with one history per column or per id."""
 
 from __future__ import annotations
 
@@ -144,7 +144,10 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
 
 
 def _unread(header: list[str]) -> Iterator[str]:
-    """What may have been meant; a ``Value`` without ids is judged as if it were ``value``."""
+    """Give a sentence for each column that may be misnamed.
+
+    A ``Value`` without ids is judged as if it were ``value``.
+    """
     ours = [ID, GROUP, REVISION]
     if VALUE in header or ID in header:
         ours.append(VALUE)
@@ -170,7 +173,7 @@ def _table(lines: Iterable[str]) -> tuple[list[str], list[list[str]]]:
 
 
 def _nothing(row: list[str]) -> bool:
-    """Whether a line holds spaces at most; an empty cell in quotes is a value that is missing."""
+    """Return True if a line holds at most spaces; an empty cell in quotes is a missing value."""
     return not row or (len(row) == 1 and row[0].isspace())
 
 

@@ -1,4 +1,4 @@
-"""Whether the revisions that come with a history say that its values are in order."""
+"""A check that a history's values are in order, by the revisions that come with it."""
 
 from __future__ import annotations
 

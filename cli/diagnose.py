@@ -155,7 +155,7 @@ def measurer(rig: Rig, options: Sequence[str], protocol: Protocol, first: Case) 
 
 
 def _step(case: Case) -> dict[str, str]:
-    """What decides the numbers that a step computes."""
+    """Return the axes that decide the numbers that a step computes."""
     return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
 

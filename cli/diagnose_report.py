@@ -1,4 +1,4 @@
-"""What a climb found: as JSON, and as the ladder that a person reads."""
+"""The report of a climb: as JSON, and as the ladder that a person reads."""
 
 from __future__ import annotations
 
@@ -145,7 +145,7 @@ def _closing(found: Climb) -> list[str]:
 
 
 def remarks(rung: Rung) -> Iterator[str]:
-    """What speaks against taking a rung at its word, a line each."""
+    """Give the reasons to doubt the result of a rung, a line each."""
     parity = rung.parity
     measured = rung.status is Status.OK  # a failure says its reason anyway
     if measured and parity is not None and parity.status is not ParityStatus.PASS:

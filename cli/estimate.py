@@ -1,4 +1,4 @@
-"""What was submitted, and how long it will take: told before anyone waits for it."""
+"""Sentences on what was submitted and how long it will take, before anyone waits for it."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def sentence(
 
 
 def of_gate(request: Mapping[str, Any], known: CatalogView) -> str:
-    """How long a gate needs beside its budget, such as ``6 cases x 3 to 12 pairs need about ...``.
+    """Estimate a gate's time beside its budget: ``6 cases x 3 to 12 pairs need about ...``.
 
     The service's own estimate for one process of each side of each pair, on a worker with nothing
     else to do; empty where it has none.
@@ -103,7 +103,7 @@ def _sides(request: Mapping[str, Any], known: CatalogView) -> tuple[list[tuple[f
 
 
 def left_out(submission: SubmissionView) -> str | None:
-    """How many of the cases of a suite that was just submitted were not queued; or None.
+    """Say how many cases of a suite that was just submitted were not queued; None if all were.
 
     The service leaves out what the device at hand refuses.
     """

@@ -1,4 +1,4 @@
-"""Why the command ended: its exit codes, and the error that carries one."""
+"""The exit codes of the command, and the error that carries one."""
 
 from enum import IntEnum
 

@@ -22,7 +22,7 @@ from service import formats
 
 @dataclass(frozen=True)
 class By:
-    """Who acts, and on which version of a finding, as it was typed."""
+    """The actor, and the version of the finding to act on, as they were typed."""
 
     actor: str | None
     version: int | None

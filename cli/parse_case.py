@@ -103,7 +103,7 @@ def _sentence(error: ValueError) -> str:
 
 
 def _named(place: Sequence[int | str], given: object) -> str:
-    """What of a case is wrong: its workload, its preset, an axis, or the value of one."""
+    """Name what is wrong in a case: its workload, its preset, an axis, or the value of one."""
     text = repr(str(given)[:_SHOWN])
     match place:
         case ("axes",):

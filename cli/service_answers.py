@@ -16,7 +16,7 @@ class Answer(BaseModel):
 
 
 class Problem(Answer):
-    """Why a request was refused (RFC 9457)."""
+    """The refusal of a request (RFC 9457)."""
 
     detail: str
     status: int
@@ -47,7 +47,7 @@ class JobView(Answer):
 
     @property
     def progress(self) -> Progress | None:
-        """Where the last attempt is."""
+        """The progress of the last attempt, if there was one."""
         return self.attempts[-1].progress if self.attempts else None
 
 
@@ -59,7 +59,7 @@ class JobPage(Answer):
 
 
 class SubmissionSummary(Answer):
-    """What a list says of a submission."""
+    """A submission, as a list shows it."""
 
     id: Id
     suite: str | None = None
@@ -104,14 +104,14 @@ class Ratio(Answer):
 
 
 class StartView(Answer):
-    """What beginning costs."""
+    """The cost of beginning a case that compiles, in s and in steps until it pays."""
 
     compile_s: float
     break_even_steps: int | None
 
 
 class CompileCostView(Answer):
-    """What compiling a case costs beside the same case without."""
+    """The cost of compiling a case, beside the same case without."""
 
     saved_s: float
     cold: StartView
@@ -145,7 +145,7 @@ class RowView(Answer):
 
 
 class ChangeView(Answer):
-    """What became of one case from one revision to another."""
+    """The change of one case from one revision to another."""
 
     case: Case
     unit: str
@@ -174,7 +174,7 @@ class TermView(Answer):
 
 
 class EffectsView(Answer):
-    """What the runs of one workload's design say."""
+    """The effects that the runs of one workload's design show."""
 
     workload: str
     runs: int
@@ -190,7 +190,7 @@ class SuggestionView(Answer):
 
 
 class AdviceView(Answer):
-    """What may be tried next at one case."""
+    """The suggestions of what to try next at one case."""
 
     case: Case
     suggestions: tuple[SuggestionView, ...]
@@ -210,7 +210,7 @@ class ReportView(Answer):
 
 
 class CaseExpectation(Answer):
-    """How long one worker needs for a case of a suite, in the suite's protocol."""
+    """The time that one worker needs for a case of a suite, in the suite's protocol."""
 
     case: str
     expected_s: float
@@ -226,7 +226,7 @@ class SuiteView(Answer):
 
 
 class CatalogView(Answer):
-    """What can be asked for, as far as the command line reads it."""
+    """The catalog of what can be asked for, as far as the command line reads it."""
 
     suites: tuple[SuiteView, ...]
 
@@ -274,7 +274,7 @@ class ScheduleList(Answer):
 
 
 class FindingSummary(Answer):
-    """What a list says of a finding."""
+    """A finding, as a list shows it."""
 
     id: str
     kind: str
@@ -306,7 +306,7 @@ class FindingPage(Answer):
 
 
 class FindingReport(Answer):
-    """What was found lately."""
+    """The findings of a recent period."""
 
     opened: tuple[FindingSummary, ...]
     active: int
@@ -314,7 +314,7 @@ class FindingReport(Answer):
 
 
 class SeriesName(Answer):
-    """Which series."""
+    """The case, the metric and the unit that name a series."""
 
     case: Case
     metric: str

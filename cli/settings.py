@@ -25,7 +25,7 @@ def token_for(url: str) -> str:
 
 
 def wrong_settings(error: ValueError) -> str:
-    """What is wrong with a setting, in a sentence each; "" if ``error`` is none of a setting."""
+    """Say what is wrong, one sentence a setting; "" if ``error`` is not about settings."""
     from pydantic import ValidationError  # noqa: PLC0415 - a command line that is right needs none
     from pydantic_settings import SettingsError  # noqa: PLC0415
 
@@ -42,7 +42,7 @@ def wrong_settings(error: ValueError) -> str:
 
 
 def child_environment(given: Mapping[str, str]) -> dict[str, str]:
-    """What a service or a worker inherits, ``given`` on top."""
+    """Return the environment of a service or a worker, with ``given`` on top."""
     return os.environ | our_packages() | {"PYTHONUNBUFFERED": "1"} | dict(given)
 
 

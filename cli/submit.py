@@ -25,7 +25,7 @@ LATELY = timedelta(minutes=2)
 
 @dataclass(frozen=True)
 class SubmitOptions:
-    """What was asked for on the command line."""
+    """The options of a submission on the command line."""
 
     what: str
     settings: Sequence[str]

@@ -41,7 +41,7 @@ def fetch(url: str, result_id: str, to: Path | None) -> None:
 
 
 def where(submission: SubmissionView, url: str) -> list[str]:
-    """How to fetch the trace of each case that has a result."""
+    """Say how to fetch the trace of each case that has a result, a line each."""
     return [
         f"Trace of {job.case.key}: throughline trace {job.result_id} --url {url}"
         for job in submission.jobs

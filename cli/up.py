@@ -32,7 +32,7 @@ _SOURCE = "up"
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for on the command line."""
+    """The options of `throughline up` on the command line."""
 
     state: StateFolder
     host: str
@@ -93,7 +93,7 @@ def _start(
 
 
 def _seen(devices: Sequence[str]) -> str:
-    """What the measured code sees of the token; the worker's log says it too."""
+    """Say whether the measured code can read the token; the worker's log says it too."""
     wanted = WorkerSettings().containment
     try:
         return containment.SEEN[containment.choose(wanted, devices[0])[0]]
@@ -128,7 +128,6 @@ def _measure(
 
 
 def _version(given: str | None) -> Version:
-    """What the user named, else the commit checked out here, else today."""
     if given is not None:
         return Version(given)
     return revision.checked_out(Path.cwd()) or revision.of_today(datetime.now(UTC))

@@ -1,1 +1,1 @@
-"""Who runs benchmarks: pulls jobs, supervises a child process, and posts what it measured."""
+"""Runs benchmarks: pulls jobs, supervises a child process, and posts what it measured."""

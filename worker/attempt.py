@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class Attempt:
-    """What the runner watches: the lease, and the people at this worker."""
+    """The attempt that a runner watches: its lease, and requests to stop at this worker."""
 
     def __init__(self, lease: Lease, heart: Heartbeat, stop: Stop) -> None:
         self._lease = lease
@@ -35,7 +35,7 @@ class Attempt:
         """Why the device cannot be used, if that is why the job was given up."""
 
     def cause(self) -> Cause | None:
-        """Why to stop, if there is a reason."""
+        """Return the reason to stop, if there is one."""
         return Cause.ABORTED if self._stop.aborted else self._heart.cause()
 
     def left_s(self) -> float:

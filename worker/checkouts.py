@@ -18,7 +18,7 @@ _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")
 
 
 class Checkouts:
-    """What lies where `Settings.worker_target` says; looked at often, beside measurements.
+    """The checkouts at `Settings.worker_target`; looked at often, beside measurements.
 
     A folder without any file, such as the ``feature`` of ``feature/fast``, may hold further
     revisions. A checkout holds none: once it was seen to have a file, it is not looked into again.

@@ -1,4 +1,4 @@
-"""What a worker asks of the service: typed calls, and errors that say what may be done next."""
+"""A worker's calls to the service: typed, with errors that say what may be done next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _AWAY = frozenset({401, 403, 408, 425, 429})
 
 
 class _Problem(BaseModel):
-    """Why the service says no (RFC 9457); who answers otherwise is not the service."""
+    """A refusal by the service (RFC 9457); who answers otherwise is not the service."""
 
     status: int
     detail: str
@@ -69,7 +69,7 @@ class Refused(ClientError):
 
 @dataclass(frozen=True)
 class Ticket:
-    """What a worker holds: one attempt at one job, and the secret that proves it."""
+    """A worker's hold on one attempt at one job, with the secret that proves it."""
 
     job_id: Id
     attempt: int
@@ -250,7 +250,7 @@ def _for(
     kind: str = "application/json",
     whole_s: float | None = None,
 ) -> _Call:
-    """What is asked of one attempt."""
+    """Build a request about one attempt."""
     path = f"/jobs/{ticket.job_id}/attempts/{ticket.attempt}/{verb}"
     return _Call("POST", path, body, kind, ticket.secret, whole_s)
 

@@ -24,7 +24,7 @@ MOST_PATIENCE_S = 10.0
 
 
 class Cause(StrEnum):
-    """Why a running child is stopped before its end."""
+    """A reason to stop a running child before its end."""
 
     FENCED = "fenced"
     """The service has given the attempt up."""
@@ -81,7 +81,7 @@ class Heartbeat:
         self._progress = progress
 
     def cause(self) -> Cause | None:
-        """Why to stop, if there is a reason; once there is one it stays."""
+        """Return the reason to stop, if there is one; once there is one it stays."""
         with self._lock:
             if self._cause is None and now_s() >= self._fence_at_s:
                 self._cause = Cause.ISOLATED
@@ -126,7 +126,7 @@ class Heartbeat:
         return True
 
     def _is_wanted(self) -> bool:
-        """Whether this lease is still to be renewed: a request that hangs holds nobody up."""
+        """Return True while the lease is to be renewed: a request that hangs holds nobody up."""
         return not self._ended.is_set()
 
     def _stop_for(self, cause: Cause) -> None:

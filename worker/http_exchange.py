@@ -44,7 +44,7 @@ def always() -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What one request may cost."""
+    """The limits of one request, in bytes and s."""
 
     answer_b: int
     whole_s: float

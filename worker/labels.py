@@ -1,4 +1,4 @@
-"""What a worker says of itself, so that jobs may require it."""
+"""The labels that a worker gives itself, so that jobs may require them."""
 
 from __future__ import annotations
 

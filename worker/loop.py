@@ -229,7 +229,7 @@ class Loop:
         return self._client.claim(claim, self._may_be_answered), sent_at_s
 
     def _may_be_answered(self) -> bool:
-        """Whether a claim is still waited for: a lease that is on its way is then given back."""
+        """Return True while a claim is awaited, so that a lease on its way can be given back."""
         return self._stop.allows(CLAIM_GRACE_S)
 
     def _register(self, goes_on: GoesOn) -> None:

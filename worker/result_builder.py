@@ -44,7 +44,7 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 @dataclass(frozen=True)
 class Run:
-    """Which replicate of which job this was."""
+    """One replicate of one job."""
 
     spec: JobSpec
     replicate: int
@@ -102,7 +102,7 @@ def nothing_left(
 
 
 def whole(run: Run, put_together: Callable[[], Result]) -> Result:
-    """What ``put_together`` makes of children's Results, or a failure that says why it makes none.
+    """Return the Result that ``put_together`` makes, or a failure that says why it cannot be used.
 
     A child's Result may be well-formed and say what nobody can count with: a pass of no steps, or
     so much that the service would refuse it.
@@ -135,7 +135,7 @@ def read_result(printed: bytes) -> Result:
 
 
 def last_line(printed: bytes) -> bytes:
-    """Where a child puts what it has to say; whatever else it prints comes before."""
+    """Return the last line: a child puts its answer there, after whatever else it prints."""
     return printed.rstrip().rpartition(b"\n")[2]
 
 
@@ -253,7 +253,7 @@ def _printed(run: Run, left: Exit, tail: str) -> Result:
 
 
 class _AnyResult(BaseModel):
-    """What the Results of all versions have in common."""
+    """The fields that the Results of all versions have in common."""
 
     schema_version: int = SCHEMA_VERSION
     case: dict[str, object]
@@ -301,7 +301,7 @@ def _no_result(problem: ValidationError) -> str:
 
 
 def _place(fault: ErrorDetails) -> str:
-    """Where in a document a fault is, such as ``samples[0].values[3]``; "" for all of it."""
+    """Return the place of a fault, such as ``samples[0].values[3]``; "" for the whole document."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
     return "".join(parts).removeprefix(".")
 

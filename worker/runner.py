@@ -48,7 +48,7 @@ ROOM_FOR_ANOTHER = 1.5
 
 @dataclass(frozen=True)
 class Job:
-    """What stays the same over a job's replicates."""
+    """The values that stay the same over a job's replicates."""
 
     spec: JobSpec
     target: Target
@@ -180,7 +180,7 @@ class Runner:
         )
 
     def _canary(self, job: Job) -> Canary | None:
-        """What the node can do now; None, with a word in the log, if it does not tell."""
+        """Measure what the node can do now; None, with a word in the log, if it does not tell."""
         command = [self._settings.python, *canary.ARGUMENTS, "--device", self._settings.device]
         limits = self.station.limits(min(job.until_s, time.monotonic() + canary.LIMIT_S))
         environment = environment_in(job.folder, self._settings)
@@ -214,7 +214,7 @@ class Runner:
 
 
 def held_back(result: Result) -> bool:
-    """Whether the device was slower than it can be while this was measured."""
+    """Return True if the device was slower than it can be while ``result`` was measured."""
     return any(HELD_BACK in replicate.flags for replicate in result.replicates)
 
 

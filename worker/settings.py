@@ -136,7 +136,7 @@ class Settings(BaseSettings):
 
     @property
     def enrolled_token(self) -> Path:
-        """Where enrolling keeps the token."""
+        """The file in which enrolling keeps the token."""
         return self.folder / "token"
 
     def read_token(self) -> str:
@@ -159,12 +159,12 @@ class Settings(BaseSettings):
 
     @property
     def allowed_models(self) -> tuple[str, ...]:
-        """What `models` names, one by one."""
+        """The names in `models`, one by one."""
         return tuple(name.strip() for name in self.models.split(",") if name.strip())
 
     @property
     def command(self) -> tuple[str, ...]:
-        """What starts a child, before its arguments."""
+        """The command that starts a child, before its arguments."""
         return self.child_command or (self.python, "-m", "benchmarks")
 
     @property
@@ -179,7 +179,7 @@ class Settings(BaseSettings):
 
 
 def faults(error: ValidationError | SettingsError) -> list[tuple[str, str]]:
-    """Which fields of settings are wrong, and why."""
+    """Return the wrong fields of settings, each with the reason."""
     if isinstance(error, ValidationError):
         return [
             (".".join(map(str, problem["loc"])), problem["msg"])

@@ -1,4 +1,4 @@
-"""Whether Python keeps what it compiled of torch: where not, every process compiles it anew.
+"""A check that Python keeps torch's bytecode: where it does not, every process compiles anew.
 
 That is some 2,000 files and, on an H200's host, five seconds of each process: a read-only image
 whose torch was installed without bytecode (uv's default), or ``PYTHONDONTWRITEBYTECODE`` beside it.

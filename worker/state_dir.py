@@ -44,7 +44,7 @@ class Leftover:
 
 
 def identity(folder: Path) -> str:
-    """What tells this folder from every other worker's, for as long as it exists."""
+    """Return the name that tells this folder from every other worker's, as long as it exists."""
     path = folder / "identity.json"
     known = _load(path, _Identity)
     if known is None:
@@ -60,7 +60,7 @@ class _Identity:
 
 
 class Journal:
-    """What a restarted worker must know of the one that died."""
+    """The record that tells a restarted worker about the one that died."""
 
     def __init__(self, folder: Path) -> None:
         self._claim = folder / "claim.json"

@@ -1,4 +1,4 @@
-"""How a worker is asked to end: the first signal drains, the second one aborts."""
+"""Requests to end a worker: the first signal drains, the second one aborts."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Stop:
 
     @property
     def draining(self) -> bool:
-        """Whether to take no further job."""
+        """Return True if the worker is to take no further job."""
         return self._asked >= 1
 
     @property
     def aborted(self) -> bool:
-        """Whether to end the running job as well."""
+        """Return True if the worker is to end the running job as well."""
         return self._asked >= 2
 
     def allows(self, seconds: float) -> bool:
-        """Whether nobody has asked yet, or not longer than ``seconds`` ago."""
+        """Return True if nobody has asked yet, or not longer than ``seconds`` ago."""
         return not self.draining or time.monotonic() < self._asked_at_s + seconds
 
     def ask(self) -> None:

@@ -45,10 +45,10 @@ class Interrupted(Exception):
 
 
 class Watch(Protocol):
-    """What is asked and told while a child runs."""
+    """The watcher of a running child: it may stop the child, and takes progress and traces."""
 
     def cause(self) -> Cause | None:
-        """Why to stop, if there is a reason."""
+        """Return the reason to stop, if there is one."""
 
     def left_s(self) -> float:
         """Time within which every process must be gone, in s."""
@@ -62,7 +62,7 @@ class Watch(Protocol):
 
 @dataclass(frozen=True)
 class Task:
-    """What a child is started with."""
+    """The command, environment, folders and limits that a child is started with."""
 
     command: Sequence[str]
     environment: Mapping[str, str]
@@ -75,7 +75,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a child left behind that ended by itself, or was ended for a reason of its own."""
+    """The outcome of a child that ended by itself, or was ended for a reason of its own."""
 
     ending: Ending | Excess
     left: Exit
@@ -127,7 +127,7 @@ class Station:
         return Outcome(ending, left, child.last, sampling.readings())
 
     def limits(self, until_s: float) -> Limits:
-        """What the settings allow a child, until ``until_s`` on CLOCK_MONOTONIC."""
+        """Return the limits that the settings set a child, until ``until_s`` on CLOCK_MONOTONIC."""
         chosen = self._settings
         allowance = Allowance(chosen.processes_limit, chosen.temp_limit_b, chosen.disk_reserve_b)
         return Limits(chosen.silence_s, until_s, chosen.output_limit_b, chosen.tick_s, allowance)

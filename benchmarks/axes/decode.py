@@ -1,4 +1,4 @@
-"""How an image file becomes pixels, and where they become numbers for the model.
+"""Decoding of image files, and the place where pixels become numbers for the model.
 
 Which crop of which file is read is the same for each value.
 """

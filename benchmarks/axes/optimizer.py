@@ -1,4 +1,4 @@
-"""How the optimizer's update is launched over many parameters."""
+"""Implementation that launches the optimizer's update over many parameters."""
 
 import inspect
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What becomes of the gradients after an update."""
+"""Treatment of the gradients after an update: dropped, or filled with zeros."""
 
 from dataclasses import replace
 

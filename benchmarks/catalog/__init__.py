@@ -1,1 +1,1 @@
-"""What can be measured: cases, suites, precision tiers, and how long they take."""
+"""The choice of measurements: cases, suites, precision tiers, and expected durations."""

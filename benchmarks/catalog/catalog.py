@@ -38,7 +38,7 @@ class Refused(ValueError):
 
 @dataclass(frozen=True)
 class WorkloadEntry:
-    """What a workload file declares."""
+    """The declarations of a workload file."""
 
     name: str
     summary: str
@@ -51,7 +51,7 @@ class WorkloadEntry:
 
 @dataclass(frozen=True)
 class AxisEntry:
-    """What an axis file declares."""
+    """The declarations of an axis file."""
 
     name: str
     summary: str
@@ -95,7 +95,7 @@ def _declared(path: Path) -> dict[str, Any]:
 
 
 def _entries(folder: str, kind: type[T]) -> Mapping[str, T]:
-    """What each file of ``folder`` declares, by name.
+    """Return the declarations of each file of ``folder``, by the file's name.
 
     A file that does not declare what it must is left out with a warning that names it: one
     unfinished file must not take the others down.
@@ -148,7 +148,7 @@ def _known(kind: str, name: str, among: Mapping[str, T]) -> T:
 
 
 def is_own(workload: str) -> bool:
-    """Whether a workload's name is that of a user's own: ``package.module:function``."""
+    """Return True if the workload is a user's own, named ``package.module:function``."""
     return ":" in workload
 
 
@@ -267,9 +267,9 @@ def _dotted(capability: tuple[int, int]) -> str:
 
 
 def recorded(workload: WorkloadEntry) -> dict[str, str]:
-    """What a user's own workload declares that axes may ask for, as facts of the fingerprint.
+    """Return, for the fingerprint, those facts of a user's own workload that axes may ask for.
 
-    Only the process that measures imports it: whoever advises afterwards reads it there.
+    Only the process that measures imports the workload. Advice given later reads the fingerprint.
     """
     if not is_own(workload.name):
         return {}
@@ -279,7 +279,7 @@ def recorded(workload: WorkloadEntry) -> dict[str, str]:
 
 
 def remembered(facts: Mapping[str, str]) -> dict[str, str]:
-    """What was `recorded` in a fingerprint: nothing of a workload that declares nothing."""
+    """Return the `recorded` facts of a fingerprint; empty if the workload declares none."""
     names = ((name, f"{_OF_MODEL}{name}") for name in _declarable())
     return {name: facts[recorded] for name, recorded in names if recorded in facts}
 
@@ -295,7 +295,6 @@ def own_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry | None:
 
 
 def _declarable() -> frozenset[str]:
-    """What workloads tell of themselves."""
     return frozenset(fact for entry in workloads().values() for fact in entry.facts)
 
 

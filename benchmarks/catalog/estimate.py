@@ -1,4 +1,4 @@
-"""How long a case takes, told beforehand from its protocol. Pure, without torch.
+"""The expected duration of a case, from its protocol. Pure, without torch.
 
 The constants are means over the 16 cases of the suite `ladder` that an H200 measured on 2026-11-20
 (2 to 16 loader processes), from the lease to the result; where there is history, the service uses

@@ -56,7 +56,7 @@ class Design:
         return tuple(self.case(levels) for levels in self.runs())
 
     def case(self, levels: Levels) -> Case:
-        """What is measured at these levels."""
+        """Return the case at these levels."""
         chosen = {
             factor.axis: factor.high if level > 0 else factor.low
             for factor, level in zip(self.factors, levels, strict=True)
@@ -101,7 +101,7 @@ class Design:
         return " x ".join(self.factors[at].axis for at in sorted(effect))
 
     def limits(self) -> Iterator[str]:
-        """What a reader must know: the size, the resolution, and what is mixed up with what."""
+        """Yield what a reader must know: the size, the resolution, and the effects mixed up."""
         runs, whole = len(self.runs()), 2 ** len(self.factors)
         if self.resolution is None:
             yield f"All {whole} combinations of {len(self.factors)} factors are run."

@@ -1,4 +1,4 @@
-"""How much time a question is worth: in how many processes, and how long in each.
+"""Tiers of precision: the number of processes of a measurement, and the time in each.
 
 Without pydantic until a tier is used: the help of a command that names the tiers waits for nothing.
 """
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Tier(StrEnum):
-    """How sure the answer shall be."""
+    """The precision wanted of an answer."""
 
     QUICK = "quick"
     """One process and short windows: for whoever is trying things out, and no point in a series."""

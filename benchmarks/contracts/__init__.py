@@ -1,4 +1,4 @@
-"""What crosses a boundary: frozen values that service, worker and child process all read.
+"""Frozen values that cross a boundary: service, worker and child process all read them.
 
 Base units everywhere: seconds, bytes, hertz, watts, joules, and plain ratios. Units are formatted
 only where a person reads them. Nothing here knows torch, a database or a clock.

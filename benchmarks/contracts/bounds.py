@@ -1,4 +1,4 @@
-"""How large a result may be, so that whoever reads it later pays a known price. Pure.
+"""Bounds on the size of a result, so that reading it later has a known price. Pure.
 
 The types bound each part of a result; these bounds hold for the parts together. A worker asks
 before it sends a result, and the service before it takes one.
@@ -103,7 +103,7 @@ def signs(document: bytes) -> int:
 
 
 def excess(result: Result, document: bytes, processes: int) -> str:
-    """Why a result is too large, in one sentence; empty if it is not.
+    """Return the reason why a result is too large, in one sentence; empty if it is not.
 
     Args:
         result: of one process of a job, or of all.

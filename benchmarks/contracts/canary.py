@@ -1,4 +1,4 @@
-"""What a node could do just before it measured."""
+"""The speed of a node at fixed work, just before it measured."""
 
 from __future__ import annotations
 

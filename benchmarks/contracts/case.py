@@ -1,4 +1,4 @@
-"""What is measured, and how it is timed."""
+"""The case that is measured, and the protocol that times it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def workload_of(key: str) -> tuple[str, str]:
 
 
 class Protocol(Contract):
-    """How a case is timed; stored with every result, docs/measurement.md explains it."""
+    """The protocol that times a case, stored with every result; see docs/measurement.md."""
 
     replicates: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
     """Fresh processes. The process is the unit of replication, not the step."""
@@ -69,7 +69,7 @@ class Protocol(Contract):
     """Keep that profile's Chrome trace beside the result; whoever asks for it gets the profile."""
 
     def of_replicate(self, number: int) -> Protocol:
-        """What process ``number`` of a job runs: only the first one has the passes beside timing.
+        """Return the protocol of process ``number``: only the first has the passes beside timing.
 
         Args:
             number: from 1.

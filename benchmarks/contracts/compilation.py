@@ -1,4 +1,4 @@
-"""What the compiler did in one process."""
+"""The compiler's counters in one process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the device a case uses."""
+"""The work of a step, and the share of the device's rates that a case reaches."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from benchmarks.contracts.values import Contract, Line, Name, Number
 
 
 class Work(Contract):
-    """What one optimizer step has to do, whatever a case does beside it."""
+    """The work that one optimizer step needs; what a case computes beside it is left out."""
 
     flops_per_item: Number = Field(ge=0)
     """Counted on an eager step, two for a multiply-add; what checkpointing repeats is not in it."""

@@ -1,4 +1,4 @@
-"""What travels between the service and a worker."""
+"""The messages between the service and a worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from benchmarks.contracts.values import (
 
 
 class Purpose(StrEnum):
-    """What a result is measured for."""
+    """The use of a result: history or comparison."""
 
     HISTORY = "history"
     """A point in its series, and judged with them."""
@@ -55,7 +55,7 @@ class JobSpec(Contract):
 
 
 class JobState(StrEnum):
-    """Where a job stands; the last four are final."""
+    """The state of a job; the last four are final."""
 
     QUEUED = "queued"
     LEASED = "leased"
@@ -77,7 +77,7 @@ FINAL_STATES = frozenset(
 
 
 class AttemptState(StrEnum):
-    """Where one attempt at a job stands. ``lost`` ends an attempt, never a job."""
+    """The state of one attempt at a job. ``lost`` ends an attempt, never a job."""
 
     GRANTED = "granted"
     STARTED = "started"
@@ -94,7 +94,7 @@ FOLDER = "folder"
 
 
 class Worker(Contract):
-    """What a worker tells the service about itself."""
+    """A worker's description of itself for the service."""
 
     name: Name
     labels: Labels = Field(default_factory=dict)
@@ -131,7 +131,7 @@ class Lease(Contract):
 
 
 class Progress(Contract):
-    """Where a running measurement is, for people who watch."""
+    """The progress of a running measurement, for people who watch."""
 
     replicate: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] = 1
     replicates: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)] = 1

@@ -1,4 +1,4 @@
-"""What one process measured: passes, telemetry, environment."""
+"""The measurements of one process: passes, telemetry, environment."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class Window(Contract):
 
 
 class StopReason(StrEnum):
-    """Why a timed pass ended."""
+    """The reason why a timed pass ended."""
 
     PRECISE = "precise"
     PLATEAU = "plateau"
@@ -127,7 +127,7 @@ class Pass(Contract):
 
 
 class Warmup(Contract):
-    """How warm-up went: detected, with floors and a cap."""
+    """The course of a warm-up. Its end is detected, with floors and a cap."""
 
     steps: Count
     s: Seconds

@@ -1,4 +1,4 @@
-"""Whether a case computes what the fp32 reference computes."""
+"""The comparison of a case with the fp32 reference."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from benchmarks.contracts.values import Contract, Count, Flag, Line, Name, Numbe
 
 
 class ParityStatus(StrEnum):
-    """What came of holding a case against the reference."""
+    """The outcome of the comparison of a case with the reference."""
 
     PASS = "pass"  # noqa: S105 - a verdict
     FAIL = "fail"
@@ -23,7 +23,7 @@ class ParityStatus(StrEnum):
 
 
 class Agreement(Contract):
-    """How far one quantity is from the reference, and how far it may be."""
+    """The distance of one quantity from the reference, and the distance allowed."""
 
     quantity: Name
     """loss_1, gradient_norm_5, update_direction ..."""
@@ -35,7 +35,7 @@ class Agreement(Contract):
 
     @property
     def holds(self) -> bool:
-        """Whether the case is near enough."""
+        """Return True if the case is near enough to the reference."""
         return self.error <= self.allowed
 
 

@@ -1,4 +1,4 @@
-"""Where a step's time goes: its phases, and a profile of its operations."""
+"""The time of a step by its phases, and a profile of its operations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Operation(Contract):
 
 
 class Demand(Contract):
-    """What the operations of one kind and size ask of the device in one eager step, together."""
+    """The demands of all operations of one kind and size on the device, in one eager step."""
 
     name: Line
     arithmetic: Name
@@ -59,7 +59,7 @@ class Synchronization(Contract):
 
 
 class Profile(Contract):
-    """What `torch.profiler` saw of a few SYNTH steps, and what one eager step asks for."""
+    """The profile of a few SYNTH steps by `torch.profiler`, and the demands of one eager step."""
 
     absent: Line = ""
     """Why there is none."""

@@ -16,7 +16,7 @@ from benchmarks.contracts.values import Contract, Count, Line, Moment, Name, Num
 
 
 class Status(StrEnum):
-    """What became of a measurement."""
+    """The outcome of a measurement."""
 
     OK = "ok"
     UNSUPPORTED = "unsupported"
@@ -38,7 +38,7 @@ class Status(StrEnum):
 
 
 class Bottleneck(StrEnum):
-    """What limits a case."""
+    """The limit of a case's speed."""
 
     INPUT = "input"
     """Batches come too late, or cost the step too much."""
@@ -68,7 +68,7 @@ class Suggestion(Contract):
 
 
 class Verdict(Contract):
-    """What stops the model, with its evidence."""
+    """The bottleneck of a model, with its evidence."""
 
     bottleneck: Bottleneck
     confidence: Literal["high", "low"]

@@ -145,7 +145,7 @@ class Contract(BaseModel):
 
 
 class Direction(StrEnum):
-    """Which way a metric is better."""
+    """The direction in which a metric improves."""
 
     HIGHER = "higher"
     LOWER = "lower"

@@ -41,7 +41,7 @@ Crop = Callable[[int, int, random.Random], Box]
 
 @dataclass(frozen=True)
 class View:
-    """How a file becomes a tensor: a crop, scaled to size x size, flipped half the time."""
+    """The steps from a file to a tensor: crop, scale to size x size, flip half the time."""
 
     crop: Crop
     size: int
@@ -122,7 +122,7 @@ class Images(Dataset[Batch]):
 
 
 def sample_rng(seed: int, index: int) -> random.Random:
-    """What chooses a sample's crop, and then its flip."""
+    """Return the generator that chooses a sample's crop, and then its flip."""
     return random.Random(seed << 32 | index)
 
 
@@ -133,7 +133,7 @@ class Files:
     folder: Folder
 
     def path(self, file: int) -> Path:
-        """Where file number ``file`` lies."""
+        """Return the path of file number ``file``."""
         return self.folder.root / os.fsdecode(bytes(self.folder.files[file]))
 
     def __call__(self, file: int, view: View, rng: random.Random) -> NDArray[np.uint8]:

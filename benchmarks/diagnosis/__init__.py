@@ -1,1 +1,1 @@
-"""What a measurement says: its bottleneck, its parity, and what to try next. Without torch."""
+"""Conclusions from a measurement: bottleneck, parity, and what to try next. Without torch."""

@@ -1,4 +1,4 @@
-"""What stops a step whose batches are there: host, other devices, arithmetic or memory. Pure."""
+"""The limit of a step that has its batches: host, other devices, arithmetic or memory. Pure."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _ATTENTION = (
 
 @dataclass(frozen=True)
 class Seen:
-    """What a profile adds to the evidence of the timed passes."""
+    """The findings of a profile, which add to the evidence of the timed passes."""
 
     evidence: dict[str, float]
     bounds: dict[str, float]
@@ -91,7 +91,7 @@ def _read(profile: Profile, busy_s: float, step_s: float, ceilings: Ceilings | N
 
 
 def _attention_by(operations: Sequence[Operation]) -> dict[str, float]:
-    """Which kernels attention was computed with, as shares of its time."""
+    """Return the share of each kernel in the time of attention."""
     seconds: dict[str, float] = {}
     for operation in operations:
         if operation.kind == "attention":
@@ -107,7 +107,7 @@ def _kernel(operation: str) -> str:
 
 
 def overhead(evidence: Evidence, found: Seen | None, *, waits: bool) -> Finding | None:
-    """Whether the host is too slow.
+    """Return the finding that the host is too slow; None if it is not.
 
     Args:
         evidence: of the timed passes.
@@ -148,7 +148,7 @@ def _where(waits: Sequence[Synchronization]) -> str:
 
 
 def device(found: Seen | None) -> Finding | None:
-    """What of the device is the limit; None where the evidence does not tell."""
+    """Find the part of the device that is the limit; None where the evidence shows none."""
     if found is None:
         return None
     evidence = found.evidence

@@ -1,4 +1,4 @@
-"""What a Result concludes from its replicates: the verdict, and what may be tried next. Pure."""
+"""Concludes from a Result's replicates: the verdict, and what may be tried next. Pure."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
 
 
 def ceilings_of(result: Result) -> Ceilings | None:
-    """What the device that measured ``result`` can reach; None where that was never measured."""
+    """Return the achievable rates of the device that measured ``result``; None if not known."""
     row = peaks.match(result.environment.facts)
     if row is None or row.achievable_bandwidth is None or not row.achievable:
         return None
@@ -54,7 +54,7 @@ def ceilings_of(result: Result) -> Ceilings | None:
 
 
 def place_of(result: Result) -> Place:
-    """Where ``result`` was measured."""
+    """Return the place where ``result`` was measured."""
     facts = result.environment.facts
     return Place(
         facts.get("hw.device"),

@@ -13,7 +13,7 @@ from benchmarks.contracts import Result, Status
 
 
 class Kind(StrEnum):
-    """What a flag is about."""
+    """The subject of a flag."""
 
     NODE = "node"
     """The device itself was slower than it can be. The number says something of the node only."""
@@ -27,7 +27,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Flag:
-    """What a flag means."""
+    """The kind and the meaning of a flag."""
 
     kind: Kind
     meaning: str
@@ -124,6 +124,6 @@ def disturbances(result: Result) -> tuple[str, ...]:
 
 
 def kind(flag: str) -> Kind:
-    """What a flag is about; one that this version does not know is a note."""
+    """Return the kind of a flag; one that this version does not know is a note."""
     known = FLAGS.get(flag.rpartition(".")[2])
     return known.kind if known else Kind.NOTE

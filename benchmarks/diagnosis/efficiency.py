@@ -1,4 +1,4 @@
-"""How much of the device a case used, out of what it had to do and how fast it did it. Pure."""
+"""The share of the device that a case used, from its work and its speed. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PassName = Literal["full", "synth"]
 
 
 def counted(work: Work | None, case: Case, facts: Mapping[str, str], why: str = "") -> Efficiency:
-    """What is known before anything is set against the clock.
+    """Return the efficiency as far as it is known without timings.
 
     Args:
         work: what a step has to do, if that could be counted.

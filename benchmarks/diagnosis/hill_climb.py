@@ -47,7 +47,7 @@ H200 up to 473 s to compile."""
 
 
 class Ending(StrEnum):
-    """Why a climb ended."""
+    """The reason why a climb ended."""
 
     SUMMIT = "summit"
     """Nothing is left to try that may bring more than `WORTH`."""
@@ -66,7 +66,7 @@ class Bar(NamedTuple):
     synth: float
 
     def beaten(self, full: float, synth: float) -> bool:
-        """Whether a case with these rates is faster in one of the two."""
+        """Return True if one of a case's rates is above its rate here."""
         return full > self.full or synth > self.synth
 
 
@@ -103,12 +103,12 @@ class Rung:
 
     @property
     def usable(self) -> bool:
-        """Whether it may be climbed on."""
+        """Return True if the climb may go on from this rung."""
         return self.status is Status.OK and self.right
 
 
 def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
-    """What a climb needs to know of a result."""
+    """Return the parts of a result that a climb needs."""
     rung = Rung(
         case=result.case,
         status=result.status,
@@ -147,7 +147,7 @@ def gain(rung: Rung, base: Rung) -> float:
 
 
 def helped(rung: Rung, base: Rung) -> bool:
-    """Whether ``rung`` is to be climbed on from here."""
+    """Return True if ``rung`` is enough faster than ``base`` to climb on from it."""
     if not rung.usable:
         return False
     full, synth = rung.full / base.full, rung.synth / base.synth
@@ -158,15 +158,15 @@ def helped(rung: Rung, base: Rung) -> bool:
 
 
 def bar(best: Rung) -> Bar:
-    """What a case must beat to be kept, however sure its rates: one that does not is left at that.
+    """Return the rates of which a case must beat one to be kept, however small its noise.
 
-    What limits it, and whether it computes the same, would take longer to find out than its rates.
+    A case that beats neither is examined no further. To find its limit, and whether it computes the
+    same, would take longer than its rates did.
     """
     return Bar(best.full * (1.0 + LEAST), best.synth * (1.0 + LEAST))
 
 
 def _beyond(least: float, *noise: float) -> float:
-    """What a difference must be to count: ``least``, and more where the noise is."""
     return max(least, SURE * math.hypot(*noise))
 
 
@@ -188,7 +188,7 @@ def best_of(rungs: Sequence[Rung]) -> Rung | None:
 
 
 def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Ending:
-    """What to try next.
+    """Choose the next move, or end the climb.
 
     Args:
         rungs: what was measured so far, the first case first.
@@ -215,7 +215,6 @@ def _need_s(rungs: Sequence[Rung], best: Rung, move: Move) -> float:
 
 
 def _refused(rungs: Sequence[Rung]) -> Iterator[tuple[str, str]]:
-    """What was tried and cannot run here, though nothing said so beforehand."""
     for rung in rungs:
         if rung.move is not None and rung.status is Status.UNSUPPORTED:
             yield rung.move.axis, rung.move.value
@@ -236,7 +235,7 @@ def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) 
 
 
 def _pays_on(move: Move) -> bool:
-    """Whether every later case of the climb takes longer once it is made, as all are compiled."""
+    """Return True if all later cases take longer after this move, because all are compiled."""
     return move.axis == "compile"
 
 
@@ -272,6 +271,6 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
 
 
 def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None, bool]:
-    """What decides whether a move helps: the limit, the arithmetic, and whether it is compiled."""
+    """Return what decides whether a move helps: limit, arithmetic, and use of the compiler."""
     limit = rung.verdict.bottleneck if rung.verdict else None
     return limit, rung.case.axes.get("precision"), compiled(rung.case)

@@ -14,7 +14,7 @@ _FIRST_STEP = "first_step_time"
 
 
 def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
-    """What one replicate says of each metric."""
+    """Return one replicate's sample of each metric."""
     full, synth = replicate.full, replicate.synth
     unit = f"{item}/s"
     return (
@@ -107,7 +107,6 @@ def _informed(last: Result, first: Result) -> Result:
 
 
 def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:
-    """What any replicate has earned, by the child or by its supervisor, in order."""
     own = (flag for result in results for flag in result.flags)
     parts = (flag for result in results for part in result.replicates for flag in part.flags)
     return tuple(dict.fromkeys((*own, *parts)))

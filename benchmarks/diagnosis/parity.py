@@ -58,7 +58,7 @@ MOST_SKIPS = 2
 
 @dataclass(frozen=True)
 class Rule:
-    """How near a case must be."""
+    """The limits on a case's distance from the reference."""
 
     factor: float
     """Times the base's own error."""
@@ -76,7 +76,7 @@ HALF = Rule(3.0, 1e-2, 0.99)
 
 @dataclass(frozen=True, eq=False)
 class Trajectory:
-    """What some optimizer steps computed."""
+    """The results of some optimizer steps."""
 
     losses: tuple[float, ...]
     gradient_norms: Mapping[int, float] = field(default_factory=dict)
@@ -90,7 +90,7 @@ class Trajectory:
 
     @property
     def unsound(self) -> str:
-        """Where it stopped being finite, in words; empty if it never did."""
+        """Name the first value that is not finite; empty if there is none."""
         for step, loss in enumerate(self.losses, start=1):
             if not math.isfinite(loss):
                 return f"the loss of step {step}"
@@ -104,7 +104,7 @@ class Trajectory:
         return dict(enumerate(self.losses, start=1)) if kind == "loss" else self.gradient_norms
 
     def repeats(self, other: Trajectory) -> bool:
-        """Whether both computed the same to the last bit."""
+        """Return True if both computed the same to the last bit."""
         same = (self.losses, self.gradient_norms) == (other.losses, other.gradient_norms)
         return same and np.array_equal(self.update, other.update)
 
@@ -119,7 +119,7 @@ class Reference:
     """From weights that differ from the first run's in their last bit."""
 
     def drift(self, firm: Sequence[int] = ()) -> dict[str, float]:
-        """What to allow for rounding alone and for a lack of determinism, by quantity."""
+        """Return the error allowed for rounding and for a lack of determinism, by quantity."""
         again, shaken = (errors(run, self.first, firm) for run in (self.again, self.shaken))
         allowed = {name: SHAKEN * distance for name, distance in shaken.items()}
         for name in DIRECTION_OF.keys() & allowed.keys():
@@ -177,7 +177,7 @@ def judge(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) ->
 
 
 class _Chaos:
-    """Where nothing but divergence can be told, and how far that is."""
+    """Limits for chaotic quantities, in which only divergence can be recognised."""
 
     def __init__(self, base: Trajectory, reference: Reference) -> None:
         self._wanted = reference.first
@@ -205,7 +205,7 @@ def _firm(base: Trajectory, reference: Reference) -> tuple[int, ...]:
 
 
 def _undecided(found: Iterable[Agreement]) -> str:
-    """Why agreement within these limits says nothing; empty if it does."""
+    """Return the reason why agreement within these limits proves nothing, or an empty text."""
     limits = {each.quantity: each.allowed for each in found}
     if limits.get(update_distance.DIRECTION, 0.0) < TURNS_ANYWHERE:
         return ""
@@ -227,7 +227,7 @@ def _told(case: Trajectory, base: Trajectory, reference: Reference) -> dict[str,
 
 
 def _unusable(base: Trajectory, reference: Reference) -> str:
-    """Why there is nothing to hold a case against; empty if there is."""
+    """Return the reason why a case cannot be compared with the others; empty if it can."""
     others = {
         "The fp32 reference": reference.first,
         "A second run of the fp32 reference": reference.again,
@@ -287,10 +287,10 @@ def _allowed(name: str, base: Mapping[str, float], by: Rule) -> float:
 
 
 def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> dict[str, float]:
-    """How far ``one`` is from ``reference`` in each quantity that both have; both are finite.
+    """Return the error of ``one`` against ``reference`` by quantity; both are finite.
 
     The error of a loss is the largest up to its step: two losses may cross, and then be equal for
-    no merit. Of the tensors ``firm`` the first update is also told by itself.
+    no merit. The first update is also compared over the tensors ``firm`` alone.
     """
     found: dict[str, float] = {}
     so_far = list(_running(one.losses, reference.losses))

@@ -1,4 +1,4 @@
-"""What GPUs can do at best: one table of dense peaks by dtype, and of memory bandwidth.
+"""The best rates of GPUs: one table of dense peaks by dtype, and of memory bandwidth.
 
 A row is matched on the name, the number of SMs and, where the driver tells it, the width of the
 memory bus, so that a MIG slice, a cut-down board or a namesake finds no row: no utilisation is

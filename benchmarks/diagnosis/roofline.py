@@ -1,4 +1,4 @@
-"""What a step's operations ask for, held against what the device can give: a roofline. Pure.
+"""A roofline: the demands of a step's operations against the device's rates. Pure.
 
 Williams, Waterman and Patterson 2009. Each operation needs at least the longer of two times: its
 arithmetic at the peak rate, and its bytes at the peak bandwidth. Peaks are those that were measured

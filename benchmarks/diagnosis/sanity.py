@@ -23,7 +23,7 @@ _BROKEN = {
 
 
 def not_finite(flags: Iterable[str]) -> str:
-    """Why a measurement has no speed to tell, from its flags; empty if it has."""
+    """Return the reason, from its flags, why a measurement has no speed; empty if it has one."""
     told = [flag.partition(".") for flag in flags]
     for name, words in _BROKEN.items():
         if where := [phase.upper() for phase, _, flag in told if flag == name]:
@@ -35,7 +35,7 @@ def not_finite(flags: Iterable[str]) -> str:
 
 
 def lost(before: float, after: float, steps: int) -> bool:
-    """Whether a gradient scaler discarded so many updates that a pass hardly trained.
+    """Return True if a gradient scaler discarded so many updates that a pass hardly trained.
 
     Args:
         before: its scale when the pass began; each update that it discards halves it.

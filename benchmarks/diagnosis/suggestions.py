@@ -1,4 +1,4 @@
-"""Which axis may lift the limit: as a neighbour in the matrix measured, or by the evidence. Pure.
+"""Suggests axes that may lift the limit, from measured neighbours or from the evidence. Pure.
 
 A move is one value on one axis. What the catalog does not have, or refuses for this case and
 device, is never suggested; nor is what a neighbour in the matrix measured to be no faster.
@@ -57,7 +57,7 @@ class Move:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a case runs: what decides which values it can have."""
+    """The place where a case runs. It decides which values the case can have."""
 
     device: str | None = None
     """``cuda`` or ``cpu``; None leaves open what depends on it."""
@@ -227,12 +227,12 @@ def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
 
 
 def is_slow(move: Move) -> bool:
-    """Whether trying it takes minutes."""
+    """Return True if it takes minutes to try the move."""
     return (move.axis, move.value) in SLOW
 
 
 def compiled(case: Case) -> bool:
-    """Whether a compiler writes its kernels."""
+    """Return True if a compiler writes the kernels of the case."""
     return case.axes.get("compile", "off") != "off"
 
 
@@ -244,7 +244,7 @@ def with_move(case: Case, move: Move) -> Case:
 
 
 def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[float, Case] | None:
-    """What the move gave at ``case``, or at the most similar case: its factor, and which that was.
+    """Return the factor that the move gave at ``case`` or the most similar case, and that case.
 
     None where no two neighbours differ by just this move.
     """
@@ -264,7 +264,6 @@ def measured(case: Case, move: Move, neighbours: Sequence[Neighbour]) -> tuple[f
 
 
 def _plausible(moved: float, base: float) -> bool:
-    """Whether one rate over the other is a factor that may be told."""
     return base > 0 and moved <= MOST_GAIN * base
 
 
@@ -289,12 +288,12 @@ def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place
 
 
 def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
-    """Whether torch chose this very kernel by itself."""
+    """Return True if torch chose this very kernel by itself."""
     return axis == "attention" and evidence.get(f"attention_{value}", 0.0) >= _IN_FORCE
 
 
 def _premature(case: Case, axis: str, value: str, place: Place) -> bool:
-    """Whether something else comes first: the compiler, or a value that is better where it runs."""
+    """Return True if the compiler, or a better value that can run there, comes first."""
     if (axis, value) in _ONLY_COMPILED:
         return not compiled(case)
     better = _SECOND.get((axis, value))

@@ -1,10 +1,10 @@
-"""How far one first update of a model's parameters is from another. Pure.
+"""The distance between two first updates of a model's parameters. Pure.
 
-As a whole, and over the tensors in which an update is *firm*: which rounding hardly turns. Batch
-norm in a deep network that has not been trained amplifies rounding from layer to layer: ResNet-50's
-first gradient in bf16 eager has a cosine of 0.3 with fp32's (32 images of 224 by 224, on a CPU),
-while that of its last layer agrees to 0.999. What may be turned so far, an update that is not there
-would satisfy; the firm tensors still tell.
+It is taken over all tensors, and over those in which an update is *firm*: rounding hardly turns it.
+Batch norm in an untrained deep network amplifies rounding from layer to layer: ResNet-50's first
+gradient in bf16 eager has a cosine of 0.3 with fp32's (32 images of 224 by 224, on a CPU), while
+that of its last layer agrees to 0.999. What may be turned so far, an update that is not there would
+satisfy; the firm tensors still tell.
 """
 
 from __future__ import annotations
@@ -70,5 +70,5 @@ def _apart(one: Update, wanted: Update) -> tuple[float, float]:
 
 
 def relative(value: float, wanted: float) -> float:
-    """How far ``value`` is from ``wanted``, as a share of that; finite whatever they are."""
+    """Return the distance of ``value`` from ``wanted`` as a share of ``wanted``, at most 1e30."""
     return min(abs(value - wanted) / max(abs(wanted), 1e-12), 1e30)

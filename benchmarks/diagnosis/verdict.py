@@ -1,4 +1,4 @@
-"""What stops a model: evidence in, one verdict out. Pure."""
+"""Finds what limits a model: evidence in, one verdict out. Pure."""
 
 from __future__ import annotations
 

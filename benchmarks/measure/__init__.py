@@ -1,1 +1,1 @@
-"""How one throughput number comes to be."""
+"""The measurement of a case's throughput."""

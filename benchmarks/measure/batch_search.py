@@ -127,7 +127,7 @@ def _filled(sample: Sequence[Tensor], batch: int) -> Batch:
 
 
 def _fits(recipe: Recipe, device: torch.device, batch: Batch, seed: int) -> bool:
-    """Whether a few steps of ``recipe`` run; model and memory are left as they were found."""
+    """Return True if a few steps of ``recipe`` fit; model and memory are left as found."""
     trainer = Trainer(recipe, device)
     if trainer.scaler is not None:
         # At its usual first scale these few steps may all overflow, and a step that is discarded

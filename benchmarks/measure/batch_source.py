@@ -1,4 +1,4 @@
-"""Where batches come from: the real loader (FULL) or a ring on the device (SYNTH)."""
+"""The sources of batches: the real loader (FULL) or a ring on the device (SYNTH)."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def loader(recipe: Recipe, seed: int) -> DataLoader[Batch]:
 
 
 def batches(recipe: Recipe, seed: int) -> Iterator[Batch]:
-    """What `loader` gives, batch by batch without end.
+    """Yield the batches of `loader` without end, each checked.
 
     Raises:
         Refused: a batch is no tuple of tensors, or not of the recipe's size.
@@ -85,7 +85,6 @@ def first(recipe: Recipe, count: int) -> Batch:
 
 
 def _collate(recipe: Recipe) -> Callable[[Any], Any] | None:
-    """How samples become a batch: the data set's own way, or PyTorch's."""
     return getattr(recipe.dataset, "collate", None)
 
 

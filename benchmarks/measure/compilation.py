@@ -27,7 +27,7 @@ def graphs_skipped() -> int:
 
 
 def read() -> Compilation | None:
-    """What was compiled so far; None while nothing was."""
+    """Return the compiler's counters so far; None if nothing was compiled."""
     compiler, made = _compiler(), graphs()
     if compiler is None or not made:
         return None

@@ -1,4 +1,4 @@
-"""What warm-up watches beside the step times: compiler, allocator, temperature."""
+"""The conditions that warm-up watches beside step times: compiler, allocator, temperature."""
 
 from __future__ import annotations
 

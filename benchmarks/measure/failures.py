@@ -71,7 +71,7 @@ def _chain(error: BaseException) -> list[BaseException]:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """Whether memory ran out, on the device or on the host, in whichever library's words."""
+    """Return True if memory ran out, on device or host, in whichever library's words."""
     known = isinstance(error, torch.OutOfMemoryError | MemoryError)
     return known or _OUT_OF_MEMORY.search(str(error)) is not None
 

@@ -150,7 +150,7 @@ class _Still(Trainer):
 
 @dataclass(frozen=True)
 class HostCost:
-    """What marks, stop rule and progress take of the host per step, in seconds."""
+    """The host's time per step for marks, stop rule and progress, in seconds."""
 
     device: str
     steps: int

@@ -96,7 +96,7 @@ def _flags(recipe: Recipe) -> dict[str, object]:
 
 
 def collector(recipe: Recipe) -> contextlib.AbstractContextManager[object]:
-    """How Python's garbage collector behaves during a pass of ``recipe``."""
+    """Return the context that sets Python's garbage collector for a pass of ``recipe``."""
     return LooseCollector() if recipe.collect_garbage else QuietCollector()
 
 

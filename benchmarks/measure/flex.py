@@ -44,7 +44,7 @@ def _attend(  # noqa: PLR0913, PLR0917 - torch's own signature
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Tensor:
-    """What `scaled_dot_product_attention` computes, where FlexAttention can.
+    """Compute what `scaled_dot_product_attention` computes, where FlexAttention can.
 
     Raises:
         Refused: a mask of the model's own, or dropout, which it has no equal of.

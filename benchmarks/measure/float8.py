@@ -54,7 +54,7 @@ def eligible(model: nn.Module) -> list[nn.Linear]:
 
 
 def linear(layer: nn.Linear, x: Tensor) -> Tensor:
-    """What ``layer`` does to x [..., in], in fp8; returns bfloat16 [..., out]."""
+    """Apply ``layer`` to x [..., in] in fp8; return bfloat16 [..., out]."""
     flat = x.reshape(-1, x.shape[-1])
     product: Tensor = _Product.apply(flat, layer.weight)  # type: ignore[no-untyped-call]
     mixed = product.reshape(*x.shape[:-1], layer.out_features)

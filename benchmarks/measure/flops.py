@@ -63,9 +63,9 @@ def efficiency(
     facts: Mapping[str, str],
     build: Callable[[Case, Context], Recipe],
 ) -> Efficiency:
-    """What a step of ``case`` has to do; counted once and kept, like a reference of parity.
+    """Return the efficiency of ``case`` without timings; its work is counted once and kept.
 
-    Nothing that goes wrong here costs the measurement: the reason is told instead.
+    An error here does not fail the measurement: the efficiency holds the reason instead.
     """
     if context.device.type != "cuda":
         return counted(None, case, facts)
@@ -227,7 +227,7 @@ def _operation(
 
 
 def _is_view(func: Any) -> bool:
-    """Whether it only looks at memory in another way."""
+    """Return True if the operation only looks at memory in another way."""
     if func.overloadpacket.__name__ == "_unsafe_view":  # its schema does not say so
         return True
     returns = func._schema.returns

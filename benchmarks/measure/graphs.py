@@ -82,7 +82,7 @@ class GraphedTrainer(Trainer):
 
 
 def trainer(recipe: Recipe, device: torch.device) -> Trainer:
-    """What steps ``recipe``: launch by launch, or as one graph."""
+    """Return the trainer that steps ``recipe``, launch by launch or as one graph."""
     return GraphedTrainer(recipe, device) if recipe.graphs else Trainer(recipe, device)
 
 

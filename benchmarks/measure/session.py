@@ -41,7 +41,7 @@ from benchmarks.workload_module import Sizes
 
 @dataclass(frozen=True)
 class Request:
-    """What one child process is asked to measure."""
+    """The order to one child process: what to measure, and how."""
 
     case: Case
     protocol: Protocol
@@ -53,7 +53,7 @@ class Request:
     """A case that does not beat it is timed and no more, whatever the protocol asks beside."""
 
     def beside(self, full: Pass, synth: Pass) -> Protocol:
-        """What is left of the protocol once the timed passes gave this."""
+        """Return the protocol that remains after these timed passes."""
         worth = self.bar is None or self.bar.beaten(full.rate, synth.rate)
         return self.protocol if worth else self.protocol.timing_only()
 
@@ -71,7 +71,7 @@ def measure(request: Request, reporter: Reporter) -> Result:
 
 
 class _Session:
-    """What is known of a measurement so far, so that a failure is stored with all of it."""
+    """The state of a measurement, kept so that a failure is stored with all that is known."""
 
     def __init__(self, request: Request, reporter: Reporter) -> None:
         self._request = request
@@ -200,7 +200,7 @@ def build(case: Case, context: Context) -> Recipe:
 
 
 def _proposed(case: Case, context: Context) -> Recipe:
-    """What the workload builds; a user's own model may have forgotten device and mode."""
+    """Build the workload's recipe; a user's own model is put on the device, in train mode."""
     module = workload_module.load(case.workload)
     made = module.build(Sizes(module.entry.presets[case.preset]), context)
     recipe = check_recipe.recipe(made, case.workload)

@@ -55,7 +55,7 @@ def _cuda_mark() -> Mark:
 
 
 def maker(device: torch.device) -> Callable[[], Mark]:
-    """What makes marks for ``device``."""
+    """Return the function that makes marks for ``device``."""
     return _cuda_mark if device.type == "cuda" else HostMark
 
 

@@ -74,5 +74,5 @@ class SideStream(Placement):
 
 
 def placement(recipe: Recipe, device: torch.device) -> Placement:
-    """What places batches of ``recipe`` on ``device``."""
+    """Return the object that places batches of ``recipe`` on ``device``."""
     return SideStream(recipe, device) if recipe.prefetch else Placement(recipe, device)

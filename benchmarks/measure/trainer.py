@@ -50,17 +50,17 @@ class Trainer:
 
     @property
     def syncs(self) -> bool:
-        """Whether every step makes the host wait for the device."""
+        """Return True if every step makes the host wait for the device."""
         return self.scaler is not None and not self.recipe.optimizer_options.get("fused")
 
     @property
     def scale(self) -> float:
-        """What the gradient scaler multiplies the loss by; 1 without one. Waits for the device."""
+        """Return the gradient scaler's factor on the loss; 1 without one. Waits for the device."""
         return float(self.scaler.get_scale()) if self.scaler is not None else 1.0
 
     @property
     def parameters(self) -> int:
-        """How many parameters are trained; tied ones count once."""
+        """Count the model's parameters; tied ones count once."""
         return sum(parameter.numel() for parameter in self.model.parameters())
 
     def place(self, batch: Sequence[Tensor]) -> Batch:
@@ -174,7 +174,7 @@ def _begin_momentum(optimizer: torch.optim.Optimizer) -> None:
 
 
 def _parts(recipe: Recipe) -> int:
-    """How many parts a batch goes through the model in.
+    """Return the number of parts in which a batch goes through the model.
 
     Raises:
         Refused: the batch cannot be cut into so many equal parts.

@@ -126,7 +126,6 @@ def _entries(trainer: Trainer) -> NDArray[np.float32]:
 
 
 def _parts(trainer: Trainer) -> tuple[int, ...]:
-    """How many of these each parameter has."""
     return tuple(len(sample) for sample in _samples(trainer))
 
 

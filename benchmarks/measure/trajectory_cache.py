@@ -23,7 +23,7 @@ class Shelf:
     folder: Path
 
     def load(self, key: str) -> Trajectory | None:
-        """What was kept under ``key``; None if nothing was, or it cannot be read."""
+        """Return the trajectory under ``key``; None if there is none, or it cannot be read."""
         try:
             with self._path(key).open("rb") as file, np.load(file, allow_pickle=False) as kept:
                 steps = (int(step) for step in kept["gradient_steps"])

@@ -1,4 +1,4 @@
-"""When warm-up is over: detected, with floors and a cap. Pure but for the readings it is given."""
+"""Detects the end of warm-up, with floors and a cap. Pure but for the readings it is given."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Reason = Literal["steady", "flat", "capped"]
 
 @dataclass(frozen=True)
 class Reading:
-    """What the process and the device say between two steps."""
+    """The conditions in process and device between two steps."""
 
     counters: tuple[int, ...] = ()
     """Graphs compiled, bytes reserved, allocator retries: all must stand still."""

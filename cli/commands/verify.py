@@ -12,7 +12,7 @@ from cli.output.lines import say
 
 
 class VerifyFormat(StrEnum):
-    """How the report is printed."""
+    """The formats in which the report is printed."""
 
     TEXT = "text"
     JSON = "json"

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class GateFormat(StrEnum):
-    """How a decision is printed."""
+    """The formats in which a decision is printed."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -13,7 +13,7 @@ class GateFormat(StrEnum):
 
 
 class Inconclusive(StrEnum):
-    """What CI makes of a gate that could not decide."""
+    """The ways in which CI can treat a gate that could not decide."""
 
     PASS = "pass"  # noqa: S105 - no secret
     FAIL = "fail"

@@ -12,7 +12,7 @@ from service import formats
 
 
 class Outcome(StrEnum):
-    """What a gate says."""
+    """The outcome of a gate."""
 
     PASS = "pass"  # noqa: S105 - no secret
     REGRESSION = "regression"
@@ -40,7 +40,7 @@ class MetricFinding(Answer):
 
 
 class CaseFinding(Answer):
-    """What came of one case."""
+    """The finding on one case."""
 
     case_key: str
     verdict: str

@@ -47,7 +47,7 @@ class Shown:
 
     @property
     def address(self) -> str:
-        """Where a browser shows it."""
+        """The address at which a browser shows the comparison."""
         return f"{self.url.rstrip('/')}{self.comparison.page}"
 
     def written(self, shown_as: GateFormat) -> str:
@@ -103,7 +103,10 @@ class Shown:
                 return f"{open_} of {count} could not be decided; the sentences say why."
 
     def _chance(self) -> str:
-        """How often chance alone makes a case worse; no chance breaks one, or its parity."""
+        """Say how often chance alone makes a case worse; "" if no case is worse.
+
+        Chance never breaks a case, nor its parity.
+        """
         if not any(case.verdict == "worse" for case in self.decision.cases):
             return ""
         alarm = formats.share(self.decision.false_alarm / 2)

@@ -1,4 +1,4 @@
-"""What was asked of the gate on the command line, read into a request for the service."""
+"""The gate's command line, read into a request for the service."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cli.revision import given_or_checked_out
 
 @dataclass(frozen=True)
 class GateOptions:
-    """What was asked for on the command line."""
+    """The options of a gate on the command line."""
 
     baseline: str
     contender: str | None
@@ -35,7 +35,7 @@ class GateOptions:
     project: str | None = None
 
     def request(self) -> dict[str, Any]:
-        """What to post to the service.
+        """Return the request to post to the service.
 
         Raises:
             Stop: it says in one sentence what is wrong.

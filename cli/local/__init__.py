@@ -1,1 +1,1 @@
-"""What `up` and `bench` start on this machine."""
+"""The parts that `up` and `bench` start on this machine."""

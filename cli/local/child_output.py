@@ -1,4 +1,4 @@
-"""What a child prints until it ends; whoever else holds its standard output is not waited for."""
+"""Reads what a child prints until it ends, and waits for no other holder of its standard output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which devices of this machine get a worker."""
+"""The devices of this machine that get a worker."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def look() -> Machine:
 
 
 def _visible(told: str | None, present: int) -> int:
-    """How many devices CUDA_VISIBLE_DEVICES leaves; CUDA stops at the first that is invalid."""
+    """Count the devices that CUDA_VISIBLE_DEVICES leaves; CUDA stops at the first invalid one."""
     if told is None:
         return present
     count = 0

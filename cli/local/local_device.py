@@ -1,4 +1,4 @@
-"""What a case is measured on here: a folder for its children, and a device that is watched."""
+"""The rig to measure a case on: a folder for its children, and a device that is watched."""
 
 from __future__ import annotations
 

@@ -52,7 +52,7 @@ def read(path: Path | None) -> str:
 
 
 def _done(settings: Settings, do: Callable[[Database], T]) -> T:
-    """What ``do`` gives of the database of these settings."""
+    """Call ``do`` with the database of these settings, and return what it gives."""
     try:
         database = Database(settings.url)
         try:

@@ -14,13 +14,13 @@ from cli.exits import Exit, Stop
 
 @dataclass(frozen=True)
 class StateFolder:
-    """What one `throughline up` keeps from run to run."""
+    """The folder that one `throughline up` keeps from run to run."""
 
     path: Path
 
     @property
     def logs(self) -> Path:
-        """Where the children write."""
+        """The folder that the children write their logs to."""
         return self.path / "logs"
 
     def claim(self) -> Claim:

@@ -117,7 +117,7 @@ class Ensemble:
 
 
 def _environment(state: StateFolder, host: str, port: int, url: str) -> dict[str, str]:
-    """What every process inherits; a database that the user named stays the one."""
+    """Return the environment of every process; it keeps a database that the user named."""
     return child_environment(
         {
             "THROUGHLINE_HEARTBEAT_S": _HEARTBEAT_S,

@@ -1,1 +1,1 @@
-"""What commands print: tables, progress, formats."""
+"""The output of commands: tables, progress, formats."""

@@ -1,4 +1,4 @@
-"""What tables and lines are written on: strangers' words are shown as they are, none is obeyed."""
+"""The console for tables and lines: strangers' words are shown as they are, none is obeyed."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def flush() -> None:
 
 
 def was_lost(error: OSError) -> bool:
-    """Whether ``error`` is of writing what was said; an error of a file names it."""
+    """Return True if ``error`` is of writing the output; an error of a file names that file."""
     return error.errno in _NOT_WRITTEN and error.filename is None
 
 

@@ -1,4 +1,4 @@
-"""How a report or a comparison is printed."""
+"""The formats in which a report or a comparison is printed."""
 
 from enum import StrEnum
 
@@ -31,6 +31,6 @@ def chosen(*, markdown: bool, as_json: bool) -> OutputFormat:
 
 
 def paper() -> Console:
-    """What tables are printed on: the terminal at its width, or a file with room enough."""
+    """Return the console for tables: the terminal at its width, or a file with room enough."""
     console = Console()
     return console if console.is_terminal else Console(width=max(PAPER_WIDTH, console.width))

@@ -73,7 +73,7 @@ def _memory(row: RowView) -> str:
 
 
 def _remark(row: RowView, console: Console) -> None:
-    """Why a case failed, or was not compared."""
+    """Print why a case failed, or was not compared."""
     if row.reason:
         line = f"{row.case.key}: {row.reason}"
         console.print(line, style="red", markup=False, highlight=False, soft_wrap=True)

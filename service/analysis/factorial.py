@@ -1,4 +1,4 @@
-"""What each factor of a factorial design does to throughput, and what pairs do together. Pure.
+"""Estimates the effects of a design's factors on throughput, alone and in pairs. Pure.
 
 Effects are ratios: throughput with the high level over throughput with the low one, as a geometric
 mean over the other factors' levels. Whether an effect is more than noise is told by Lenth's
@@ -43,7 +43,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Effects:
-    """What the runs of one workload's design say."""
+    """The effects that the runs of one workload's design show."""
 
     workload: str
     runs: int

@@ -1,4 +1,4 @@
-"""Who did what."""
+"""The route that lists the audit log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can be measured."""
+"""The route of the catalog: the workloads, axes and suites that can be measured."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class AxisView(BaseModel):
 
 
 class CaseExpectation(BaseModel):
-    """How long one worker needs for a case of a suite."""
+    """The time that one worker needs for a case of a suite, in s."""
 
     case: str
     """The case in its normal form, as jobs have it: ``workload:preset axis=value ...``, the axes in

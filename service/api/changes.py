@@ -1,4 +1,4 @@
-"""What the history says of two revisions."""
+"""The route that compares two revisions by their history."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ router = noun("/changes", "changes")
 
 
 class Changes(BaseModel):
-    """What became of each case from one revision to another."""
+    """The change of each case from one revision to another."""
 
     baseline: str
     contender: str

@@ -1,4 +1,4 @@
-"""What endpoints ask for: the session, the time, the terms, and well-formed parameters."""
+"""The dependencies of endpoints: the session, the time, the terms, well-formed parameters."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ async def get_terms(request: Request) -> Terms:
 
 
 async def get_principal(request: Request) -> Principal:
-    """Who asks; `service.auth.authorize` has found out."""
+    """Return the sender of the request, as `service.auth.authorize` found it."""
     principal = request.state.principal
     assert isinstance(principal, Principal)
     return principal
@@ -100,7 +100,7 @@ ServerKey = Annotated[Key, Depends(get_key)]
 async def get_holder(
     job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret, caller: Caller
 ) -> Holder:
-    """Who writes to an attempt."""
+    """Return the credentials with which the request writes to an attempt."""
     return Holder(job_id, number, lease_secret, caller.worker)
 
 

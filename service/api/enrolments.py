@@ -1,4 +1,4 @@
-"""How a worker gets a token of its own."""
+"""The routes by which a worker gets a token of its own."""
 
 from __future__ import annotations
 

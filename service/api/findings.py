@@ -1,4 +1,4 @@
-"""What somebody should know."""
+"""The routes of findings: list, read, act on and plan them."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ ActionName = Literal[
 
 
 class ActionRequest(Contract):
-    """What to do with a finding."""
+    """An action on a finding."""
 
     action: ActionName
     actor: Actor
@@ -53,7 +53,7 @@ class ActionRequest(Contract):
 
 
 class PlanRequest(Contract):
-    """Who looks after a finding; what is left out stays as it is."""
+    """The owner, note and due date of a finding. A field that is left out stays as it is."""
 
     actor: Actor
     owner: Annotated[str, StringConstraints(max_length=100, pattern=r"^[^\x00-\x1f]*$")] | None = (
@@ -66,7 +66,7 @@ class PlanRequest(Contract):
 
 
 class MorningReport(BaseModel):
-    """What came up lately."""
+    """A summary of the findings that were opened lately."""
 
     since: datetime
     opened: list[FindingSummary]

@@ -1,4 +1,4 @@
-"""Whether the service can work."""
+"""The route that reports the service's health."""
 
 from __future__ import annotations
 

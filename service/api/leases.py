@@ -1,4 +1,4 @@
-"""What workers call: claim a job, start it, renew the lease, post the result, give it back.
+"""The routes that workers call: claim, start, renew the lease, post the result, give back.
 
 Every worker calls these again and again, so each does all that it asks of the database in one go
 to a thread, its commit with it; where a session is a dependency, each step is a way there and back.
@@ -34,7 +34,7 @@ _TRACE = {"type": "string", "format": "binary", "minLength": 1, "maxLength": tra
 
 
 class Release(Contract):
-    """Why a worker gives a job back."""
+    """A worker's reason for giving a job back."""
 
     reason: Line = ""
 

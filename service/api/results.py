@@ -1,4 +1,4 @@
-"""What was measured."""
+"""The routes of results: list, read, exclude and include them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=
 
 
 class ExclusionRequest(Contract):
-    """Why a result is to be judged no more, and who says so."""
+    """The reason for excluding a result from judgement, and the actor who excludes it."""
 
     reason: Reason
     actor: Actor

@@ -1,4 +1,4 @@
-"""What all routes of the API have in common."""
+"""The router settings that all routes of the API share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may use the service."""
+"""The routes of tokens: create, list, rotate and revoke them."""
 
 from __future__ import annotations
 

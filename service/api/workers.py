@@ -1,4 +1,4 @@
-"""Who measures."""
+"""The routes of workers: introduce and list them."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Who may use the service, and for what.
+"""Access to the service: its clients and their permissions.
 
-Pure: ``token`` is what a token looks like, ``permissions`` what each kind may do, ``limits`` how
-often. Kept: ``key`` is the server's secret, ``store`` has the tokens, ``enrolment`` the codes that
-workers turn into one, ``sessions`` those who signed in on the dashboard, ``audit`` what everybody
-did. Asked: ``rules`` says whether tokens are asked for at all, ``browser`` reads what browsers send
-by themselves, ``door`` finds out who a ``principal`` is, ``guard`` is what every route
-depends on.
+Pure: ``token_format`` is the form of a token, ``permissions`` what each kind may do, ``rate_limit``
+how often. Kept: ``signing_key`` is the server's secret, ``token_store`` has the tokens,
+``enrolment`` the codes that workers turn into one, ``sessions`` those who signed in on the
+dashboard, ``audit`` what everybody did. Asked: ``access_mode`` says whether tokens are asked for at
+all, ``csrf`` reads what browsers send by themselves, ``authenticate`` finds out who a ``principal``
+is, ``authorize`` is what every route depends on.
 """

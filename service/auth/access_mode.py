@@ -1,4 +1,4 @@
-"""Who is asked for a token: nobody, whoever changes something, or everybody."""
+"""The clients that must show a token: nobody, whoever changes something, or everybody."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.settings import Access, Settings
 
 
 class Asked(StrEnum):
-    """Who is asked for a token."""
+    """The clients that must show a token."""
 
     NOBODY = "nobody"
     CHANGES = "changes"
@@ -29,7 +29,7 @@ class NobodyMayEnter(ServiceError):
 
 
 def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address to listen on."""
+    """Return True if only this machine can reach the address ``host``."""
     try:
         return ipaddress.ip_address(host.strip("[]")).is_loopback
     except ValueError:
@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
 
 
 def at_first(settings: Settings) -> Asked:
-    """Who is asked before anybody has looked which tokens there are."""
+    """Return which clients must show a token, judged by the settings alone."""
     if settings.access is Access.OPEN:
         return Asked.NOBODY
     if settings.access is Access.AUTO and is_loopback(settings.reached_at):
@@ -46,7 +46,7 @@ def at_first(settings: Settings) -> Asked:
 
 
 def in_force(database: Database, settings: Settings) -> Asked:
-    """Who is asked now."""
+    """Return which clients must show a token, judged by the settings and the stored tokens."""
     asked = at_first(settings)
     if asked is not Asked.CHANGES:
         return asked
@@ -55,7 +55,7 @@ def in_force(database: Database, settings: Settings) -> Asked:
 
 
 def describe(database: Database, settings: Settings) -> str:
-    """Who may come in, for the log of a service that starts."""
+    """Describe who may use the service, for the log of its start."""
     reached = settings.reached_at
     return {
         Asked.NOBODY: f"whoever reaches {reached} may do everything: no token is asked for",

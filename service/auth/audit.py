@@ -1,6 +1,7 @@
-"""Who did what: a line in the transaction of the change itself, so that there is none without it.
+"""The audit log: each line is written in the transaction of the change itself.
 
-What workers do is in the log of the jobs. No line holds a token, a code or a body.
+So there is no change without its line. What workers do is in the log of the jobs. No line holds a
+token, a code or a body.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def made(session: Session, object_id: str, *, before: bool = False) -> None:
 
 
 def audit_hook(principal: Principal, action: str, path: str) -> Callable[[Session], None]:
-    """What writes the line of one call, just before its transaction is committed."""
+    """Return a function that writes a call's audit line just before its transaction commits."""
 
     def write(session: Session) -> None:
         if session.info.get(_BEFORE):

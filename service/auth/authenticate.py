@@ -62,7 +62,7 @@ class Undeclared(Exception):
 
 
 class Authenticator:
-    """What one replica knows of who may come in. Its methods run in the event loop."""
+    """Authenticates the clients of one replica. Its methods run in the event loop."""
 
     def __init__(self, database: Database, settings: Settings, routes: Sequence[BaseRoute]) -> None:
         self._database = database
@@ -163,7 +163,7 @@ class Authenticator:
             raise
 
     async def asks(self) -> Asked:
-        """Who is asked for a token; once it is everybody, it is for good."""
+        """Return which clients must show a token; once it is everybody, it stays so."""
         if self._asked is not Asked.CHANGES:
             return self._asked
         now_s = time.monotonic()
@@ -178,9 +178,10 @@ class Authenticator:
         self._looked_s = self._listed_s = -_LOOK_S
 
     async def _signed_in(self, request: Request, cookie: str, *, counted: bool) -> Principal:
-        """Whose session it is; a change must come from a page of ours, and prove it.
+        """Return the principal of the session that a cookie belongs to.
 
-        A session that is over is a failure to be ``counted`` where nothing goes without one.
+        A change must come from a page of this service and carry the proof of its session. A session
+        that is over is a failure to be ``counted`` where nothing goes without one.
         """
         with self.trying(request) if counted else nullcontext():
             found, now = await self._database.run(partial(self._find, cookie), write=False)
@@ -203,10 +204,10 @@ class Authenticator:
         return token_store.verify(session, self.key, given, now), now
 
     async def _is_ours(self, given: Token) -> bool:
-        """Whether a token was made here, ended or not.
+        """Return True if this service made the token, ended or not.
 
-        Found out from memory, so that whoever makes tokens up has the database asked once a second
-        and no more often.
+        The answer comes from memory, so that made-up tokens reach the database at most once a
+        second.
         """
         async with self._listing:
             if self._matches(given):
@@ -272,7 +273,7 @@ def read(text: str) -> Token:
 
 
 def _declared(routes: Sequence[BaseRoute]) -> Mapping[tuple[str, object], tuple[str, Permission]]:
-    """What each route asks for, by its method and its function.
+    """Return each route's name and permission, by its method and its function.
 
     Raises:
         Undeclared: the table and the routes do not fit.

@@ -1,4 +1,4 @@
-"""What a browser sends by itself: the session's cookie, and from where a request came."""
+"""The session's cookie and the origin of a request, which a browser sends by itself."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def forget(request: Request, response: Response) -> None:
 
 
 def sent(request: Request) -> bool:
-    """Whether a browser sent it, which says where each change comes from; programs do not."""
+    """Return True if a browser sent the request: only a browser sends where it comes from."""
     return not {"sec-fetch-site", "origin"}.isdisjoint(request.headers.keys())
 
 

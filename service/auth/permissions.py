@@ -1,6 +1,7 @@
-"""Who may do what: one table of routes, one of kinds. A route without a row does not start.
+"""The permissions: one table for routes, one for kinds of token.
 
-Pages of the dashboard and the static files have rows as well.
+The service does not start if a route has no row. Pages of the dashboard and the static files have
+rows as well.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from enum import StrEnum
 
 
 class Permission(StrEnum):
-    """What a route asks for."""
+    """The permission that a route asks for."""
 
     OPEN = "open"
     """Nothing: whoever reaches the service."""

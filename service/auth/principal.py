@@ -1,4 +1,4 @@
-"""Who asks."""
+"""The sender of a request, and its permissions."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Principal:
 
     @property
     def may(self) -> frozenset[Permission]:
-        """What it may do."""
+        """The permissions of the sender."""
         return EVERYTHING if self.kind is None else MAY[self.kind]
 
     @property
@@ -51,7 +51,7 @@ class Principal:
             )
 
     def owner(self, asked: str | None) -> str | None:
-        """Whose something is that it makes and that shall be of the project ``asked``.
+        """Return the project that owns what the sender makes; ``asked`` is the wanted one, if any.
 
         Raises:
             Forbidden: its token is bound to another project.

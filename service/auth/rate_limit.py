@@ -1,4 +1,4 @@
-"""How often somebody may ask: a bucket for each name, which fills evenly up to a burst.
+"""Limits on requests: a bucket for each name, which fills evenly up to a burst.
 
 Each replica counts for itself, in memory: a limit is there to keep one client from taking the
 service from the others, not to count to the last request.
@@ -21,7 +21,7 @@ class Buckets:
         self._filled: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, name: str, now_s: float) -> float:
-        """How long until this name may ask; 0 if it may now. Takes nothing."""
+        """Return the time in s until ``name`` may ask; 0 if it may now. Counts nothing."""
         if self._per_s <= 0:
             return 0.0
         return max(0.0, (1.0 - self._level(name, now_s)) / self._per_s)

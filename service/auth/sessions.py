@@ -42,10 +42,10 @@ def begin(session: Session, key: Key, token_id: str, now: datetime) -> str:
 
 
 def find(session: Session, key: Key, cookie: str, now: datetime) -> TokenView:
-    """Whose session a cookie is of.
+    """Return the token behind the session that a cookie belongs to.
 
     Raises:
-        Unauthorized: it is over, or was never begun.
+        Unauthorized: the session is over or was never begun, or its token is no longer good.
     """
     row = session.get(BrowserSession, _digest(key, cookie))
     if row is None or row.expires_at <= now:
@@ -63,12 +63,12 @@ def end(session: Session, key: Key, cookie: str) -> None:
 
 
 def proof_of(key: Key, cookie: str) -> str:
-    """What every change must carry beside the cookie: only pages of this service can know it."""
+    """Return the proof that a change needs beside the cookie; only our pages can know it."""
     return hmac.digest(key.value, b"proof:" + cookie.encode(), "sha256").hex()
 
 
 def proves(key: Key, cookie: str, shown: str) -> bool:
-    """Whether that is what was shown."""
+    """Return True if ``shown`` is the proof of the cookie's session."""
     return hmac.compare_digest(proof_of(key, cookie).encode(), shown.encode())
 
 

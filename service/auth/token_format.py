@@ -1,4 +1,4 @@
-"""What a token looks like: ``tl_<kind>_<id>_<secret>_<checksum>``, all but the kind in hexadecimal.
+"""The form of a token: ``tl_<kind>_<id>_<secret>_<checksum>``, in hexadecimal but for the kind.
 
 The prefix is for people and for scanners that look for leaked secrets; the id (64 bits) finds the
 row; the secret (256 bits) is the proof; the checksum (CRC-32 of all before it) tells a typo from a
@@ -61,12 +61,12 @@ def read(text: str) -> Token:
 
 
 def digest(key: bytes, token: Token) -> str:
-    """What is stored of a token: 64 hexadecimal digits, worth nothing without the key."""
+    """Return what is stored of a token: 64 hexadecimal digits, worth nothing without the key."""
     return hmac.digest(key, token.text.encode(), "sha256").hex()
 
 
 def matches(key: bytes, token: Token, stored: str) -> bool:
-    """Whether a token is the one that was stored, in a time that tells nothing of how near."""
+    """Return True if ``stored`` is the digest of the token; compares in constant time."""
     return hmac.compare_digest(digest(key, token), stored)
 
 

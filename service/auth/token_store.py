@@ -57,7 +57,7 @@ class TokenRequest(Contract):
 
 
 class TokenView(BaseModel):
-    """What may be known of a token."""
+    """The facts about a token that may be shown."""
 
     id: str
     kind: TokenKind
@@ -152,7 +152,7 @@ def every(session: Session, now: datetime) -> list[TokenView]:
 
 
 def any_admin(session: Session) -> bool:
-    """Whether somebody was ever made an administrator; revoking the token does not unmake that.
+    """Return True if somebody was ever made an administrator, even if the token was revoked.
 
     The machine's own token does not count: `throughline up` makes it for whoever starts it.
     """
@@ -161,13 +161,13 @@ def any_admin(session: Session) -> bool:
 
 
 def is_live(session: Session, token_id: str, now: datetime) -> bool:
-    """Whether a token is neither revoked nor expired."""
+    """Return True if the token exists and is neither revoked nor expired."""
     row = session.get(TokenRow, token_id)
     return row is not None and _state(row, now) == "live"
 
 
 def has_worker(session: Session, name: str, now: datetime) -> bool:
-    """Whether some worker may act under ``name``."""
+    """Return True if a live worker token has this ``name``."""
     named = select(TokenRow).where(TokenRow.kind == TokenKind.WORKER, TokenRow.name == name)
     return any(_state(row, now) == "live" for row in session.scalars(named))
 
@@ -181,7 +181,7 @@ class Ended(Unauthorized):
 
 
 def digests(session: Session) -> dict[str, str]:
-    """What is stored of all tokens' secrets, by the tokens' ids."""
+    """Return the stored digest of each token, by token id."""
     return {row.id: row.digest for row in session.execute(select(TokenRow.id, TokenRow.digest))}
 
 

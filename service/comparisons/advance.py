@@ -156,7 +156,7 @@ def _worker(request: ComparisonRequest) -> str:
 def _lacked(
     session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime, *, cut: bool
 ) -> Iterator[str]:
-    """What an inconclusive comparison was short of: time if it was ``cut``, a worker."""
+    """Yield what an inconclusive comparison lacked: time if it was ``cut``, or a worker."""
     if cut:
         budget = formats.duration(request.budget_s).replace(formats.NBSP, " ")
         yield f"The budget of {budget} ended before every case was decided."

@@ -58,7 +58,7 @@ def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, rea
 
 
 def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseRecord]:
-    """What each case's pairs say, in the order of the cases."""
+    """Give the record of each case's pairs, in the order of the cases."""
     found = []
     for place, case in enumerate(row.cases):
         own = [one for one in tries if one.case_place == place]

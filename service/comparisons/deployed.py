@@ -1,4 +1,4 @@
-"""Which workers have the code of both revisions, as they say themselves. Pure."""
+"""Finds the workers that have the code of both revisions, as they say themselves. Pure."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def lacking(
     contender: str,
     seen: Callable[[Collection[str]], Sequence[str]] = sorted,
 ) -> str:
-    """Why none of the workers can measure both; empty if one can, or if there is no worker.
+    """Say why no worker can measure both revisions; empty if one can, or if there is no worker.
 
     ``seen`` gives those of some revisions that may be named, in the order of naming.
     """

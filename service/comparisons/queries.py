@@ -20,7 +20,7 @@ from service.models import ComparisonRow, ComparisonState
 
 
 class ComparisonSummary(BaseModel):
-    """What a list shows of a comparison."""
+    """A comparison as a list shows it."""
 
     id: str
     state: ComparisonState

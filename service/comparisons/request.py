@@ -1,4 +1,4 @@
-"""What is to be compared, and how long it may take."""
+"""The request for a comparison: what is to be compared, and how long it may take."""
 
 from __future__ import annotations
 

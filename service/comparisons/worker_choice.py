@@ -48,7 +48,7 @@ def present(session: Session, request: ComparisonRequest, now: datetime) -> Depl
 
 
 def lacking(session: Session, request: ComparisonRequest, now: datetime) -> str:
-    """Why no worker that is there can measure both revisions; empty if one can, or none is."""
+    """Say why no present worker can measure both; empty if one can, or if none is present."""
     there = present(session, request, now)
     seen = partial(revisions_seen, session)
     return deployed.lacking(there, request.baseline, request.contender, seen)
@@ -60,7 +60,7 @@ def _counts(
     condition: ColumnElement[bool],
     names: Sequence[str],
 ) -> Counter[str]:
-    """How many rows, whosever they are, name each of ``names`` in ``column``."""
+    """Count the rows of all projects that name each of ``names`` in ``column``."""
     wanted = select(column).where(condition, column.in_(names))
     found = session.scalars(wanted, execution_options=EVERYBODYS)
     return Counter(name for name in found if name is not None)

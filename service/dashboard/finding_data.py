@@ -1,4 +1,4 @@
-"""What a finding's page shows beside the finding itself. Nothing here changes a row."""
+"""The data of a finding's page beside the finding itself. Nothing here changes a row."""
 
 from __future__ import annotations
 

@@ -104,7 +104,7 @@ class Offer:
 
 
 def offers(state: FindingState) -> list[Offer]:
-    """What may be done now."""
+    """List the actions that are possible in a state."""
     return [
         Offer(name, title, ACTIONS[name].meaning)
         for name, title in ACTION_NAMES.items()
@@ -113,7 +113,7 @@ def offers(state: FindingState) -> list[Offer]:
 
 
 def effect(found: FindingSummary) -> str:
-    """How large a finding is and which way: ``3.1 % worse``."""
+    """Describe the size and direction of a finding: ``3.1 % worse``."""
     if found.share is not None:
         return f"{formats.size(found.share)} slower"
     if found.worst_effect is None:
@@ -139,7 +139,10 @@ def reach_of(series: AffectedSeries) -> str:
 
 
 def taken_out(noise: NoiseView) -> str:
-    """What judging explains by other things than a change: ``worker d -3.1 %, a slope of ...``."""
+    """Describe the differences that judging explains by other things than a change.
+
+    Example: ``worker d -3.1 %, a slope of ...``.
+    """
     said = [
         f"worker {name} {formats.change(offset)}"
         for name, offset in sorted(noise.machine_offsets.items())

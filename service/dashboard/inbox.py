@@ -1,4 +1,4 @@
-"""What the inbox shows, and what other pages show of it. Nothing here changes a row."""
+"""The data of the inbox, and of its marks on other pages. Nothing here changes a row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FOR_NOTHING = (ConfirmationState.NOT_REPRODUCED, ConfirmationState.UNRESOLVED)
 
 @dataclass(frozen=True, slots=True)
 class InboxReport:
-    """How many findings were opened lately, and how much of that is expected to be false."""
+    """The number of findings opened lately, and the number of them expected to be false."""
 
     opened: int
     expected_false: float
@@ -57,12 +57,12 @@ class Suspect:
 
     @property
     def improvement(self) -> bool:
-        """Whether it looks better."""
+        """Return True if the suspect looks like an improvement."""
         return (self.effect > 0) == (self.series.direction is Direction.HIGHER)
 
 
 def report(session: Session, now: datetime) -> InboxReport:
-    """What came up lately."""
+    """Count the findings opened lately, and how many of them are expected to be false."""
     since = now - LATELY
     opened = select(func.count()).select_from(FindingRow).where(FindingRow.opened_at >= since)
     expected = findings.expected_false_since(session, since)
@@ -70,26 +70,26 @@ def report(session: Session, now: datetime) -> InboxReport:
 
 
 def active(session: Session) -> list[FindingSummary]:
-    """What asks for attention: what nobody looks after first, each part newest first."""
+    """List findings that ask for attention: open ones before acknowledged, then newest first."""
     found = findings.list_findings(session, FindingRow.state.in_(ACTIVE), limit=MOST_ACTIVE).items
     return sorted(found, key=lambda each: each.state is not FindingState.OPEN)
 
 
 def closed(session: Session, cursor: str | None) -> Page[FindingSummary]:
-    """What is over, the newest first."""
+    """Return a page of the findings that are over, the newest first."""
     over = FindingRow.state.not_in(ACTIVE)
     return findings.list_findings(session, over, after=cursor, limit=PER_PAGE)
 
 
 def running(session: Session) -> list[Suspect]:
-    """What is being measured again."""
+    """List the suspects that are being measured again."""
     state = ConfirmationRow.state == ConfirmationState.RUNNING
     page = confirm.list_confirmations(session, state, limit=MOST_CONFIRMATIONS)
     return _suspects(session, page.items)
 
 
 def for_nothing(session: Session, now: datetime) -> list[Suspect]:
-    """What was suspicious lately, was measured again, and came to nothing."""
+    """List the recent suspects that were measured again and came to nothing."""
     page = confirm.list_confirmations(
         session,
         ConfirmationRow.state.in_(FOR_NOTHING),

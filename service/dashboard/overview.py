@@ -20,7 +20,7 @@ from service.history.types import Series, SeriesPoint
 
 @dataclass(frozen=True, slots=True)
 class Speedup:
-    """How many times better a case is than its baseline, both measured at one revision."""
+    """The factor by which a case is better than its baseline, both measured at one revision."""
 
     value: float
     low: float | None
@@ -174,7 +174,6 @@ def _row(series: Series, baseline: Series | None, verdicts: Mapping[str, Verdict
 
 
 def _usual_interval(points: Sequence[SeriesPoint]) -> float:
-    """How wide the interval of a point usually is, from low to high; 0 if none has one."""
     known = [(point.low, point.high) for point in points]
     widths = [high - low for low, high in known if low is not None and high is not None]
     return median(widths) if widths else 0.0

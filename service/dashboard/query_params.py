@@ -1,4 +1,4 @@
-"""What a page's address says: its choices as values, and links that change some of them."""
+"""The choices in a page's address, and links that change some of them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Address(BaseModel):
 
 
 class OverviewAddress(Address):
-    """Which series the overview shows."""
+    """The choice of series on the overview."""
 
     metric: Short = "throughput"
     workload: Short = ""
@@ -40,7 +40,7 @@ class OverviewAddress(Address):
 
 
 class HistoryAddress(Address):
-    """What a history's chart and table show."""
+    """The choices for a history's chart and table."""
 
     x: XAxis = "order"
     last: Literal["50", "200", "1000", "all"] = "200"
@@ -64,26 +64,26 @@ class HistoryAddress(Address):
 
 
 class RunAddress(Address):
-    """Which pass a run's telemetry is shown for."""
+    """The pass whose telemetry a run's page shows."""
 
     during: PassName = "full"
 
 
 class JobsAddress(Address):
-    """Which jobs are listed."""
+    """The choice of jobs in the list."""
 
     state: JobState | Literal[""] = ""
     before: Annotated[str, Field(max_length=64)] = ""
 
 
 class InboxAddress(Address):
-    """Where the list of closed findings goes on."""
+    """The place from which the list of closed findings continues."""
 
     cursor: Annotated[str, Field(max_length=2_000)] = ""
 
 
 class CompareAddress(Address):
-    """Which two revisions are compared."""
+    """The two revisions to compare, with the suite and the metric."""
 
     baseline: Annotated[str, Field(max_length=100)] = ""
     contender: Annotated[str, Field(max_length=100)] = ""

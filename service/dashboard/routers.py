@@ -1,4 +1,4 @@
-"""What all pages have in common: who asks, the session they read in, the number beside Findings."""
+"""The router that all pages share, and the number that they show beside Findings."""
 
 from __future__ import annotations
 

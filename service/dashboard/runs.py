@@ -1,4 +1,4 @@
-"""What a run's page shows: headline numbers, phases, telemetry in words. Pure."""
+"""The data of a run's page: headline numbers, phases, telemetry in words. Pure."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ class ShownEvidence:
 
 @dataclass(frozen=True, slots=True)
 class PhaseBar:
-    """Where the time of one pass's step goes, mean over the processes."""
+    """The parts of one pass's step by the time they take, as means over the processes."""
 
     title: str
     step_s: float
@@ -120,7 +120,10 @@ def headlines(listed: Iterable[ShownMetric], verdict: Verdict | None) -> list[Sh
 
 
 def _doubt(metric: ShownMetric, verdict: Verdict | None) -> str:
-    """Why the input stall, a small difference of two rates, says nothing in this run."""
+    """Explain why a metric says nothing in this run; empty if it says something.
+
+    Only the input stall can say nothing: it is a small difference of two rates.
+    """
     if metric.name != "input_stall":
         return ""
     if verdict and verdict.bottleneck is Bottleneck.UNKNOWN:

@@ -1,4 +1,4 @@
-"""Where a series' level changed, joined with the findings about it. Nothing here changes a row."""
+"""The level changes of a series, joined with their findings. Nothing here changes a row."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
 
 
 def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> Judged:
-    """What a chart draws of ``changes``, and why points are hollow."""
+    """Return what a chart draws of ``changes``, and the reasons for its hollow points."""
     count = sum(point.counts for point in series.points)
     return Judged(
         steps=tuple(change.step for change in changes),
@@ -74,7 +74,7 @@ def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> 
 
 
 def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
-    """Why those of ``points`` that do not count are out, by result."""
+    """Return the reasons why ``points`` do not count, by result id."""
     disturbed = {
         each.result_id: f"disturbed: {each.disturbed}" for each in points if each.disturbed
     }

@@ -41,7 +41,7 @@ class Errand(Generic[T]):
         self._fault = fault
 
     def outcome(self) -> T:
-        """What the work gave, or its fault.
+        """Return what the work gave, or raise its fault.
 
         Raises:
             DatabaseUnavailable: whoever took it was stopped, and what became of it is not known.

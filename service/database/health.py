@@ -1,4 +1,4 @@
-"""Whether the database can be used, and what is wrong with it in one sentence."""
+"""Checks that the database can be used, and says in one sentence what is wrong."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _PROBE = update(_PROBES).values(written=(_PROBES.c.written + 1) % 1_000_000)
 
 
 class Checkup:
-    """Whether the database can be read and written, found out now and then however many ask."""
+    """Checks now and then, however many ask, that the database can be read and written."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -200,7 +200,7 @@ def explain(error: DBAPIError) -> ServiceError | None:
 
 
 def _away(said: str) -> str:
-    """Why there is no connection: nobody answers, or the server does and refuses."""
+    """Explain why there is no connection: no server answers, or the server refuses."""
     for words, told in _REFUSALS:
         if words.search(said):
             return f"The database server {told}."
@@ -208,10 +208,11 @@ def _away(said: str) -> str:
 
 
 def passes(error: Exception) -> bool:
-    """Whether to do the same again later: database or service are away, or another was faster.
+    """Return True if an error passes, so that the same work may succeed later.
 
-    Anything else, such as a value that the database does not take, comes again with the same data,
-    and must cost whoever brought it and nobody else.
+    It passes if database or service are away, or if another was faster. Anything else, such as a
+    value that the database does not take, comes again with the same data, and must cost whoever
+    brought it and nobody else.
     """
     if isinstance(error, DBAPIError):
         taken = isinstance(error, IntegrityError) and "unique" in str(error.orig).lower()

@@ -1,16 +1,16 @@
-"""What somebody should know: one finding per cause, announced once, closed when it is over.
+"""Findings that somebody should know: one per cause, announced once, closed when it is over.
 
-values.py     findings as they are read
-rules.py      when a change becomes a finding, which share one, and when it is over (pure)
-again.py      tells a change that came again from the one that a closed finding is about
-follow.py     what a new judgement means for the findings that exist
-opening.py    changes that nobody has been told of become findings
-members.py    the changes that a finding is about, and what they are put down to by now
-nodes.py      findings about nodes that became slow
-slowdown.py   whether a node became slow in everything (pure)
-question.py   gathers what is known around a change and asks for its cause
-lifecycle.py  the only module that changes a finding's state
-read.py       reads findings
+types.py                findings as they are read
+rules.py                tells when a change becomes a finding and when a finding is over (pure)
+reappearance.py         tells a change that came again from the one that a closed finding is about
+update.py               applies a new judgement to the findings that exist
+opening.py              makes findings of changes that nobody has been told of
+affected_series.py      the changes that a finding is about, and their present cause
+bad_nodes.py            findings about nodes that became slow
+bad_node_statistics.py  tells whether a node became slow in everything (pure)
+gather_evidence.py      gathers what is known around a change and asks for its cause
+lifecycle.py            the only module that changes a finding's state
+queries.py              reads findings
 
 `service.findings.pipeline` calls them in turn.
 """

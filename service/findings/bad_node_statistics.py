@@ -1,4 +1,4 @@
-"""Whether a node became slow in everything, and whether it is well again. Pure.
+"""Tells whether a node became slow in everything, and whether it is well again. Pure.
 
 A node is held against the others in the same series, at the same revision or between the nearest
 ones, so that a change of the code, which moves every node, is never put down to one. And it is held
@@ -47,7 +47,7 @@ class NodeMeasurement:
 
 @dataclass(frozen=True, slots=True)
 class Contrast:
-    """How much worse a node was than the others in one result, in logs."""
+    """The amount by which a node was worse than the others in one result, in logs."""
 
     series: str
     revision: str
@@ -109,7 +109,7 @@ def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | 
 def well_again(
     told: Sequence[Contrast], order: Sequence[str], last_good: str, share: float
 ) -> bool:
-    """Whether a slow node is near what it was up to ``last_good``, at its newest revisions.
+    """Return True if a slow node is, at its newest revisions, near what it was up to ``last_good``.
 
     ``told`` is what `contrasts` says of it, and ``order`` names the revisions in their order.
     """
@@ -126,7 +126,7 @@ def well_again(
 
 
 def contrasts(measured: Sequence[NodeMeasurement]) -> dict[str, list[Contrast]]:
-    """How each worker compares in each of its results that can be held against others' results.
+    """Compare each worker with the others, in each of its results for which that is possible.
 
     At one revision, against the others there. Otherwise against the others before and after, of
     which the nearer value counts: what both sides do not explain is the node's. Others before and
@@ -204,7 +204,7 @@ def _between(
 
 
 def _widest(brackets: Iterable[_Bracket]) -> float:
-    """How far others before and after may differ if nothing has changed between them."""
+    """Return how far, in logs, others before and after may differ with no change between them."""
     widths = [each.width for each in brackets if each.across]
     return max(LEAST_CONTRAST, NOISE_MULTIPLE * median(widths)) if widths else 0.0
 
@@ -214,7 +214,7 @@ def _other(one: NodeMeasurement, own: NodeMeasurement) -> bool:
 
 
 def _noise(workers: Iterable[Sequence[Contrast]]) -> float:
-    """How far a single result usually strays from where its worker stands beside the others."""
+    """Return the usual distance, in logs, of a single result from where its worker stands."""
     strays: list[float] = []
     for own in workers:
         middle = median(each.apart for each in own)
@@ -227,7 +227,7 @@ def _middle(told: Iterable[Contrast], revisions: Sequence[str]) -> float:
 
 
 def _all_apart(newer: Sequence[Contrast], usual: float, limit: float) -> bool:
-    """Whether a node leans the same way at every revision, in enough results of several series."""
+    """Return True if a node is slow at every revision, in enough results of several series."""
     sizes = [each.size - usual for each in newer]
     lost = median(sizes)
     slow = max(limit, LEFT * lost)  # with less it would be well, and slow from a later one on

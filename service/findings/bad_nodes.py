@@ -38,7 +38,7 @@ REVISIONS, MOST = 40, 20_000
 
 @dataclass(frozen=True, slots=True)
 class NodeChange:
-    """What is known of a node that became slow."""
+    """A node that became slow, and what is known of it."""
 
     worker: str
     last_good: str
@@ -52,7 +52,7 @@ class NodeChange:
 
 @dataclass(frozen=True, slots=True)
 class Compared:
-    """How the nodes of one kind compare, and what that says of each."""
+    """The comparison of the nodes of one kind, and what it says of each."""
 
     comparability: dict[str, str]
     order: tuple[str, ...]
@@ -64,7 +64,7 @@ class Compared:
     """By worker, in series of other metrics, in which findings name a node as slow."""
 
     def of(self, worker: str, only: frozenset[str]) -> list[Contrast]:
-        """How a node compares in some series; in everything, if none are given."""
+        """Give a node's contrasts in the series ``only``; if that is empty, all in ``told``."""
         everything = [*self.told.get(worker, ()), *(self.named.get(worker, ()) if only else ())]
         return [each for each in everything if not only or each.series in only]
 
@@ -111,7 +111,7 @@ def ill_nodes(session: Session) -> frozenset[str]:
 def against_others(
     session: Session, worker: str, comparability: dict[str, str]
 ) -> dict[tuple[str, str], float]:
-    """How much slower than the others a node is, by series and revision, as a share.
+    """Return how much slower than the others a node is, by series and revision, as a share.
 
     Of the newest revisions, as far as others have measured the same.
     """
@@ -132,7 +132,7 @@ def _named(session: Session) -> frozenset[str]:
 def _measurements(
     session: Session, named: Collection[str] = ()
 ) -> list[tuple[dict[str, str], list[NodeMeasurement]]]:
-    """What was measured at the newest revisions, by kind of hardware; also in ``named`` series."""
+    """Give the newest revisions' measurements, also of ``named`` series, by kind of hardware."""
     points = _newest(session, named)
     of_series = select(SeriesRow).where(SeriesRow.id.in_({point.series_id for point in points}))
     signs: dict[str, float] = {}
@@ -177,9 +177,9 @@ def _active(session: Session) -> dict[str, FindingRow]:
 
 
 def _was_closed(session: Session, told: NodeChange) -> bool:
-    """Whether a person has closed a finding about this very slowdown: it is not opened again.
+    """Return True if a person has closed a finding about this slowdown: it gets no second one.
 
-    One that was resolved has to stay so: a node that is slow all the same is news.
+    A resolved finding does not count: a node that is slow all the same is news.
     """
     closed = session.scalars(
         select(FindingRow)

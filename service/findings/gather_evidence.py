@@ -89,7 +89,10 @@ def question_of(
 def residuals(
     series: SeriesName, standing: SeriesAnalysis, tail: RecentPoints, since: Place
 ) -> Iterator[Residual]:
-    """How far each point from ``since`` on lies from the level before, machines' offsets apart."""
+    """Yield the log residual of each point from ``since`` on, against the level before.
+
+    The machines' offsets are taken out. A residual above zero is a change for the worse.
+    """
     own = without_worker_offset(tail, standing.machine_offsets)
     earlier = [point for point in tail.points if point.place < since][-LEVEL_POINTS:]
     if not earlier:
@@ -108,7 +111,7 @@ def residuals(
 
 
 def _begin(placed: PlacedChange, standing: SeriesAnalysis, tail: RecentPoints) -> Place:
-    """Where a change begins in the order of points: with its revision, or within it.
+    """Give the place where a change begins in the order of points: at its revision, or within it.
 
     A revision that is measured night after night may change without a change of its code. Where it
     was not clearly at both levels, noise or a faster node only hid the edge of the change.
@@ -131,7 +134,7 @@ def _at_both_levels(
     later: Sequence[JudgedPoint],
     own: Callable[[JudgedPoint], float],
 ) -> bool:
-    """Whether one revision was clearly at the level of ``earlier``, and then at that of ``later``.
+    """Return True if one revision was clearly at the level of ``earlier``, then of ``later``.
 
     Its last results there and its first ones here say so.
     """
@@ -205,7 +208,7 @@ def _neighbours(
 
 
 def _stayed(standing: SeriesAnalysis, tail: RecentPoints, since: Place) -> bool:
-    """Whether a series was measured on both sides of a place and has no change near it."""
+    """Return True if a series has points on both sides of a place and no change near it."""
     index = tail.index_at(since)
     if index is None or index <= tail.first or index >= tail.first + len(tail.points):
         return False

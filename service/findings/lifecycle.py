@@ -59,7 +59,7 @@ ACTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """Who looks after a finding, until when, and what there is to say; None leaves as it is."""
+    """The owner, note and due date to set on a finding; None leaves a field as it is."""
 
     owner: str | None = None
     note: str | None = None

@@ -140,7 +140,7 @@ def _home(session: Session, candidate: Candidate) -> FindingRow | None:
 
 
 def _takes_in(session: Session, row: FindingRow, candidate: Candidate) -> bool:
-    """Whether a finding is about the cause of a change."""
+    """Return True if a finding is about the cause of a change."""
     here, there = rules.footprint(candidate), _footprint(session, row)
     again = session.get(FindingSeries, (row.id, candidate.series.id)) is not None
     if again or not there.one_cause(here):
@@ -153,27 +153,27 @@ def _takes_in(session: Session, row: FindingRow, candidate: Candidate) -> bool:
 
 
 def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
-    """Whether two changes share a revision that one of them only begins within."""
+    """Return True if two changes share a revision that one of them only begins within."""
     begins = row.last_good == row.first_bad or placed.last_good == placed.first_bad
     return begins and row.first_bad == placed.first_bad
 
 
 def _joins(session: Session, row: FindingRow, candidate: Candidate) -> bool:
-    """Whether a change that shares its cause with one that a finding takes in goes there too."""
+    """Return True if a finding that has a change of the same cause takes this change in too."""
     if row.state in ACTIVE:
         return session.get(FindingSeries, (row.id, candidate.series.id)) is None
     return _takes_in(session, row, candidate)
 
 
 def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> bool:
-    """Whether somebody who closed a finding has seen an effect like this one."""
+    """Return True if a closed finding showed an effect like that of this change."""
     effects = select(FindingSeries.effect).where(FindingSeries.finding_id == row.id)
     effect = candidate.placed.change.effect
     return any(rules.alike(effect, seen) for seen in session.scalars(effects))
 
 
 def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
-    """Whether a change also lies near the one of a finding in the order of points.
+    """Return True if a change also lies near that of a finding in the order of points.
 
     A revision that is measured for ever holds changes of many causes. One that is measured several
     times, on as many nodes, hides where within it a change lies.

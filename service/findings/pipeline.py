@@ -44,7 +44,7 @@ DAILY = 20
 
 @dataclass(frozen=True, slots=True)
 class Looked:
-    """What one look did."""
+    """The outcome of one look."""
 
     notes: int
     """Changes that have been judged now; zero if none waited."""
@@ -56,7 +56,7 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFindings:
-    """What one series says."""
+    """The believable changes and the suspicions of one series."""
 
     believable: tuple[Candidate, ...] = ()
     """Changes that may become findings."""
@@ -79,11 +79,11 @@ class Followed:
 
     @property
     def changes(self) -> SeriesFindings:
-        """What it says that may become findings."""
+        """The changes that may become findings, without suspicions."""
         return SeriesFindings(self.believable, (), self.series.id, self.findings)
 
     def told(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
-        """What it says with its points from ``since`` on."""
+        """Give the changes that may become findings, and the suspicions from ``since`` on."""
         doubtful = confirm.suspicions(
             self.series, self.standing, self.tail, since, self.covered, ill
         )
@@ -248,7 +248,7 @@ def _about(session: Session, series_id: str) -> frozenset[str]:
 
 
 def _believable_yet(session: Session, told: SeriesFindings, now: datetime) -> tuple[Candidate, ...]:
-    """What a series says, seen again if somebody else has told of it since."""
+    """Give a series' believable changes, found anew if its findings are others by now."""
     if not told.believable or _about(session, told.series_id) == told.findings:
         return told.believable
     return follow_series(session, told.series_id, ill_nodes(session), now).believable

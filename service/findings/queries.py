@@ -68,15 +68,15 @@ def of_series(session: Session, series_id: str) -> tuple[FindingSummary, ...]:
 
 
 def count_active(session: Session) -> int:
-    """How many findings ask for somebody's attention."""
+    """Count the findings that ask for somebody's attention."""
     active = select(func.count()).select_from(FindingRow).where(FindingRow.state.in_(ACTIVE))
     return session.execute(active).scalar_one()
 
 
 def expected_false_since(session: Session, since: datetime) -> float:
-    """How many of the findings opened since then are expected to be false.
+    """Give the expected number of false findings among those opened since then.
 
-    Those that were refuted meanwhile are known to be.
+    Each finding that was refuted meanwhile counts as one.
     """
     refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
     known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))

@@ -24,7 +24,7 @@ Known = tuple[FindingSeries, FindingRow, KnownChange]
 def tell_apart(
     session: Session, standing: SeriesAnalysis, tail: RecentPoints
 ) -> tuple[SeriesAnalysis, tuple[Known, ...]]:
-    """What findings know of a series, and its changes as they are news beside that.
+    """Give the analysis of a series, with changes that begin anew set apart, and the known changes.
 
     A drop that is back some nights after its revert is one level to the detector, which begins with
     the first drop. If the finding about that was closed meanwhile, the change begins anew.
@@ -119,7 +119,7 @@ def _newest_return(
 
 
 def _is_news(session: Session, row: FindingRow, tail: RecentPoints, back: range) -> bool:
-    """Whether nobody knew: the level came back after a finding was opened, and went once closed.
+    """Return True if the old level came back after a finding's opening and went after its closing.
 
     What lay there before was known to whoever opened or closed it.
     """

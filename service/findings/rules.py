@@ -1,4 +1,4 @@
-"""When a change becomes a finding, which changes share one, and when a finding is over. Pure."""
+"""Decides which changes become a finding, which share one, and when a finding is over. Pure."""
 
 from __future__ import annotations
 
@@ -39,12 +39,12 @@ DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
 
 
 def watched(metric: str) -> bool:
-    """Whether changes of a metric become findings."""
+    """Return True if changes of a metric become findings."""
     return metric not in DERIVED
 
 
 def worth_telling(change: float) -> bool:
-    """Whether somebody should be told of a change of this size, a share of the level before.
+    """Return True if a change of this size, a share of the level before, is worth reporting.
 
     What moved by less is shown where it is: machines that are the same in everything that one can
     see differ by as much, and a node's own offset is known no better after a few points.
@@ -53,17 +53,17 @@ def worth_telling(change: float) -> bool:
 
 
 def recent(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
-    """Whether a change lies near enough to the end to be news."""
+    """Return True if a change lies near enough to the end to be news."""
     return standing.points - placed.change.index <= RECENT
 
 
 def stands(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
-    """Whether a change has stood for long enough to be believed without measuring again."""
+    """Return True if a change has stood long enough to be believed without measuring again."""
     return standing.points - placed.change.index >= PATIENCE
 
 
 def leaving(standing: SeriesAnalysis, tail: RecentPoints, placed: PlacedChange) -> bool:
-    """Whether the newest points are back at the level before a change that nothing follows."""
+    """Return True if a change is the last one and the newest points are back at its old level."""
     if placed.change.index != max(each.change.index for each in standing.changes):
         return False
     own = without_worker_offset(tail, standing.machine_offsets)
@@ -72,7 +72,7 @@ def leaving(standing: SeriesAnalysis, tail: RecentPoints, placed: PlacedChange) 
 
 
 def beside_ill(tail: RecentPoints, index: int, ill: frozenset[str]) -> bool:
-    """Whether a point, or the one before it, was measured by a worker that is known to be slow.
+    """Return True if a worker known to be slow measured a point, or the one before it.
 
     What begins or ends there is that worker's doing.
     """
@@ -105,11 +105,11 @@ class KnownChange:
         return max(since - index, index - self.index, 0)
 
     def near(self, change: PlacedChange) -> bool:
-        """Whether a change is the same as far as its place and its direction say."""
+        """Return True if a change agrees with this one in place and direction."""
         return self.apart(change) <= SAME and (change.change.effect > 0) == (self.effect > 0)
 
     def may_be(self, change: PlacedChange) -> bool:
-        """Whether nothing tells them apart."""
+        """Return True if nothing tells a change from this one."""
         found = change.change
         size = alike(self.effect, found.effect)
         size = size or (self.low <= found.effect_high and found.effect_low <= self.high)
@@ -122,7 +122,7 @@ class KnownChange:
 
 
 def alike(one: float, other: float) -> bool:
-    """Whether two effects may be one: they go one way, and neither is twice the other."""
+    """Return True if two effects may be one: of one direction, and neither over twice the other."""
     return one * other > 0 and max(abs(one), abs(other)) <= ALIKE * min(abs(one), abs(other))
 
 
@@ -174,7 +174,7 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
 
 @dataclass(frozen=True, slots=True)
 class Footprint:
-    """Where and how something changed, as far as it tells causes apart."""
+    """The place and the kind of a change, as far as they tell causes apart."""
 
     kind: FindingKind
     comparability: Mapping[str, str]
@@ -184,7 +184,7 @@ class Footprint:
     project: str
 
     def one_cause(self, other: Footprint) -> bool:
-        """Whether two changes are put down to the same cause until somebody knows better."""
+        """Return True if two changes are put down to the same cause until somebody knows better."""
         mine, theirs = ((e.project, e.kind, e.comparability) for e in (self, other))
         apart = abs(self.rank - other.rank)
         related = bool(self.workloads & other.workloads)
@@ -192,7 +192,7 @@ class Footprint:
 
 
 def footprint(candidate: Candidate) -> Footprint:
-    """Where and how a series changed."""
+    """Give the place and the kind of a candidate's change."""
     series = candidate.series
     workloads = frozenset({series.case.workload})
     facts, rank = series.comparability, candidate.rank
@@ -218,7 +218,7 @@ def _takes_in(group: Sequence[Candidate], candidate: Candidate, here: Footprint)
 
 
 def taken_back(before: float, after: float, later: float) -> bool:
-    """Whether the level ``later`` ends a change from ``before`` to ``after``.
+    """Return True if the level ``later`` ends a change from ``before`` to ``after``.
 
     It is near enough to ``before``, or even beyond it.
     """
@@ -226,13 +226,13 @@ def taken_back(before: float, after: float, later: float) -> bool:
 
 
 def surpassed(before: float, after: float, later: float) -> bool:
-    """Whether the level ``later`` not only ends a change, but is itself news beside ``before``."""
+    """Return True if the level ``later`` ends a change and is itself news beside ``before``."""
     news = min(before, later) <= 0 or worth_telling(later / before - 1.0)
     return news and _left(before, after, later) < -RECOVERED
 
 
 def _left(before: float, after: float, later: float) -> float:
-    """How much of a change is left, as a share of it; less than zero where nothing is and more."""
+    """Give the share of a change that is left; below zero if the level went beyond the old one."""
     if min(before, after, later) <= 0:
         left, moved = later - before, after - before
     else:
@@ -241,7 +241,7 @@ def _left(before: float, after: float, later: float) -> float:
 
 
 def clearly_at(level: float, other: float, values: Sequence[float], stray: float) -> bool:
-    """Whether some values lie at one of two levels by more than chance.
+    """Return True if some values lie at ``level``, not at ``other``, by more than chance.
 
     ``stray`` is the median deviation of single values from their level.
     """
@@ -254,9 +254,9 @@ def clearly_at(level: float, other: float, values: Sequence[float], stray: float
 def newest_return(
     values: Sequence[float], before: float, after: float, patience: int
 ) -> range | None:
-    """Where values that are at the level ``after`` by now were back at ``before`` last.
+    """Find the newest stretch at ``before`` in values that are at the level ``after`` by now.
 
-    None if they clearly never were, or if no ``patience`` points have followed since.
+    None if no stretch clearly is, or if fewer than ``patience`` points have followed since.
     """
     level = median(values) if values else 0.0
     stray = median(abs(value - level) for value in values) if values else 0.0
@@ -295,12 +295,12 @@ def led(standing: SeriesAnalysis, change: PlacedChange, later: PlacedChange) -> 
 
 
 def only_ends(standing: SeriesAnalysis, change: PlacedChange, back: PlacedChange) -> bool:
-    """Whether what takes ``change`` back is no news beside it."""
+    """Return True if ``back``, which takes ``change`` back, is no news beside it."""
     told = change.change
     level = led(standing, change, back)
     return not told.improvement and not surpassed(told.before, told.after, level)
 
 
 def expected_false(doubts: Iterable[float]) -> float:
-    """How many of the findings with these doubts are expected to be false."""
+    """Give the expected number of false findings among those with these doubts."""
     return math.fsum(doubts)

@@ -13,7 +13,7 @@ from service.models import FindingState
 
 
 class FindingKind(StrEnum):
-    """What a finding is about."""
+    """The subject of a finding."""
 
     REGRESSION = "regression"
     IMPROVEMENT = "improvement"
@@ -21,7 +21,7 @@ class FindingKind(StrEnum):
 
 
 class Certainty(StrEnum):
-    """What a finding rests on."""
+    """The evidence that a finding rests on."""
 
     CONFIRMED = "confirmed"
     """Both revisions were measured again, beside each other."""
@@ -37,7 +37,7 @@ REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
 
 @dataclass(frozen=True, slots=True)
 class SeriesName:
-    """Which series, without its points."""
+    """The identity of a series, without its points."""
 
     id: str
     case: Case
@@ -67,7 +67,7 @@ class Candidate:
 
     @property
     def kind(self) -> FindingKind:
-        """Whether it is for better or worse."""
+        """The kind of finding that it would be: for better or for worse."""
         return FindingKind.IMPROVEMENT if self.placed.change.improvement else FindingKind.REGRESSION
 
 
@@ -93,7 +93,7 @@ class PendingShift:
 
 @dataclass(frozen=True, slots=True)
 class AlreadyReported:
-    """What findings say of a series already."""
+    """The changes of a series that its findings cover already."""
 
     changes: frozenset[int] = frozenset()
     """Indexes of changes that findings are about, or that end them."""
@@ -136,7 +136,7 @@ class FindingEventView:
 
 @dataclass(frozen=True, slots=True)
 class FindingSummary:
-    """What a list shows of a finding."""
+    """A finding as a list shows it."""
 
     id: str
     kind: FindingKind

@@ -1,4 +1,4 @@
-"""What a new judgement of a series means for the findings that are about it already."""
+"""Applies a new judgement of a series to the findings that are about it already."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
 
 
 def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
-    """Whether what takes a change back, and led to ``level``, is no news.
+    """Return True if a change that took another one back, to ``level``, is no news.
 
     A lost improvement is a regression, and a level that was never seen before is news as well; so
     is the old level, once the new one is the baseline.
@@ -102,10 +102,10 @@ def _only_back(
     tail: RecentPoints,
     back: PlacedChange,
 ) -> bool:
-    """Whether what takes a regression back, as is known already, led to the old level and no more.
+    """Return True if a regression's known recovery led to the old level and no further.
 
-    The points that did so say it: levels of now are also moved by what later points make a drift
-    look like.
+    The first points of the recovery decide: the present level is also moved by what later points
+    make a drift look like.
     """
     if link.ended != "recovered" or link.ended_at is None or _wanted(row):
         return False
@@ -118,7 +118,7 @@ def _only_back(
 
 
 def _wanted(row: FindingRow) -> bool:
-    """Whether somebody has declared the new level the baseline."""
+    """Return True if somebody has declared the new level the baseline."""
     return row.state == FindingState.EXPECTED
 
 
@@ -130,7 +130,7 @@ def _shifts(
     change: PlacedChange | None,
     back: PlacedChange | None,
 ) -> Iterator[PendingShift]:
-    """What is known of a series before its judgement shows it."""
+    """Yield the shifts of a series that are known before its judgement shows them."""
     if row.state in REFUTED or link.ended == "gone":
         return
     if min(link.before, link.after) <= 0:
@@ -221,7 +221,7 @@ def _comes_back(
 
 
 def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bool:
-    """Whether a change lies elsewhere than its finding says, or between others than it says.
+    """Return True if a change lies elsewhere than its finding says, or between other revisions.
 
     What was measured late between the last good and the first bad revision narrows that down.
     """

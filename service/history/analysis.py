@@ -47,7 +47,7 @@ class AnalysisInput:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisResult:
-    """What the points of a series say."""
+    """The judgement of a series, and the input that it was made from."""
 
     of: AnalysisInput
     told: Judgement
@@ -107,7 +107,7 @@ def reset(session: Session, series_id: str) -> None:
 
 
 def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
-    """What is said of a series; one that was not judged yet has an empty standing."""
+    """Load the analysis of a series; one that was not judged yet has an empty analysis."""
     row = session.get(AnalysisRow, series_id)
     if row is None:
         return SeriesAnalysis(series_id, 0, (), None, (), None)
@@ -126,7 +126,7 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
 
 
 def load_recent_points(session: Session, series_id: str) -> RecentPoints:
-    """What the newest judgement of a series rests on: at most some three hundred points."""
+    """Load the points that the newest judgement rests on: at most some three hundred."""
     return _load(session, series_id, _settled(session, series_id))
 
 
@@ -170,7 +170,7 @@ def _edge(
 
 
 def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
-    """How many points were judged, and when: another judgement has another answer."""
+    """Give the number of judged points and the time of judging, which identify a judgement."""
     return (0, None) if row is None else (row.points, row.judged_at)
 
 

@@ -35,7 +35,7 @@ MEASURE = f"measure {ENOUGH} processes a side (--replicates {ENOUGH})"
 
 
 class ChangeVerdict(StrEnum):
-    """What the intervals allow to be said."""
+    """The verdict that the intervals allow."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -54,7 +54,7 @@ class Ratio:
 
 @dataclass(frozen=True, slots=True)
 class RevisionChange:
-    """What became of one case on one kind of hardware from one revision to another."""
+    """The change of one case on one kind of hardware from one revision to another."""
 
     case: Case
     metric: str
@@ -79,7 +79,7 @@ class RevisionChange:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known beside the points that are compared."""
+    """The facts that are known beside the points that are compared."""
 
     repeats: Mapping[str, Repeats] = field(default_factory=dict)
     """How equal runs differ, by series."""
@@ -87,7 +87,7 @@ class Known:
     """Which code ran, by environment; of one that does not tell, nothing."""
 
     def same_code(self, before: SeriesPoint, after: SeriesPoint) -> bool:
-        """Whether two revisions are two names for one code."""
+        """Return True if two revisions are two names for one code."""
         one, other = (self.code.get(each.environment, "") for each in (before, after))
         return before.revision != after.revision and one == other != ""
 
@@ -204,7 +204,7 @@ def compare_all(
 
 
 def same_case(measured: Case, asked: Case) -> bool:
-    """Whether ``measured`` is what ``asked`` for; an asked preset ``auto`` may become either."""
+    """Return True if ``measured`` is the case ``asked`` for; the preset ``auto`` matches any."""
     presets = ("auto", measured.preset)
     same = (measured.workload, measured.axes) == (asked.workload, asked.axes)
     return same and asked.preset in presets
@@ -279,7 +279,7 @@ def _judge(
 
 
 def _unknown(before: SeriesPoint, after: SeriesPoint) -> str:
-    """What it would take to say something."""
+    """Say why a difference is unclear, and what would settle it."""
     if min(map(_processes, (before, after))) < ENOUGH:
         return (
             "Measured in one process, and its history is too short to say how much equal runs "
@@ -289,7 +289,7 @@ def _unknown(before: SeriesPoint, after: SeriesPoint) -> str:
 
 
 def _small(change: float, *, across: bool) -> str:
-    """Why a difference that is sure is still no change; empty if it is one."""
+    """Say why a difference that is sure is still no change; empty if it is one."""
     least = LEAST_EFFECT_ACROSS if across else LEAST_EFFECT
     if abs(change) >= least:
         return ""
@@ -298,7 +298,7 @@ def _small(change: float, *, across: bool) -> str:
 
 
 def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str:
-    """Why a series has nothing to compare of a revision; empty if nobody knows."""
+    """Say why a series has nothing to compare at a revision; empty if nobody knows."""
     left_out = [point for point in series.points if point.revision == revision]
     if left_out:
         newest = max(left_out, key=lambda point: (point.measured_at, point.result_id))
@@ -313,7 +313,7 @@ def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str
 
 
 def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
-    """How measuring a case at a revision ended, the first time that ``failures`` tells."""
+    """Name the first of ``failures`` of a case at a revision; empty if there is none."""
     for each in failures:
         same = same_case(case, each.case) or same_case(each.case, case)
         if same and each.revision == revision:

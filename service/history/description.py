@@ -1,4 +1,4 @@
-"""What a series' page and the API show of its judgement, and what it takes to see more."""
+"""Describes the judgement of a series for its page and the API, and what it takes to see more."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SPREADS = 30
 
 @dataclass(frozen=True, slots=True)
 class NoiseView:
-    """What the newest level's noise allows; shares of the value, or of `typical_size`."""
+    """The noise of the newest level; shares of the value, or of `typical_size`."""
 
     scale: float
     autocorrelation: float
@@ -38,7 +38,7 @@ class NoiseView:
 
 @dataclass(frozen=True, slots=True)
 class AnalysisView:
-    """Where a series' level changed, and what the series can and cannot show."""
+    """The changes of a series' level, and what the series can and cannot show."""
 
     series_id: str
     points: int
@@ -54,7 +54,7 @@ class AnalysisView:
 
 
 def describe(session: Session, series: Series) -> AnalysisView:
-    """What is said of ``series``."""
+    """Describe the analysis of ``series``."""
     standing = load_analysis(session, series.id)
     disturbed = [point for point in series.points if point.disturbed and not point.excluded]
     return AnalysisView(
@@ -95,7 +95,7 @@ def _noise(noise: Noise | None) -> NoiseView | None:
 
 
 def _spreads(points: tuple[SeriesPoint, ...]) -> list[Spread]:
-    """What the points' intervals say of their processes: Student's interval read backwards."""
+    """Give the spread of each point's processes: Student's interval read backwards."""
     return [
         Spread(
             deviation=(point.high - point.low)

@@ -19,7 +19,7 @@ from service.models import Exclusion, Point, ResultRow
 
 @dataclass(frozen=True, slots=True)
 class ExclusionView:
-    """Who took a result out, when and why, and who put it back."""
+    """The exclusion of a result: its author, time and reason, and who undid it."""
 
     id: str
     result_id: str

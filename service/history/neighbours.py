@@ -36,14 +36,14 @@ class MeasuredNeighbour:
 
     @property
     def place(self) -> _Place:
-        """What it is the one rate of."""
+        """The metric, case and hardware that have this one rate."""
         return self.metric, self.neighbour.case.key, frozenset(self.comparability.items())
 
 
 def measured_at(
     session: Session, project: str, revision: str, around: Collection[Result]
 ) -> list[MeasuredNeighbour]:
-    """What the cases around these results gave at a revision; two queries, however many.
+    """Give the rates of the cases around these results at a revision, in two queries.
 
     Args:
         session: to read in.
@@ -61,9 +61,9 @@ def measured_at(
 
 
 def measured_in(session: Session, found: Sequence[StoredResult]) -> list[MeasuredNeighbour]:
-    """What these results gave, each in a history or in none; one query.
+    """Give the rates of these results, each in a history or in none, in one query.
 
-    What somebody took out counts for nothing, and several of one case and hardware by their mean.
+    Excluded results count for nothing. Several of one case and hardware count by their mean.
     """
     out = taken_out(session, [one.id for one in found])
     rates: dict[_Place, list[MeasuredNeighbour]] = {}

@@ -1,4 +1,4 @@
-"""What changed histories and waits to be judged.
+"""Stores the changes of histories that wait to be judged.
 
 A row is written in the transaction of the change itself, so a service that dies in between judges
 after its restart. Rows are only inserted and deleted: results that arrive together never wait for

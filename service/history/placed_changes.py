@@ -1,4 +1,4 @@
-"""What is said of a series: its changes, placed by revisions, and its noise. Frozen."""
+"""The analysis of a series: its changes, placed by revisions, and its noise. Frozen."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class PlacedChange:
 
 @dataclass(frozen=True, slots=True)
 class SeriesAnalysis:
-    """What is said of a series so far."""
+    """The changes and the noise of a series, as judged so far."""
 
     series_id: str
     points: int
@@ -63,7 +63,7 @@ class SeriesAnalysis:
 
     @property
     def machine_offsets(self) -> dict[str, float]:
-        """How far each machine lies from the others, as a share; empty where that is not known."""
+        """The offset of each machine from the others, as a share; empty if it is not known."""
         return self.noise.machine_offsets if self.noise else {}
 
 

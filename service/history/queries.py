@@ -143,7 +143,7 @@ def points_of_revisions(session: Session, metric: str, revisions: Sequence[str])
 
 
 def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Failure]:
-    """What was measured at these revisions and makes no point, the newest first."""
+    """Find the failures at these revisions, which make no point, the newest first."""
     wanted = (
         select(*(Job.spec, Job.project, ResultRow.revision, ResultRow.status, EnvironmentRow.facts))
         .join(Job, Job.id == ResultRow.job_id)
@@ -221,9 +221,9 @@ def load_environment(session: Session, digest: str) -> dict[str, str]:
 
 
 def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
-    """Which code ran in each of these environments, by their digests: a digest of its software.
+    """Give the digest of the software in each of these environments, by the environment's digest.
 
-    One that names no code of the benchmarks, which every measuring process does, is left out.
+    An environment without code of the benchmarks, which every measuring process names, is left out.
     """
     wanted = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
         EnvironmentRow.digest.in_(environments)

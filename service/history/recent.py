@@ -23,7 +23,7 @@ FIRST = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class JudgedPoint:
-    """What judging needs of a point."""
+    """The part of a point that judging needs."""
 
     result_id: str
     revision: str
@@ -34,7 +34,7 @@ class JudgedPoint:
 
     @property
     def place(self) -> Place:
-        """Where it lies among the points of any series."""
+        """The place of the point among those of any series."""
         return self.revision_at, self.revision, self.measured_at
 
 
@@ -49,7 +49,7 @@ class RecentPoints:
 
     @property
     def typical_size(self) -> float | None:
-        """What effects and offsets are shares of; None where it is the value itself."""
+        """The size that effects and offsets are shares of; None if it is the value itself."""
         return transform(np.array([point.value for point in self.points]))[1].typical_size
 
     def index_of(self, at: datetime) -> int | None:
@@ -100,6 +100,6 @@ def _own(value: float, worker: str, offsets: Mapping[str, float], size: float | 
 def without_worker_offset(
     tail: RecentPoints, offsets: Mapping[str, float]
 ) -> Callable[[JudgedPoint], float]:
-    """What a machine without an offset would have measured, of any point of a series."""
+    """Give a function from a point of a series to its value without its machine's offset."""
     size = tail.typical_size
     return lambda point: _own(point.value, point.worker, offsets, size)

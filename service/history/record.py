@@ -159,7 +159,7 @@ def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: d
 
 
 def disturbed(result: Result) -> str:
-    """How a result's device was disturbed, as its points say it; empty if it was not."""
+    """Name the disturbances of a result's device, as its points store them; empty if none."""
     return ", ".join(disturbances.disturbances(result))[:500]
 
 

@@ -106,7 +106,7 @@ def in_history_of(project: str) -> ColumnElement[bool]:
 
 
 def rank(session: Session, at: datetime, project: str | None = None) -> int:
-    """How many revisions of the history come before a place in their order.
+    """Count the revisions of the history that come before a place in their order.
 
     With ``project`` those of its own history: what others measure in between moves nothing apart.
     """

@@ -1,4 +1,4 @@
-"""How much equal runs of a series differ, as its own history knows.
+"""Estimates how much equal runs of a series differ, from its own history.
 
 One process has no interval that says where the next one will fall. The history of its series has
 seen many: what is left around its level is that noise.
@@ -52,7 +52,7 @@ class Repeats:
         return quantile * self.deviation * few + self.apart / 2
 
     def between(self, one: str, other: str) -> float:
-        """How far two workers lie apart, as a share."""
+        """Give the distance between two workers, as a share."""
         return abs(self.offsets.get(one, 0.0) - self.offsets.get(other, 0.0))
 
 

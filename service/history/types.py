@@ -32,7 +32,7 @@ class SeriesPoint:
 
     @property
     def counts(self) -> bool:
-        """Whether it is judged and compared."""
+        """Return True if the point is judged and compared."""
         return not (self.excluded or self.disturbed)
 
 
@@ -68,7 +68,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True)
 class TraceState:
-    """What became of a profiler's trace that was asked for."""
+    """The state of a profiler's trace that was asked for."""
 
     size_b: int | None = None
     """As it is kept, compressed; None if it is not there."""
@@ -124,7 +124,7 @@ class Origin:
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the points of a result stand, and whose they are."""
+    """The place of a result's points in a history, and the worker that measured them."""
 
     result_id: str
     revision: str
@@ -138,7 +138,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class ResultSummary:
-    """What a list shows of a result."""
+    """A result as a list shows it."""
 
     id: str
     job_id: str

@@ -33,7 +33,7 @@ _TOO_LARGE = "The body is larger than this service accepts; send less at once."
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """What a request's body may cost."""
+    """The limits on a request's body."""
 
     body_b: int
     result_b: int
@@ -44,7 +44,7 @@ class Bounds:
     """For a whole body to come."""
 
     def of(self, path: str) -> int:
-        """How large a body may be that is sent to ``path``, in bytes."""
+        """Return the largest size of a body that is sent to ``path``, in bytes."""
         if _RESULT.fullmatch(path):
             return self.result_b
         return trace_file.LIMIT_B if request_checks.takes_trace(path) else self.body_b

@@ -12,14 +12,14 @@ from typing import Protocol
 
 
 class Guest(Protocol):
-    """What must be known of a connection."""
+    """The facts about a connection that `Strangers` needs."""
 
     network: str
     """From where it comes, as `network_of` says."""
 
     @property
     def is_known(self) -> bool:
-        """Whether a good token came on it."""
+        """Return True if a good token came on the connection."""
 
     def give_way(self) -> None:
         """End it, for somebody else's sake."""

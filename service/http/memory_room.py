@@ -1,4 +1,4 @@
-"""How much of the service's memory bodies and answers may hold, together and of one client."""
+"""The memory that bodies and answers may hold, together and for each client."""
 
 from __future__ import annotations
 

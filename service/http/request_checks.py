@@ -1,4 +1,4 @@
-"""What comes before a body: the request's line and headers, each readable in one way only."""
+"""Checks of a request's line and headers, before its body: each is readable in one way only."""
 
 from __future__ import annotations
 
@@ -69,14 +69,14 @@ def read(scope: Scope) -> Headers:
 
 
 def length_of(headers: Headers) -> int:
-    """How many bytes the request says that its body has; 0 if it does not say."""
+    """Return the size of the body as the headers say it, in bytes; 0 if they do not say."""
     return int(headers.get(b"content-length", b"0"))
 
 
 def is_small(headers: Headers, most_b: int) -> bool:
-    """Whether a body is on its way that is no larger than ``most_b``, as the headers say.
+    """Return True if the body on its way has at most ``most_b`` bytes, as the headers say.
 
-    A client that asks whether it may send (``Expect``) has none on its way.
+    A client that asks whether it may send (``Expect``) has no body on its way.
     """
     chunked, asks = b"transfer-encoding" in headers, b"expect" in headers
     return length_of(headers) <= most_b and not chunked and not asks
@@ -93,12 +93,12 @@ def check_method(method: str) -> None:
 
 
 def takes_trace(path: str) -> bool:
-    """Whether the call at ``path`` takes a trace, the only body that is neither JSON nor a form."""
+    """Return True if the call at ``path`` takes a trace, the one body neither JSON nor a form."""
     return _TRACE.fullmatch(path) is not None
 
 
 def check_media_type(path: str, headers: Headers) -> bool:
-    """Whether the body is JSON; outside the API it may be a form, and one call takes a trace.
+    """Return True if the body is JSON; a form is allowed outside the API, and a trace by one call.
 
     Raises:
         WrongMediaType: it is none of these, or not what this call takes.

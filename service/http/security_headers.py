@@ -1,4 +1,4 @@
-"""What every answer tells a browser that it must not do with it: pages, API, files and errors.
+"""The headers that restrict a browser in every answer: pages, API, files and errors.
 
 A page runs the scripts and takes the styles that this service serves as files, and nothing that
 stands in the page itself: text of strangers that ever got out of its place would not run. htmx

@@ -108,7 +108,7 @@ def _give_large_blocks_back() -> None:
 
 
 def configuration(app: FastAPI, settings: Settings) -> Config:
-    """How uvicorn serves ``app``."""
+    """Return the settings with which uvicorn serves ``app``."""
     return Config(
         app,
         http=_connection_of(settings, _affordable(settings.connections)),
@@ -152,7 +152,7 @@ def _connection_of(settings: Settings, most: int) -> type[Connection]:
 
 
 def _logged_here(record: logging.LogRecord) -> bool:
-    """Whether uvicorn's own line is wanted: of what is no HTTP ours says who sent it."""
+    """Return False for uvicorn's line about broken HTTP: our own line says who sent it."""
     return record.msg != "Invalid HTTP request received."
 
 
@@ -190,13 +190,13 @@ class Connection(H11Protocol):
 
     @property
     def is_known(self) -> bool:
-        """Whether the newest request came with a good token."""
+        """Return True if the newest request came with a good token."""
         principal = self.scope and self.scope.get("state", {}).get("principal")
         return principal is not None and principal.token_id is not None
 
     @property
     def awaits_head(self) -> bool:
-        """Whether the time for a request's head is running."""
+        """Return True while the time limit for a request's head is running."""
         return self._head is not None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -298,7 +298,7 @@ class Connection(H11Protocol):
             self._answer = self.loop.call_later(self.answer_timeout_s, self.transport.abort)
 
     def _is_idle(self) -> bool:
-        """Whether no request is being worked on, and none has begun to come."""
+        """Return True if no request is being worked on, and none has begun to arrive."""
         working = self.cycle is not None and not self.cycle.response_complete
         return not working and not self.conn.trailing_data[0]
 

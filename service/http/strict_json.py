@@ -59,7 +59,7 @@ def _parse(body: bytes) -> Any:
 
 
 def _fault(said: str) -> str:
-    """What the parser said, without the name that it quotes: no answer repeats what was sent."""
+    """Word the parser's error without the name that it quotes: no answer repeats what was sent."""
     place = said.rpartition(" at line ")[2]
     if said.startswith("Detected duplicate key"):
         return f"The body names a field twice in one object, at line {place}; name it once."

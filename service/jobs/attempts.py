@@ -1,4 +1,4 @@
-"""What the holder of an attempt may do with it: start, renew, complete, give back."""
+"""The actions that the holder of an attempt may take: start, renew, complete, give back."""
 
 from __future__ import annotations
 

@@ -51,15 +51,15 @@ def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Jo
 
 
 def has_work(session: Session, worker: str) -> bool:
-    """Whether any queued job wants labels that ``worker`` has; takes no lock."""
+    """Return True if ``worker`` meets the labels of any queued job; take no lock."""
     return next(eligibility.waiting(session, worker, correct=False), None) is not None
 
 
 def device_is_taken(session: Session, worker: str) -> bool:
-    """Whether an attempt that is not over holds the GPU of ``worker``, whoever its worker is.
+    """Return True if a live attempt of any worker holds the GPU of ``worker``.
 
     Two workers on one GPU, or one that came back under another name, would measure each other.
-    Their rows stay locked, so that two of them cannot both be told no at once.
+    Their rows stay locked, so that two of them cannot both find the GPU free at once.
     """
     uuid = session.execute(_GPU, {"worker": worker}).scalar()
     if uuid is None:

@@ -1,4 +1,4 @@
-"""Which worker may do which jobs, kept, so that a claim compares no labels.
+"""Keeps which worker may do which jobs, so that a claim compares no labels.
 
 Each pair of a worker and a requirement set that its labels meet has a row. The row's ``rank`` and
 ``place`` are a lower bound: no job of the set that this worker may begin stands before them in the
@@ -225,7 +225,7 @@ def set_worker(session: Session, worker: str, labels: Mapping[str, str]) -> None
 
 
 def other_meets(session: Session, requires: str, worker: str, since: datetime) -> bool:
-    """Whether a worker other than this one meets a set and was heard of after ``since``."""
+    """Return True if a worker other than this one meets a set and was heard of after ``since``."""
     told = {"set": requires, "of": worker, "since": since}
     return session.execute(_OTHER, told).first() is not None
 
@@ -236,12 +236,12 @@ def sets_of(session: Session, worker: str) -> Sequence[Row[Any]]:
 
 
 def hides(row: Row[Any]) -> bool:
-    """Whether the bound of a row of `sets_of` is past the first job of its set."""
+    """Return True if a row of `sets_of` has a bound past the first job of its set."""
     return row.rank is None or (row.rank, row.place) > (row.head_rank, row.head)
 
 
 def meets(has: Mapping[str, str] | None, required: Mapping[str, str]) -> bool:
-    """Whether a worker with some labels may do jobs that require others."""
+    """Return True if a worker's labels include all those that jobs require."""
     return required.items() <= (has or {}).items()
 
 

@@ -1,4 +1,4 @@
-"""How long a suite takes: as its cases took before, else as its protocol says."""
+"""Estimates how long a suite takes: as its cases took before, else as its protocol says."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SUBMISSIONS = 5
 
 @dataclass(frozen=True, slots=True)
 class DurationEstimate:
-    """What measuring one case of a suite will take one worker."""
+    """The expected time of measuring one case of a suite on one worker."""
 
     case: str
     """The key of its normal form, which its jobs have."""
@@ -31,7 +31,7 @@ class DurationEstimate:
 
 
 def expectations(suite: Suite, taken_s: Mapping[str, float]) -> list[DurationEstimate]:
-    """What each case of a suite will take, given the seconds that cases took before, by key."""
+    """Estimate the time of each case of a suite from the seconds that cases took before, by key."""
     known = [catalog.normalise(case) for case in suite.cases]
     return [
         DurationEstimate(

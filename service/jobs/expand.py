@@ -58,7 +58,7 @@ def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSp
 
 
 def left_out(request: SubmissionRequest, queued: int) -> int:
-    """How many cases of the suite that was asked for are not among those that were queued."""
+    """Count the cases of the requested suite that were not queued."""
     if request.suite is None:
         return 0
     return max(0, len(_picked(suites.suite(request.suite), request.only)) - queued)

@@ -47,10 +47,10 @@ def wanted(held: Held) -> int:
 
 
 def earlier_turns(session: Session, held: Held, result: Result) -> list[Result]:
-    """What the job's turns measured before ``result``, in order, and belongs to it.
+    """Return the results of the job's turns before ``result`` that belong with it, in order.
 
-    What was measured in another environment (with another driver, say) is no part of the same
-    result, and nothing is: the job then begins anew.
+    A good ``result`` of another environment (of another driver, say) does not belong with the
+    earlier ones: none is returned then, and the job begins anew.
 
     Raises:
         Invalid: it is of another preset than they are, so they could never become one result.
@@ -69,7 +69,7 @@ def earlier_turns(session: Session, held: Held, result: Result) -> list[Result]:
 def environment_keeps_changing(
     session: Session, held: Held, earlier: Sequence[Result], result: Result
 ) -> Result | None:
-    """How the job ends with ``result`` if its environment changes again and again; None if not.
+    """Return ``result`` as the error that ends a job whose environment keeps changing; else None.
 
     Args:
         session: to read in.
@@ -101,18 +101,18 @@ def environment_keeps_changing(
 
 
 def begins_anew(held: Held, earlier: Sequence[Result]) -> bool:
-    """Whether the job had turns, and `earlier_turns` found none that belongs to the newest."""
+    """Return True if the job had turns, and none of them belongs with the newest."""
     return held.turns > 0 and not earlier
 
 
 def has_more(spec: JobSpec, earlier: Sequence[Result], result: Result) -> bool:
-    """Whether ``result`` is one turn of the job, and not its last."""
+    """Return True if ``result`` is one turn of the job, and not its last."""
     after = len(earlier) + processes(result)
     return spec.in_turn and result.status is Status.OK and after < spec.protocol.replicates
 
 
 def processes(result: Result) -> int:
-    """How many processes a result is of: one, unless a worker measured the whole job at once."""
+    """Count the processes of a result: one, unless a worker measured the whole job at once."""
     return max((len(sample.values) for sample in result.samples), default=1)
 
 

@@ -1,4 +1,4 @@
-"""What may be asked for: a suite, a case or several cases, at one revision."""
+"""The requests for measurements: a suite, a case or several cases, at one revision."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ class SubmissionRequest(Contract):
 
     @property
     def aim(self) -> Purpose:
-        """What the results are for: a quick look is no point in a series, unless that was asked."""
+        """Return the purpose of the results; a quick look makes no series unless that was asked."""
         quick = self.tier is Tier.QUICK and "purpose" not in self.model_fields_set
         return Purpose.COMPARISON if quick else self.purpose
 

@@ -39,7 +39,7 @@ _SLACK = timedelta(minutes=1)
 
 
 class ScheduleRequest(Contract):
-    """When to submit which suite, and at which revision."""
+    """A schedule as requested: the suite to submit, the times and the revision."""
 
     cron: Annotated[
         str,

@@ -20,7 +20,7 @@ from service.models import Job
 
 
 class SubmissionSummary(BaseModel):
-    """What a list shows of a submission."""
+    """A submission as a list shows it."""
 
     id: str
     suite: str | None
@@ -63,13 +63,13 @@ def load_submission(session: Session, submission_id: str) -> SubmissionView:
 
 
 def answer_of(session: Session, accepted: AcceptedSubmission) -> Submitted:
-    """What the request that was ``accepted`` is answered."""
+    """Return the answer to the request that was ``accepted``."""
     made = load_submission(session, accepted.submission_id)
     return Submitted(**dict(made), left_out=accepted.left_out)
 
 
 def is_finished(session: Session, submission_id: str) -> bool:
-    """Whether every job of a submission has come to an end; True if there is none."""
+    """Return True if every job of a submission has come to an end, or if there is none."""
     open_jobs = select(Job.id).where(
         Job.submission_id == submission_id, Job.state.not_in(FINAL_STATES)
     )

@@ -100,7 +100,7 @@ def _store(
 
 
 def _project(session: Session, request: SubmissionRequest) -> str:
-    """Whose it is; what is measured again stays where it was."""
+    """Return the submission's project, empty if none; a rerun stays in the project of its job."""
     if request.rerun_of is None:
         return request.project or ""
     job = session.get(Job, request.rerun_of)
@@ -113,7 +113,7 @@ def _project(session: Session, request: SubmissionRequest) -> str:
 
 
 def kept_as(key: str, project: str | None) -> str:
-    """What an Idempotency-Key is kept under: each project has its own.
+    """Return the text under which an Idempotency-Key is kept: each project has its own.
 
     No key has a blank in it, so that nobody can send another project's.
     """

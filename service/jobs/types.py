@@ -1,4 +1,4 @@
-"""What the queue is told and what it answers."""
+"""The values that the queue takes and returns."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Terms:
 
 @dataclass(frozen=True, slots=True)
 class Holder:
-    """Who writes to an attempt: its place and the secret that only its worker knows."""
+    """The credentials for an attempt: its place, and the secret that only its worker knows."""
 
     job_id: str
     number: int
@@ -50,7 +50,7 @@ class Held:
 
     @property
     def origin(self) -> Origin:
-        """What its results come from."""
+        """Return the origin of the attempt's results."""
         return Origin(
             job_id=self.holder.job_id,
             attempt=self.holder.number,
@@ -63,7 +63,7 @@ class Held:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What became of a posted result."""
+    """The outcome of posting a result."""
 
     result_id: str
     counted: bool
@@ -74,7 +74,7 @@ class Completion:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What a sweep found."""
+    """The number of jobs that a sweep moved to each state."""
 
     requeued: int = 0
     quarantined: int = 0

@@ -1,4 +1,4 @@
-"""Whether a result can be true of its job: what the types alone cannot say."""
+"""Checks that a result can be true of its job: what the types alone cannot say."""
 
 from __future__ import annotations
 

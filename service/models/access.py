@@ -1,4 +1,4 @@
-"""Who may do what with the service, and who did."""
+"""The tables of access: tokens, enrolments, browser sessions and the audit log."""
 
 from __future__ import annotations
 

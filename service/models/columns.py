@@ -1,4 +1,4 @@
-"""What every table is made of: its base class, its times, and constraints said in words."""
+"""The parts of every table: its base class, its times, and its constraints."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from service.models.columns import Base, ProjectOwned, states
 
 
 class ComparisonState(StrEnum):
-    """Where a comparison stands; the last two are final."""
+    """The state of a comparison; the last two are final."""
 
     RUNNING = "running"
     DECIDED = "decided"

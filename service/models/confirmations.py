@@ -13,7 +13,7 @@ from service.models.columns import Base, states
 
 
 class ConfirmationState(StrEnum):
-    """Where a suspicion stands; all but the first are final."""
+    """The state of a suspicion; all but the first are final."""
 
     RUNNING = "running"
     CONFIRMED = "confirmed"

@@ -1,4 +1,4 @@
-"""What somebody should know: findings, the series they are about, and what was done with them."""
+"""The tables of findings, of the series that they are about, and of what was done with them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.models.columns import Base, ProjectOwned, states
 
 
 class FindingState(StrEnum):
-    """Where a finding stands; only the first two ask for somebody's attention."""
+    """The state of a finding; only the first two ask for somebody's attention."""
 
     OPEN = "open"
     ACKNOWLEDGED = "acknowledged"

@@ -1,4 +1,4 @@
-"""What is made of histories: which stand judged, and what waits for it."""
+"""The tables of analysis: what is judged of each history, and what waits for it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PendingAnalysis(Base):
 
 
 class AnalysisRow(Base):
-    """What is said of a series as far as it has been judged."""
+    """The analysis of a series, as far as it has been judged."""
 
     __tablename__ = "judgements"
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)

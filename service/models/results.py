@@ -1,4 +1,4 @@
-"""What was measured, and the histories that it makes."""
+"""The tables of results, and of the histories that they make."""
 
 from __future__ import annotations
 

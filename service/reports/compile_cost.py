@@ -1,4 +1,4 @@
-"""What compiling a case costs, and after how many steps it has paid for itself. Pure."""
+"""Works out what compiling a case costs, and after how many steps it has paid off. Pure."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def eager_of(case: Case) -> Case | None:
 
 
 def cost(compiled: Result, eager: Result) -> CompileCost | None:
-    """What compiling costs and gives; None where a figure is missing.
+    """Return the cost and the gain of compiling; None where a figure is missing.
 
     The eager case also has a first step that is slow, for it allocates and tunes; what compiling
     costs is the rest.

@@ -25,7 +25,7 @@ def sentence(told: Efficiency) -> str:
 
 
 def shares(use: Use) -> list[tuple[str, float]]:
-    """What is known of one pass: a name and a share each."""
+    """Return the known shares of one pass, each with its name."""
     known = {
         "of the nominal peak (MFU)": use.mfu,
         "at the clock that it had": use.mfu_clock,

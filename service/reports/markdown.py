@@ -33,13 +33,13 @@ def report(told: Report) -> str:
 
 
 def advice(found: Advice) -> str:
-    """What may be tried at a case, one line each."""
+    """Write the suggestions for a case, one line each."""
     lines = [f"- {escape(one.sentence)}" for one in found.suggestions]
     return "\n".join([f"Worth a try at {_case(found.case)}:", "", *lines])
 
 
 def effects(found: Effects) -> str:
-    """What each factor of a design does to throughput, and what a reader must know of it."""
+    """Write the effect of each factor of a design on throughput, and the limits of the estimate."""
     parts = [f"### Effects: {escape(found.workload)}"]
     if found.missing:
         parts.append(escape(formats.not_estimated(found.missing, found.runs)))

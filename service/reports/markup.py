@@ -1,4 +1,4 @@
-"""What Markdown is made of: tables, and text that stays text."""
+"""The parts of Markdown that reports use: tables, and text that stays text."""
 
 from __future__ import annotations
 

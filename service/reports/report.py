@@ -1,4 +1,4 @@
-"""What came of a submission: one row per case, and the comparison with another revision."""
+"""Reports a submission: one row per case, and the comparison with another revision."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
 
 
 def effects_of(suite: str | None, stored: Sequence[StoredResult]) -> tuple[Effects, ...]:
-    """What the results say of each of the suite's designs that has any result.
+    """Estimate the effects of each of the suite's designs that has any result.
 
     A design's runs must come from one kind of hardware and data: that of its first result. What
     was measured elsewhere does not count.
@@ -152,7 +152,7 @@ def changes_between(
 
 
 def _known(session: Session, histories: Sequence[Series]) -> Known:
-    """What is known of these series and of the code that their points ran."""
+    """Look up the repeats of these series, and the code that their points ran."""
     environments = {point.environment for each in histories for point in each.points}
     return Known(
         repeats=repeats_of(session, [each.id for each in histories]),
@@ -247,7 +247,7 @@ def _parity(result: Result | None) -> str | None:
 
 
 def _shown(result: Result | None, metric: str) -> tuple[Summary, str] | None:
-    """What a table shows: also of a case that computes something else, with that beside it."""
+    """Summarise a metric for a table; a case that failed parity counts too if it has samples."""
     if result is not None and result.status is Status.PARITY_FAIL:
         result = result.model_copy(update={"status": Status.OK}) if result.samples else None
     return _summary(result, metric)

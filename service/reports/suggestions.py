@@ -1,4 +1,4 @@
-"""What may be tried next: a result's suggestions as its revision's other results bear them out.
+"""Suggests what to try next, as the other results of the same revision bear it out.
 
 A result is stored with what its own evidence speaks for, as nothing else may be measured yet. What
 its neighbours in the matrix gave is looked up when it is read; what is stored stays as it came.
@@ -23,7 +23,7 @@ from service.jobs.submissions import SubmissionSummary
 
 @dataclass(frozen=True, slots=True)
 class Advice:
-    """What may be tried at one case, three things at most, those that were measured first."""
+    """The suggestions for one case: three at most, those that were measured first."""
 
     case: Case
     suggestions: tuple[Suggestion, ...]
@@ -40,7 +40,7 @@ def advised(session: Session, stored: StoredResult) -> StoredResult:
 def at_the_fastest(
     session: Session, submission: SubmissionSummary, found: Sequence[StoredResult]
 ) -> tuple[Advice, ...]:
-    """What may be tried at the fastest case of each workload, preset and hardware among ``found``.
+    """Advise on the fastest case of each workload, preset and hardware among ``found``.
 
     Args:
         session: to read in; three queries, however many results.

@@ -1,4 +1,4 @@
-"""Whose models a worker runs besides those of the catalog. Pure.
+"""The models that a worker runs besides those of the catalog. Pure.
 
 A job may name any function of any module, and whoever may submit is not always one who may choose
 what runs on this machine. So a worker imports nothing that its operator has not named.
@@ -12,7 +12,7 @@ from benchmarks.catalog import catalog
 
 
 def refused(workload: str, allowed: Sequence[str]) -> str:
-    """Why this worker does not run ``workload``, in one sentence; empty if it does.
+    """Say in one sentence why this worker does not run ``workload``; empty if it does.
 
     Args:
         workload: as the job names it.

@@ -26,7 +26,7 @@ class Turn:
 
     @classmethod
     def of(cls, lease: Lease) -> Turn | None:
-        """What the lease hands out; None if it is a whole job."""
+        """Return the turn that the lease hands out; None if the lease is of a whole job."""
         if not lease.spec.in_turn:
             return None
         return cls(lease.job_id, lease.measured, lease.spec.protocol.replicates)

@@ -1,4 +1,4 @@
-"""What keeps a child's processes together, so that none is left: found out once, at the start."""
+"""Ways to keep a child's processes together, so that none is left; chosen once, at the start."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Containment(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Hidden:
-    """What a child in a PID namespace does not see of this machine's files."""
+    """The files of this machine that a child in a PID namespace does not see."""
 
     places: tuple[str, ...]
     """Files, and folders with all that is in them."""
@@ -59,7 +59,7 @@ class Unavailable(Exception):
 
 
 def choose(wanted: Wanted, device: str) -> tuple[Containment, str]:
-    """What children on ``device`` are contained by, and a sentence that says why.
+    """Choose what contains children on ``device``, and say why in a sentence.
 
     ``auto`` takes a PID namespace on the CPU only: CUDA within one that this worker made has not
     been tried, and a measurement that fails costs more than the weaker containment.
@@ -83,7 +83,7 @@ def choose(wanted: Wanted, device: str) -> tuple[Containment, str]:
 
 
 def obstacle_to_namespaces() -> str:
-    """Why a child cannot have a PID namespace with a /proc of its own; "" if it can. Tries it."""
+    """Try a PID namespace with a /proc of its own; return why a child has none, else ""."""
     try:
         with tempfile.TemporaryDirectory(prefix="tl-") as folder:
             command = guarded(Containment.PID_NAMESPACE, guard.FEWEST_TASKS, Hidden((folder,)))
@@ -102,7 +102,7 @@ def obstacle_to_namespaces() -> str:
 
 
 def guarded(containment: Containment, tasks: int, hidden: Hidden | None = None) -> tuple[str, ...]:
-    """What to put before a command so that nothing of it outlives the process that asks.
+    """Return the words to put before a command so that nothing of it outlives this process.
 
     Args:
         containment: how it is held together.

@@ -17,7 +17,7 @@ CANNOT_START = 127
 
 
 def tied() -> tuple[str, ...]:
-    """What to put before a command so that it dies with the process that asks."""
+    """Return the words to put before a command so that it dies with this process."""
     return sys.executable, "-I", "-S", __file__, str(os.getpid())
 
 

@@ -150,7 +150,7 @@ def mount_proc() -> None:
 
 
 def mount_points() -> list[bytes]:
-    """Where something is mounted, as this process reaches it."""
+    """Return the paths of all mounts, as this process reaches them."""
     lines = Path("/proc/self/mountinfo").read_bytes().splitlines()
     # The fifth field; the kernel writes blanks and backslashes as three octal digits.
     return [line.split()[4].decode("unicode_escape").encode("latin-1") for line in lines]

@@ -1,4 +1,4 @@
-"""What a child writes: counted in full, its end kept in memory, nothing of it on a disk."""
+"""The output of a child: counted in full, its end kept in memory, nothing of it on a disk."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ CHUNK_B = 2**20
 
 @dataclass(frozen=True)
 class Written:
-    """What came through one pipe."""
+    """The bytes that came through one pipe."""
 
     total_b: int
     kept: bytes

@@ -32,7 +32,7 @@ LOG_KEPT_B = 64 * 2**10
 
 
 class Ending(StrEnum):
-    """Why the supervisor stopped watching."""
+    """A reason why the supervisor stopped watching."""
 
     EXITED = "exited"
     SILENT = "silent"
@@ -42,7 +42,7 @@ class Ending(StrEnum):
 
 @dataclass(frozen=True)
 class Limits:
-    """When a child is stopped, in s, bytes, and s on CLOCK_MONOTONIC."""
+    """The limits at which a child is stopped, in s, bytes, and s on CLOCK_MONOTONIC."""
 
     silence_s: float
     until_s: float
@@ -53,7 +53,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class Exit:
-    """What a child left behind."""
+    """The exit code, the output and the surviving processes of a child."""
 
     code: int | None
     """As `subprocess` has it: negative for a signal; None if it does not die."""

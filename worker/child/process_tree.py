@@ -83,7 +83,7 @@ def identity(pid: int) -> tuple[int, int] | None:
 
 
 def belongs(pid: int, tree: Tree) -> bool:
-    """Whether this one process is of ``tree``; cheaper than to look for all of them."""
+    """Return True if this one process is of ``tree``; cheaper than a search for all of them."""
     process = _read(pid)
     if process is None or process.started < tree.started:
         return False
@@ -97,7 +97,7 @@ def belongs(pid: int, tree: Tree) -> bool:
 
 
 def count_below(leader: int, most: int) -> int | None:
-    """How many processes descend from ``leader``; None if they are more than ``most``.
+    """Count the processes that descend from ``leader``; None if they are more than ``most``.
 
     It reads these processes only, not the machine's. A kernel without such lists counts none.
     """
@@ -113,7 +113,7 @@ def count_below(leader: int, most: int) -> int | None:
 
 
 def alive(identities: set[tuple[int, int]]) -> set[tuple[int, int]]:
-    """Which of these processes, each a pid and its start in ticks, still run."""
+    """Return those of these processes, each a pid and its start in ticks, that still run."""
     found = (_read(pid) for pid, _ in identities)
     return {(p.pid, p.started) for p in found if p and p.state not in "ZX"} & identities
 

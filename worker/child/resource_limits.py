@@ -1,4 +1,4 @@
-"""What a running child takes of its machine beside time: processes and room for temporary files."""
+"""A running child's use of its machine beside time: processes and room for temporary files."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LOOK_ANYWAY_S = 10.0
 
 
 class Excess(StrEnum):
-    """What a child took too much of."""
+    """A resource that a child took too much of."""
 
     PROCESSES = "processes"
     TEMPORARY = "temporary"
@@ -29,7 +29,7 @@ class Excess(StrEnum):
 
 @dataclass(frozen=True)
 class Allowance:
-    """How much a child may take, in processes and in bytes."""
+    """The most that a child may take, in processes and in bytes."""
 
     processes: int
     temporary_b: int
@@ -73,7 +73,7 @@ class Consumption:
         self._measure_by_s = time.monotonic() + LOOK_ANYWAY_S
 
     def excess(self) -> Excess | None:
-        """What is too much, if something is; cheap until a second has passed."""
+        """Return what the child takes too much of, if anything; cheap until a second has passed."""
         if time.monotonic() < self._due_s:
             return None
         if process_tree.count_below(self._leader, self._allowance.processes) is None:
@@ -107,7 +107,7 @@ class Consumption:
 
 
 def fits(folder: Path, limit_b: int) -> bool:
-    """Whether what lies in ``folder`` takes at most ``limit_b`` bytes of disk and few enough files.
+    """Return True if ``folder`` holds at most ``limit_b`` bytes of disk and `MOST_FILES` files.
 
     What cannot be read does not count; the reserve covers it.
     """

@@ -1,4 +1,4 @@
-"""Where a child runs: the Python and the code of the revision under test.
+"""The place where a child runs: the Python and the code of the revision under test.
 
 Without a target folder every revision runs what is installed beside the worker. With one, such as
 ``/srv/checkouts/{revision}``, each revision runs in its own checkout, which whoever deploys puts
@@ -30,7 +30,7 @@ class TargetAbsent(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """What runs a child, and where."""
+    """The command that runs a child, and its folder."""
 
     command: tuple[str, ...]
     folder: Path | None = None
@@ -78,8 +78,11 @@ def target_of(settings: Settings, revision: str) -> Target:
 
 
 def names_a_day(revision: str) -> bool:
-    """Whether a revision is named as schedules with the rule ``date`` do it, or ``throughline up``
-    in a folder without a commit."""
+    """Return True if ``revision`` is named after a day.
+
+    Schedules with the rule ``date`` name it so. So does ``throughline up`` in a folder without a
+    commit.
+    """
     try:
         return date.fromisoformat(day := revision.removeprefix("local-")).isoformat() == day
     except ValueError:

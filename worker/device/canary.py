@@ -1,4 +1,4 @@
-"""Whether this node is what it was: its canary's readings, remembered and compared."""
+"""A node's canary readings, remembered and compared, to notice a node that has changed."""
 
 from __future__ import annotations
 

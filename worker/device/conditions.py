@@ -23,7 +23,7 @@ GoesOn = Callable[[], bool]
 
 @dataclass(frozen=True)
 class Sampling:
-    """What is read of the device while a child runs; nothing where there is none."""
+    """Reads the device while a child runs; reads nothing where there is no device."""
 
     occupancy: Occupancy
     sampler: Sampler | None
@@ -35,7 +35,7 @@ class Sampling:
             self.sampler.start()
 
     def readings(self) -> Sequence[Reading]:
-        """What was read so far, in order."""
+        """Return the readings so far, in order."""
         return self.sampler.readings() if self.sampler is not None else ()
 
 

@@ -1,4 +1,4 @@
-"""Who holds a compute context on the device: processes of our own child, and others."""
+"""The holders of compute contexts on the device: processes of our own child, and others."""
 
 from __future__ import annotations
 

@@ -93,7 +93,7 @@ class Sampler:
         self._thread.start()
 
     def readings(self) -> list[Reading]:
-        """What was read so far, in order."""
+        """Return the readings so far, in order."""
         return list(self._readings)
 
     def _watch(self) -> None:
@@ -117,7 +117,7 @@ class Sampler:
 
 
 def strangers(now: Holders, before: frozenset[int]) -> int:
-    """How many of the processes on the device are not the child's.
+    """Count the processes on the device that are not the child's.
 
     Inside a container the driver may name processes by numbers that mean nothing here. Then one
     that was not there before the child started is taken to be the child.
@@ -225,7 +225,7 @@ def _with_telemetry(
 
 
 def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
-    """What a reader should know before trusting the numbers; nothing is dropped for it."""
+    """List what a reader should know before trusting the numbers; nothing is dropped for it."""
     flags = []
     if any(_protects_itself(told) or _held_back(told, highest_hz) for told in watched):
         flags.append(HELD_BACK)
@@ -241,7 +241,7 @@ def _protects_itself(told: Telemetry) -> bool:
 
 
 def _held_back(told: Telemetry, highest_hz: float) -> bool:
-    """Whether the clock is low for no reason that a busy and healthy device has."""
+    """Return True if the clock is low for no reason that a busy and healthy device has."""
     clock = told.channels.get("sm_clock_hz")
     if clock is None or not clock.n or not told.reasons:
         return False

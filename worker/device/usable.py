@@ -1,4 +1,4 @@
-"""Whether this worker's device can be used at all, asked apart from any job.
+"""A check that this worker's device can be used at all, made apart from any job.
 
 A GPU that has gone fails every job on it within seconds, so a worker whose device cannot be used
 must not empty the queue. A child says so by its exit code; but a child runs the code under test, so
@@ -47,9 +47,9 @@ def insist(settings: Settings, goes_on: Callable[[], bool]) -> None:
 
 
 def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
-    """Why the device cannot be used; "" if it can, None if that cannot be told.
+    """Give the reason why the device cannot be used; "" if it can, None if unknown.
 
-    It cannot without a torch in the Python of `settings`, and not once ``goes_on`` says no.
+    It is unknown without a torch in the Python of `settings`, and once ``goes_on`` says no.
     """
     if settings.device == "cpu":
         return ""

@@ -18,7 +18,7 @@ BRIEFLY_S, SAY_AGAIN_S = 2.0, 60.0
 
 
 class Vacancy:
-    """Whether what a runner measures on is free of what it left there."""
+    """The vacancy of a station: nothing of the last job is left on its machine or device."""
 
     def __init__(self, station: Station, stop: Stop) -> None:
         self._station = station

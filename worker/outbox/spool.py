@@ -26,7 +26,7 @@ MOST_TRACES = 32
 
 
 class Answer(StrEnum):
-    """What became of a result that was sent."""
+    """The service's final answer to a result that was sent."""
 
     COUNTED = "counted"
     UNCOUNTED = "uncounted"
@@ -80,7 +80,7 @@ class Spool:
         return path
 
     def entries(self) -> list[Entry]:
-        """What is still to be delivered, oldest first; a file that is no entry is put aside."""
+        """List the results to be delivered, oldest first; put aside a file that is no entry."""
         return list(self._read("result"))
 
     def traces(self) -> Iterator[Entry]:

@@ -26,14 +26,17 @@ _NO_FILE = "What the child left as its trace is no regular file."
 
 @dataclass(frozen=True)
 class Place:
-    """Where one child is to write its trace."""
+    """The place where one child is to write its trace."""
 
     file: Path
     folder: int
     """The folder of it, open."""
 
     def take(self, result: Result) -> tuple[bytes, str]:
-        """What the child wrote, or nothing and why; ``result`` is what it found, if anything."""
+        """Return the child's trace and "", or no bytes and the reason why there is no trace.
+
+        ``result`` is the child's own, which may give that reason.
+        """
         try:
             body = _read(self.folder)
         except FileNotFoundError:

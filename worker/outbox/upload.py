@@ -43,7 +43,7 @@ class _Sending:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the service has failed at it for too long."""
+        """Return True if the service has failed at this result for too long."""
         since_s = self._faulty_since_s
         return since_s is not None and time.monotonic() - since_s >= FAULT_PATIENCE_S
 

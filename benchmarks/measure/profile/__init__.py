@@ -1,1 +1,1 @@
-"""Where the time of a step goes: a few steps under a profiler, read by pure functions."""
+"""The profile of a few steps, and the pure functions that read where their time goes."""

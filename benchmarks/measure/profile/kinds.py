@@ -1,4 +1,4 @@
-"""What kind of work a kernel is, by the operators that launched it and by its own name. Pure."""
+"""The kind of work of a kernel, by the operators that launched it and its own name. Pure."""
 
 from __future__ import annotations
 

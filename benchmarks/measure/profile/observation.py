@@ -44,7 +44,7 @@ _SHORT |= {torch.float16: "fp16"}
 
 @dataclass
 class Observation:
-    """What one step asked for."""
+    """The demands and the waits of one step."""
 
     demands: Counter[tuple[str, str, int, int, bool]] = field(default_factory=Counter)
     """How often: name, arithmetic, FLOPs, bytes, fusable."""
@@ -148,7 +148,6 @@ class Observer(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def _is_view(func: Any) -> bool:
-    """Whether the result is another look at the same memory."""
     returns = func._schema.returns
     aliased = any(r.alias_info is not None and not r.alias_info.is_write for r in returns)
     return aliased and not func._schema.is_mutable
@@ -174,7 +173,7 @@ def _copied_back(
     made: Sequence[Tensor],
     call: tuple[tuple[Any, ...], Mapping[str, Any]],
 ) -> str | None:
-    """What kind of wait a copy between host and device is; None where it is none."""
+    """Name the wait of a copy between host and device; None if the host does not wait."""
     args, kwargs = call
     if kwargs.get("non_blocking") or (len(args) > 2 and args[2] is True):
         return None

@@ -20,7 +20,7 @@ AGREEMENT = 0.10
 
 @dataclass(frozen=True)
 class Beside:
-    """What these passes gave."""
+    """The results of the passes beside timing."""
 
     phases: Phases | None = None
     profile: Profile | None = None
@@ -70,7 +70,7 @@ def run(
 
 
 def unreliable(profile: Profile, synth: Pass) -> bool:
-    """Whether the profiler disturbed the step so much that only its kernels' times can be used."""
+    """Return True if, of a step that the profiler disturbed, only kernel times can be used."""
     if profile.busy_s is None or not profile.step_s:
         return False
     under, free = profile.busy_s / profile.step_s, profile.busy_s * synth.steps / synth.wall_s

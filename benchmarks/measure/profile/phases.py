@@ -37,7 +37,7 @@ class _Laps:
         self.marks.append((phase, mark))
 
     def forward_begins(self) -> None:
-        """What went before is the backward pass of the last micro-batch, or the step's start."""
+        """End what went before: the last micro-batch's backward pass, or the step's start."""
         self.end("backward" if self.forwards else "forward")
         self.forwards += 1
 
@@ -65,7 +65,7 @@ def measure(trainer: Trainer, ring: Sequence[Batch], full: Pass) -> Phases:
 
 
 def perturbed(phases: Phases, synth: Pass) -> bool:
-    """Whether the marks changed what they measured."""
+    """Return True if the marks changed the step time that they measured."""
     if phases.step_s is None:
         return False
     step_s = synth.wall_s / synth.steps

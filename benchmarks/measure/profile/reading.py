@@ -25,7 +25,7 @@ class Unreadable(ValueError):
 
 
 def read(timeline: Timeline, places: Places | None = None) -> Profile:
-    """What a timeline says per step.
+    """Return the profile of a timeline, per step.
 
     The window goes from the first kernel of the first step to the first kernel of the last one:
     whole periods, whatever the host was ahead.
@@ -170,7 +170,7 @@ def _shares(by_source: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float
 
 
 def located(timeline: Timeline) -> dict[str, dict[str, tuple[float, int]]]:
-    """Where each operation of an annotated step came from: seconds and calls by line."""
+    """Return seconds and calls of each operation of an annotated step, by the calling line."""
     found: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
     for item in timeline.work:
         line = next((e[len(AT) :] for e in reversed(item.stack) if e.startswith(AT)), None)

@@ -1,4 +1,4 @@
-"""Which line of a workload asked for something: the first frame between the harness and torch.
+"""Finds the line of a workload that asked for something: its innermost frame.
 
 Frames of `benchmarks.measure` are the harness, and what called it is nobody's concern. A workload's
 lie wherever it is kept: in a checkout, or among the installed packages as in a container. Where

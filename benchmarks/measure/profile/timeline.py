@@ -49,7 +49,7 @@ class DeviceSpan:
 
 @dataclass(frozen=True)
 class Timeline:
-    """What one trace holds."""
+    """The content of one trace."""
 
     steps: tuple[Span, ...]
     """Each profiled step on the host."""

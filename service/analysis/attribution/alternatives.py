@@ -1,4 +1,4 @@
-"""What the data leave open beside the cause that was named, and what would settle it."""
+"""Lists the explanations that stay open beside the named cause, and what would settle each."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _input(seen: Observed, cause: Cause) -> Iterator[str]:
 
 
 def _changed(seen: Observed, *words: str) -> bool:
-    """Whether a clock event reason with one of these words came up."""
+    """Return True if a clock event reason with one of these words came up."""
     return any(
         each.part is Part.CLOCKS and "reason." in each.name and each.state is State.CHANGED
         for each in seen.quantities

@@ -25,7 +25,7 @@ _BANDS = {QuantityKind.SHARE: 0.01, QuantityKind.COUNT: 0.5, QuantityKind.LEVEL:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """How a quantity differs between two sides."""
+    """The difference of a quantity between two sides."""
 
     kind: QuantityKind
     unit: str
@@ -90,7 +90,7 @@ def _independent(before: Reading, after: Reading) -> tuple[list[float], list[flo
 
 
 def _scale(kind: QuantityKind, before: Reading, after: Reading) -> float | None:
-    """What a band is a share of."""
+    """Return the size that a band is a share of."""
     if kind is QuantityKind.PART:
         steps = [*before.steps_s, *after.steps_s]
         return _mean(steps) if steps else None

@@ -1,4 +1,4 @@
-"""What became another in the environment between the last good and the first bad measurements."""
+"""Finds what differs in the environment between the last good and the first bad measurements."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _rank(difference: EnvironmentDifference) -> tuple[bool, int, str]:
 
 
 def weak(fact: str) -> bool:
-    """Whether a difference of ``fact`` says too little to carry a cause."""
+    """Return True if a difference of ``fact`` says too little to carry a cause."""
     return fact in fingerprint.DIGESTS
 
 

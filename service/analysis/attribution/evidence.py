@@ -22,7 +22,7 @@ from service.analysis.attribution.types import Evidence, Part, Question, State, 
 
 @dataclass(frozen=True, slots=True)
 class Observed:
-    """What each part found."""
+    """The evidence from each part."""
 
     environment: tuple[Evidence, ...]
     node: tuple[Evidence, ...]
@@ -52,11 +52,11 @@ class Observed:
 
     @property
     def bad_node(self) -> Evidence | None:
-        """What says that it is one machine."""
+        """The evidence that the cause is one machine; None if there is none."""
         return next((each for each in self.node if _carries(each)), None)
 
     def account(self, mechanism: Mechanism) -> Evidence | None:
-        """What says that ``mechanism`` accounts for the change."""
+        """Return the evidence that ``mechanism`` accounts for the change; None if there is none."""
         told = (a.evidence for a in self.accounts if a.mechanism is mechanism and a.carries)
         return next(told, None)
 
@@ -92,5 +92,5 @@ def _carries(evidence: Evidence) -> bool:
 
 
 def _rank(evidence: Evidence) -> int:
-    """What may carry a cause, then what changed, then what did not, then what is unclear."""
+    """Rank what may carry a cause first, then what changed, what did not, and what is unclear."""
     return -1 if _carries(evidence) else list(State).index(evidence.state)

@@ -1,4 +1,4 @@
-"""Which axis values the cases that moved together share: the shortest rule that tells them apart.
+"""Finds the shortest rule on axis values that tells the cases that moved together from the rest.
 
 A rule is a conjunction of up to three conditions, each true of the case in question. Chosen is the
 one with the shortest description: bits to name its conditions plus bits to name its exceptions. All

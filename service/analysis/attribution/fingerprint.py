@@ -13,7 +13,7 @@ from itertools import combinations
 
 
 class FactGroup(StrEnum):
-    """What kind of thing a fact is about, as people name it."""
+    """The kind of thing that a fact is about, as people name it."""
 
     DRIVER = "driver"
     DEVICE = "device settings"
@@ -126,36 +126,36 @@ delays no loader."""
 
 
 def group(fact: str) -> FactGroup:
-    """What kind of thing ``fact`` is about."""
+    """Return the kind of thing that ``fact`` is about."""
     rule = _rule(fact)
     return rule.group if rule else FactGroup.OTHER
 
 
 def title(fact: str) -> str:
-    """What people call ``fact``."""
+    """Return the name that people use for ``fact``."""
     rule = _rule(fact)
     exact = rule is not None and rule.prefix == fact and rule.title
     return exact or fact.partition(".")[2] or fact
 
 
 def acts_on(fact: str, mechanism: Mechanism) -> bool:
-    """Whether a change of ``fact`` can slow a step through ``mechanism``."""
+    """Return True if a change of ``fact`` can slow a step through ``mechanism``."""
     return mechanism in _ACTS_ON[group(fact)]
 
 
 def telling(fact: str) -> bool:
-    """Whether a difference of ``fact`` says that the environment differs."""
+    """Return True if a difference of ``fact`` means that the environments differ."""
     words = set(fact.lower().replace(".", "_").replace("-", "_").split("_"))
     return fact not in IDENTITIES and not words & UNSTABLE
 
 
 def comparable(fact: str, value: str | None) -> bool:
-    """Whether ``value``, or its absence, can be held against another."""
+    """Return True if ``value``, or its absence, can be compared with another."""
     return value is not None or fact.startswith(_SAID_BY_ABSENCE)
 
 
 def same(fact: str, one: str | None, other: str | None) -> bool:
-    """Whether two values of ``fact`` are the same as far as it matters."""
+    """Return True if two values of ``fact`` are the same as far as it matters."""
     if one == other:
         return True
     if one is None or other is None or not fact.endswith("_b"):
@@ -168,7 +168,7 @@ def same(fact: str, one: str | None, other: str | None) -> bool:
 
 
 def alike(fact: str, values: set[str | None]) -> bool:
-    """Whether all ``values`` of ``fact`` are the same as far as it matters."""
+    """Return True if all ``values`` of ``fact`` are the same as far as it matters."""
     return all(same(fact, one, other) for one, other in combinations(values, 2))
 
 

@@ -1,4 +1,4 @@
-"""What moved, how far and since when: the sentence up to its colon."""
+"""Writes the sentence up to its colon: what moved, how far and since when."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def headline(question: Question, rule: AxisRule | None) -> str:
 
 
 def evidence(question: Question, rule: AxisRule | None) -> Evidence | None:
-    """Which cells moved together; None if no other cell is known."""
+    """Return the evidence of the cells that moved together; None if no other cell is known."""
     moved, still = factors.cells(question)
     if len(moved) + len(still) == 1:
         return None

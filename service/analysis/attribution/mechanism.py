@@ -30,14 +30,14 @@ Side = Mapping[str, Reading]
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a mechanism accounts for."""
+    """The evidence of what a mechanism accounts for."""
 
     mechanism: Mechanism
     evidence: Evidence
 
     @property
     def carries(self) -> bool:
-        """Whether it accounts for the change."""
+        """Return True if the mechanism accounts for the change."""
         return self.evidence.state is State.CHANGED and self.evidence.strength is Strength.STRONG
 
 
@@ -50,7 +50,7 @@ def accounts(
 
 
 def _of_input(question: Question, before: Side, after: Side, found: Differences) -> Account | None:
-    """What goes away without the loader: FULL over SYNTH, process by process."""
+    """Return what the loader accounts for: FULL over SYNTH, process by process."""
     if question.metric not in _WITH_LOADER:
         return None
     sides = _loader(before), _loader(after)
@@ -81,13 +81,13 @@ def _of_loader(state: State, share: float | None) -> str:
 
 
 def moved_by_clocks(question: Question) -> bool:
-    """Whether a GPU's clock can move the metric: a time or a rate of what it computes."""
+    """Return True if a GPU's clock can move the metric: a time or a rate of GPU work."""
     of_time = question.unit == "s" or question.unit.endswith("/s")
     return of_time and not any(word in question.metric for word in _NO_STEADY_STATE)
 
 
 def _of_clocks(question: Question, found: Differences) -> Account | None:
-    """What the SM or the memory clock accounts for."""
+    """Return what the SM or the memory clock accounts for; None if neither clock says anything."""
     if not moved_by_clocks(question):
         return None
     synth = question.metric.endswith("_synth")
@@ -134,7 +134,7 @@ def _slowdown(found: Differences, metric: str) -> float | None:
 
 
 def _share(own: float, whole: float | None, question: Question) -> float | None:
-    """Which share of the change is ``own``; None where the change is not seen in these data."""
+    """Return ``own`` as a share of the change; None where these data do not show the change."""
     if whole is None or (whole > 0) == question.improvement:
         return None
     return own / whole

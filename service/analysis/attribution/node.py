@@ -1,4 +1,4 @@
-"""Whether one machine is slow in everything, which no change of code or library explains."""
+"""Tells whether one machine is slow in everything, which no change of code or library explains."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Round:
     """For each series: how much worse than the others, in logs, sorted."""
 
     def stands_apart(self, threshold: float) -> bool:
-        """Whether the worker leans one way in nearly everything, and far enough."""
+        """Return True if the worker leans one way in nearly everything, and far enough."""
         leaning = sum(contrast > 0 for contrast in self.contrasts)
         enough = len(self.contrasts) >= LEAST_SERIES
         return enough and leaning >= EVERYTHING * len(self.contrasts) and (
@@ -62,7 +62,7 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
 
 
 def workers(side: Iterable[Measurement]) -> str:
-    """Who measured a side, as a person writes it: ``w1, w2 and w3``."""
+    """Name the workers that measured a side, as a person writes it: ``w1, w2 and w3``."""
     *others, last = sorted({each.worker for each in side})
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -177,7 +177,7 @@ def _of_workers(residuals: Sequence[Residual]) -> float:
 
 
 def threshold(question: Question, worker: str) -> float:
-    """How far a worker must stand apart, in logs."""
+    """Return how far a worker must at least stand apart, in logs."""
     others = [abs(each.log_residual) for each in question.residuals if each.worker != worker]
     noise = TO_SIGMA * median(others) if others else 0.0
     wanted = SHARE_OF_EFFECT * abs(math.log1p(max(question.effect, -0.99)))

@@ -42,7 +42,7 @@ def differences(
 
 
 def evidence(question: Question, found: Differences) -> tuple[Evidence, ...]:
-    """What the differences say, apart from the metric that is to be explained."""
+    """Return what the differences say, apart from the metric that is to be explained."""
     itself = {question.metric} | _SAME_THING.get(question.metric, set())
     told = [
         _evidence(name, each)
@@ -78,7 +78,7 @@ def _evidence(name: str, found: Difference) -> Evidence:
 
 
 def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
-    """What limits the case, if that is another after the change in every measurement."""
+    """Yield the limits before and after, if each side has a single one and the two differ."""
     sides = [{_limit(each) for each in side} for side in (before, after)]
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         old, new = sides[0].pop(), sides[1].pop()
@@ -89,7 +89,10 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
 
 
 def _same_but_finer(old: str, new: str) -> bool:
-    """Whether one side merely had no profile: ``device`` is all of what a profile tells apart."""
+    """Return True if one side merely had no profile.
+
+    ``device`` stands for all that a profile tells apart.
+    """
     finer = {Bottleneck.COMPUTE.value, Bottleneck.MEMORY.value, Bottleneck.MIXED.value}
     return Bottleneck.DEVICE.value in (old, new) and bool(finer & {old, new})
 

@@ -16,7 +16,7 @@ from service.analysis.attribution.types import Measurement
 
 
 class QuantityKind(StrEnum):
-    """How two values are held against each other."""
+    """The way in which two values are compared."""
 
     AMOUNT = "amount"
     """By their ratio."""
@@ -80,7 +80,7 @@ def side(measurements: Iterable[Measurement]) -> dict[str, Reading]:
 
 
 def flags(measurement: Measurement) -> frozenset[str]:
-    """What was flagged in a measurement, by any of its processes."""
+    """Return the flags of a measurement and of all its processes."""
     result = measurement.result
     return frozenset(result.flags).union(*(each.flags for each in result.replicates))
 
@@ -104,7 +104,7 @@ def _kind(unit: str, values: Sequence[float]) -> QuantityKind:
 
 
 def _joined(replicates: Sequence[Replicate]) -> Values:
-    """What every replicate has, one value each."""
+    """Return the quantities that every replicate has, with one value from each."""
     read = [dict(_of_replicate(each)) for each in replicates]
     if not read:
         return {}

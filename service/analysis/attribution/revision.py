@@ -1,4 +1,4 @@
-"""Whether the code can be the reason: not if one revision was measured at both levels."""
+"""Tells whether the code can be the reason: not if one revision was measured at both levels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes along with a cause and is worth a clause of its own, at most two."""
+"""Finds what goes along with a cause and is worth a clause of its own, at most two."""
 
 from __future__ import annotations
 

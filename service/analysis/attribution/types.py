@@ -1,4 +1,4 @@
-"""What attribution is asked, and what it answers: frozen values."""
+"""The questions and the answers of attribution: frozen values."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from benchmarks.contracts import Case, Direction, Result, Status
 
 
 class Cause(StrEnum):
-    """What a change is put down to: who should look at it."""
+    """The cause of a change, which says who should look at it."""
 
     NODE = "node"
     """One machine, whatever it runs."""
@@ -28,7 +28,7 @@ class Cause(StrEnum):
 
 
 class Part(StrEnum):
-    """Where evidence comes from."""
+    """The part of the analysis that evidence comes from."""
 
     ENVIRONMENT = "environment"
     INPUT = "input"
@@ -43,7 +43,7 @@ class Part(StrEnum):
 
 
 class State(StrEnum):
-    """What the data say of one thing."""
+    """The state of one thing, as the data show it."""
 
     CHANGED = "changed"
     UNCHANGED = "unchanged"
@@ -52,7 +52,7 @@ class State(StrEnum):
 
 
 class Strength(StrEnum):
-    """What evidence may be used for."""
+    """The weight of evidence, which says how it may be used."""
 
     STRONG = "strong"
     """May carry a cause."""
@@ -75,7 +75,7 @@ class Measurement:
 
     @property
     def measured_at(self) -> datetime:
-        """When it was measured."""
+        """The time when the result was measured."""
         return self.result.measured_at
 
 
@@ -90,7 +90,7 @@ class Moved:
 
 @dataclass(frozen=True, slots=True)
 class Residual:
-    """How far one result of any series lay from what was expected of it."""
+    """The distance of one result of any series from the value expected of it, in logs."""
 
     series: str
     revision: str
@@ -150,7 +150,7 @@ class Question:
 
     @property
     def improvement(self) -> bool:
-        """Whether the new level is better."""
+        """Return True if the new level is better."""
         return (self.effect > 0) == (self.direction is Direction.HIGHER)
 
 
@@ -177,7 +177,7 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class Attribution:
-    """What a change is put down to."""
+    """The cause that a change is put down to, with its evidence."""
 
     cause: Cause
     sentence: str

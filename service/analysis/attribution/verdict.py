@@ -59,7 +59,7 @@ def _cause(seen: Observed) -> Cause:
 
 
 def _reasons(question: Question, seen: Observed, cause: Cause) -> list[str]:
-    """What carries the cause, then what clears the others."""
+    """List what carries the cause, then what clears the other causes."""
     told: list[str | None]
     match cause:
         case Cause.ENVIRONMENT:

@@ -1,4 +1,4 @@
-"""How evidence reads: names of quantities in plain words, and differences in half a sentence."""
+"""Puts evidence into words: names of quantities, and differences in half a sentence."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ by its name."""
 
 
 def part(name: str) -> Part:
-    """What a quantity or a flag is about."""
+    """Return the part that a quantity or a flag belongs to."""
     for found, words in _PARTS:
         if any(word in name for word in words):
             return found
@@ -83,7 +83,7 @@ def says(name: str, found: Difference) -> str:
 
 
 def amount(found: Difference) -> str:
-    """How much it differs: by a ratio where that is near one, else from what to what."""
+    """Write a difference as a change in per cent or, where that says little, as both values."""
     near = found.change is not None and -0.5 <= found.change <= 1.0
     if found.kind in (QuantityKind.AMOUNT, QuantityKind.PART) and near and found.change is not None:
         return formats.change(found.change)

@@ -1,4 +1,4 @@
-"""What is said of a change that stands: where, how large, how sure."""
+"""Describes a change that stands: its place, its size and its confidence."""
 
 from __future__ import annotations
 
@@ -66,9 +66,10 @@ def described(
 
 
 def _seen_early(sums: Sums, start: int, place: int, end: int) -> int:
-    """Where a level begins whose points are too few to be one: the last old one makes them enough.
+    """Find the first point of a level: ``place``, or one later if the newest level is the shortest.
 
-    Left in, it would make the effect a fifth too small.
+    Such a level may hold the last point of the old one to reach the fewest points allowed.
+    Left in, that point would make the effect a fifth too small.
     """
     newest = end == len(sums.sums) - 1
     if not newest or end - place != SHORTEST:

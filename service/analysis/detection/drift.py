@@ -46,7 +46,7 @@ def common_slope(y: Floats, places: list[int]) -> float:
 
 
 def _tilts(plain: Explanation) -> bool:
-    """Whether the levels between the changes slope; those of true steps do not."""
+    """Return True if the levels between the changes slope; those of true steps do not."""
     whole, settled_part = (_tilt(plain, len(plain.y) - less) for less in (0, UNSETTLED))
     return min(whole, settled_part) > TILTED or max(whole, settled_part) < -TILTED
 

@@ -1,4 +1,4 @@
-"""How strongly the points on both sides speak for a change at one place.
+"""Measures how strongly the points on both sides speak for a change at one place.
 
 The heart is a t statistic: the difference of two means over the noise that they carry, with the
 noise of the whole stretch as prior knowledge, widened by autocorrelation and by the wander of
@@ -114,7 +114,7 @@ class Sums:
 
 @dataclass(frozen=True, slots=True)
 class StepSides:
-    """What lies on both sides of a place."""
+    """Statistics of the points on both sides of a place."""
 
     left: int
     right: int
@@ -131,7 +131,7 @@ class StepSides:
 
     @property
     def confirmable(self) -> bool:
-        """Whether the difference is one that people confirm at sight."""
+        """Return True if people would confirm the difference at sight."""
         return abs(self.difference) >= REFERENCE_EFFECT
 
 
@@ -193,13 +193,13 @@ def evidence(seen: StepSides, noise: NoiseOf) -> float:
 
 
 def size_bonus(difference: float) -> float:
-    """What the size of the effect adds."""
+    """Return what the size of the effect adds to the evidence, in standard deviations."""
     doublings = math.log2(max(abs(difference), 1e-12) / REFERENCE_EFFECT)
     return PER_DOUBLING * min(max(doublings, -EFFECT_DOUBLINGS), EFFECT_DOUBLINGS)
 
 
 def length_bonus(shorter: int) -> float:
-    """What the length of the shorter side adds."""
+    """Return what the length of the shorter side adds, in standard deviations."""
     doublings = math.log2(shorter / REFERENCE_LENGTH)
     return PER_LENGTH * min(max(doublings, -LENGTH_HALVINGS), LENGTH_DOUBLINGS)
 
@@ -228,7 +228,7 @@ def _squared_t(seen: StepSides, variance: float, noise: NoiseOf) -> float:
 
 
 def _line_explains(seen: StepSides, variance: float) -> bool:
-    """Whether one line through both sides saves as much as the step does."""
+    """Return True if one line through both sides saves as much as the step does."""
     points, product = seen.points, seen.left * seen.right
     by_step = seen.difference**2 * product / points
     tilt = seen.tilt + seen.difference * product / 2  # both sides' middles are half of all apart

@@ -58,7 +58,7 @@ def scale_limit(least_change: float) -> float:
 
 
 def _peaks(differences: Floats, limit: float) -> list[int]:
-    """Where the difference is largest within ``WIDTH`` points and beyond the limit, in order.
+    """List, in order, the places of the largest differences over ``limit``, ``WIDTH`` points apart.
 
     Medians are equal for some points around a clean step: its place is in their middle.
     """

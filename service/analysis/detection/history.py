@@ -1,4 +1,4 @@
-"""What is judged: the values of one series in the order of their revisions."""
+"""The history that is judged: the values of one series in the order of their revisions."""
 
 from __future__ import annotations
 

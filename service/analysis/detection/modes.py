@@ -94,7 +94,7 @@ def jumps(y: Floats) -> tuple[float, float, float]:
 
 
 def follow(y: Floats, distance: float, noise: float, share: float) -> Flags:
-    """Whether each point is in the upper mode: the most likely path (Viterbi) through differences.
+    """Mark the points in the upper mode, by the most likely path (Viterbi) through differences.
 
     A jump up is only possible from below, so errors do not add up; a change of level is one
     outlying difference.

@@ -1,4 +1,4 @@
-"""What is left when changes are taken out, and the smallest effect that would be seen in it."""
+"""Measures the noise that is left without changes, and the smallest effect that shows in it."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Noise:
 
 
 def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
-    """What is said of the noise of a stretch, whose machines have these names."""
+    """Describe the noise of a stretch whose machines have these names."""
     explained = window.explained
     of: NoiseOf = explained.noise
     earlier = explained.places[-1] if explained.places else 0
@@ -134,7 +134,10 @@ def _found(
     threshold: float = THRESHOLD,
     points_earlier: int = 0,
 ) -> bool:
-    """Whether a step stands four times of five, by what one of five looks like."""
+    """Return True if a step stands four times of five.
+
+    It is judged at the size that it seems to have in the one case of five that is weakest.
+    """
     before, after = (min(count, REACH) for count in points)
     if min(before, after) < 1:
         return False

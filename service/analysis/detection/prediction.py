@@ -26,7 +26,7 @@ are not known well yet make it more."""
 
 @dataclass(frozen=True, slots=True)
 class Expectation:
-    """Where the next value will fall with probability ``COVERAGE``."""
+    """The range in which the next value will fall with probability ``COVERAGE``."""
 
     low: float
     high: float
@@ -34,14 +34,14 @@ class Expectation:
     """On the level that this rests on."""
 
     def surprised_by(self, value: float) -> bool:
-        """Whether ``value`` should be measured again."""
+        """Return True if ``value`` should be measured again."""
         return not self.low <= value <= self.high
 
 
 def expectation(
     history: History, judged: Judgement, group: int | None = None
 ) -> Expectation | None:
-    """What the next value is expected to be; None while the level is too young.
+    """Return the range expected of the next value; None while the level is too young.
 
     ``group`` is the machine that will measure it, as a number of ``history.groups``.
     """

@@ -1,4 +1,4 @@
-"""What outliers cannot move: running medians, spreads, clipping, autocorrelation."""
+"""Statistics that outliers cannot move: running medians, spreads, clipping, autocorrelation."""
 
 from __future__ import annotations
 
@@ -74,7 +74,10 @@ def autocorrelation(y: Floats) -> float:
 
 
 def repeats(y: Floats) -> bool:
-    """Whether most neighbours are equal, as bytes are: what differs are steps and not noise."""
+    """Return True if most neighbours are equal, as bytes are.
+
+    What differs then are steps and not noise.
+    """
     steps = np.diff(y)
     return len(steps) > 0 and spread(steps - np.median(steps)) < FLOOR / 1000
 

@@ -1,4 +1,4 @@
-"""How many processes a night would make a small change visible. Pure."""
+"""Finds how many processes a night would make a small change visible. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ MOST = 50
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """How the processes of one point differ: relative standard deviation, and their number."""
+    """The relative standard deviation between the processes of one point, and their number."""
 
     deviation: float
     replicates: int
@@ -33,7 +33,7 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """What it takes to see ``target``."""
+    """The number of processes that it takes to see ``target``."""
 
     target: float
     replicates: int | None
@@ -43,7 +43,7 @@ class Need:
 
 
 def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGET) -> Need:
-    """How many replicates make ``target`` visible within `POINTS`, once the level is long known.
+    """Find how many replicates make ``target`` visible within `POINTS` on a level known long.
 
     The noise of a point has a part that more processes average away and a part that they share
     (the night, the node). The first is known from the spread between the processes of a point; the
@@ -69,7 +69,7 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
 
 
 def _more(now: Spread, allowed: float, target: float, seen: str) -> Need:
-    """How many processes bring the variance of their mean down to what is allowed."""
+    """Find how many processes bring the variance of their mean down to ``allowed``."""
     if allowed <= 0:
         return Need(
             target,

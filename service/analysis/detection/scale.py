@@ -43,7 +43,7 @@ def between_units(before: float, after: float) -> float | None:
 
 @dataclass(frozen=True, slots=True)
 class Scale:
-    """How values were transformed."""
+    """The transformation of values, and the way back."""
 
     logarithmic: bool
     sign: float = 1.0
@@ -54,7 +54,7 @@ class Scale:
 
     @property
     def typical_size(self) -> float | None:
-        """What effects are shares of; None where it is the value itself."""
+        """The size that effects are shares of; None where that is the value itself."""
         return None if self.logarithmic else self.size
 
     def effect(self, difference: float) -> float:

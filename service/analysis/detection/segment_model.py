@@ -36,7 +36,7 @@ class Explanation:
         return [place for place, _ in self.changes]
 
     def drifted(self, place: float) -> float:
-        """What the drift has added at a place; in the middle of the stretch it is nothing."""
+        """Return what the drift has added at a place: zero in the middle of the stretch."""
         return self.drift * (place - (len(self.y) - 1) / 2)
 
 

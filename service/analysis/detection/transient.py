@@ -21,7 +21,10 @@ HALVINGS = 2.0
 
 
 def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
-    """What ``borders[at]`` must have beyond others, because a level beside it may be an episode."""
+    """Return the evidence that ``borders[at]`` needs beyond others, in standard deviations.
+
+    It is more than zero where a level beside it may be an episode.
+    """
     doubts = [0.0]
     # Each border asks which share of its own step is undone, so the one behind looks backwards.
     if at + 2 < len(borders):
@@ -32,7 +35,7 @@ def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
 
 
 def _doubt(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> float:
-    """How short the stretch between two levels is, times how far the history returns."""
+    """Multiply the shortness of the middle stretch by the share by which the history returns."""
     length = around[2] - around[1]
     if length >= LONGEST:
         return 0.0
@@ -41,7 +44,7 @@ def _doubt(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> flo
 
 
 def returned(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> float:
-    """Which share of the first of two steps the second undoes: 1 if exactly, 0 or less if not.
+    """Return the share of the first step that the second undoes: 1 if all, 0 or less if none.
 
     Args:
         sums: of the history.

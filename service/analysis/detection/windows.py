@@ -28,7 +28,7 @@ LEAST_POINTS = 10
 
 @dataclass(frozen=True, slots=True)
 class Judgement:
-    """What is said of a history."""
+    """The changes and the noise found in a history."""
 
     change_points: tuple[ChangePoint, ...]
     noise: Noise | None

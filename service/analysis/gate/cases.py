@@ -17,7 +17,7 @@ from service.analysis.gate.tradeoffs import fails, holds, loosening
 
 
 class CaseFinding(Contract):
-    """What the pairs of one case say."""
+    """The finding on one case, from its pairs."""
 
     case_key: str
     verdict: CaseVerdict
@@ -139,7 +139,7 @@ def _behind(
 
 
 def _room(limit: Limit, found: Mapping[str, MetricFinding]) -> float:
-    """How far the worst that a metric may have become lies above what is allowed."""
+    """Return the distance from the worst likely change to the limit; negative if beyond it."""
     own = found.get(limit.metric)
     return 0.0 if own is None else own.low + limit.allowed
 

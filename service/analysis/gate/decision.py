@@ -16,7 +16,7 @@ from service.analysis.gate.sentences import GOOD, REGRESSIONS, CaseVerdict
 
 
 class Outcome(StrEnum):
-    """What a gate says."""
+    """The outcome of a gate."""
 
     PASS = "pass"  # noqa: S105 - no secret
     REGRESSION = "regression"
@@ -111,7 +111,6 @@ def _tally(cases: Sequence[CaseFinding]) -> str:
 
 
 def _check(revision: str, cases: Sequence[CaseFinding]) -> str:
-    """What to say of a revision against itself."""
     return (
         f"A check of the set-up, not a comparison: {revision} was measured against itself, which "
         f"shows the noise ({_tally(cases)})."

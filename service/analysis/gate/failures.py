@@ -1,4 +1,4 @@
-"""Why a case cannot be compared: what failed, what is missing, what is not the same device."""
+"""Finds why a case cannot be compared: what failed, what is missing, or which devices differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ FAILURES = 2
 
 
 def trouble_of(record: CaseRecord) -> tuple[CaseVerdict, str] | None:
-    """Why the case cannot be compared, if it cannot."""
+    """Return the verdict and the reason why the case cannot be compared; None if it can."""
     before, after = record.side(Side.BASELINE), record.side(Side.CONTENDER)
     if not record.one_revision and (told := _same_code(before, after)):
         return told

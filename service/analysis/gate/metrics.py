@@ -1,4 +1,4 @@
-"""What the pairs of one case say of each metric."""
+"""Computes the change of each metric of one case, from its pairs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class MetricFinding(Contract):
 
 @dataclass(frozen=True, slots=True)
 class Levels:
-    """How often an interval may miss, and how many pairs there may be."""
+    """The probabilities that intervals may miss, and the permitted numbers of pairs."""
 
     strict: float
     plain: float

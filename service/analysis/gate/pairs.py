@@ -1,4 +1,4 @@
-"""What one process said, as far as a gate needs it, and the pairs that processes make."""
+"""The outcome of one process, as far as a gate needs it, and the pairs that processes make."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ else than it should, however fast."""
 
 
 class Side(StrEnum):
-    """Which of the two revisions."""
+    """One of the two revisions."""
 
     BASELINE = "baseline"
     CONTENDER = "contender"
 
 
 class Trouble(StrEnum):
-    """Why a process gave nothing to compare."""
+    """The reason why a process gave nothing to compare."""
 
     FAILED = "failed"
     """It could not do the case: out of memory, a crash, an error, a hang."""
@@ -82,7 +82,7 @@ class Measured(Contract):
 
     @classmethod
     def missing(cls, reason: str) -> Measured:
-        """What is known of a job that ended without a result."""
+        """Make the record of a job that ended without a result."""
         return cls(trouble=Trouble.MISSING, reason=reason)
 
 
@@ -94,7 +94,7 @@ class Pair(Contract):
 
     @property
     def whole(self) -> bool:
-        """Whether both sides have numbers."""
+        """Return True if both sides have numbers."""
         return all(side is not None and side.trouble is None for side in self.sides)
 
     @property
@@ -112,7 +112,7 @@ class CaseRecord(Contract):
     """Both sides are the same revision on purpose: a check of the set-up."""
 
     def side(self, side: Side) -> list[Measured]:
-        """What is known of one side."""
+        """List the records of one side."""
         found = [getattr(pair, side.value) for pair in self.pairs]
         return [each for each in found if each is not None]
 
@@ -123,13 +123,13 @@ class CaseRecord(Contract):
 
     @property
     def disturbed(self) -> int:
-        """How many pairs count for nothing because a device was disturbed."""
+        """The number of pairs that count for nothing because a device was disturbed."""
         told = ([each and each.trouble for each in pair.sides] for pair in self.pairs)
         return sum(Trouble.DISTURBED in troubles for troubles in told)
 
 
 def _trouble(result: Result) -> tuple[Trouble | None, str]:
-    """Why a result gives nothing to compare, if so, and the sentence that says it."""
+    """Return why a result gives nothing to compare (None if it does), and a sentence about it."""
     told = disturbances.every(result)
     wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in told)
     if wrong or result.status.value == PARITY:

@@ -1,4 +1,4 @@
-"""What a gate lets pass: a small document that says it for each case, strictly checked."""
+"""The policy of a gate: a strictly checked document that says for each case what passes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Pattern = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^\x00-\
 
 
 class Limit(Contract):
-    """How much worse one metric may get."""
+    """The limit to how much worse one metric may get."""
 
     metric: Name = THROUGHPUT
     max_regression: Share = 0.0
@@ -41,7 +41,7 @@ class Limit(Contract):
 
     @property
     def allowed(self) -> float:
-        """What a change for the worse must surely stay below to pass."""
+        """The share that a change for the worse must surely stay below to pass."""
         return max(self.max_regression, self.margin)
 
 
@@ -56,7 +56,7 @@ class Trade(Contract):
 
 
 class Rule(Contract):
-    """What holds for the cases that a pattern names."""
+    """The limits and trades for the cases that a pattern names."""
 
     cases: Pattern = "*"
     limits: Annotated[tuple[Limit, ...], Field(min_length=1, max_length=10)] = (Limit(),)
@@ -76,12 +76,12 @@ class Rule(Contract):
         return self
 
     def fits(self, case_key: str) -> bool:
-        """Whether its pattern names the case of this key."""
+        """Return True if the rule's pattern names the case of this key."""
         return fnmatchcase(case_key, self.cases)
 
 
 class Policy(Contract):
-    """What a gate lets pass, and how sure it has to be.
+    """The rules by which a gate passes, and how sure it has to be.
 
     The first rule whose pattern fits a case decides it; a case that no rule names gets the default
     rule, which is no confirmed slowdown.

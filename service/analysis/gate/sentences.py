@@ -1,4 +1,4 @@
-"""What a gate says to people: one verdict and one sentence a case."""
+"""Writes what a gate says to people: one verdict and one sentence for each case."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from service.analysis.gate.tradeoffs import fails, holds, loosening
 
 
 class CaseVerdict(StrEnum):
-    """What came of one case."""
+    """The verdict on one case."""
 
     WORSE = "worse"
     """Surely worse than its limits allow: a regression."""
@@ -106,7 +106,7 @@ def _unclear(limit: Limit, own: MetricFinding) -> str:
 
 
 def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
-    """Whether the clock or the code explains a change in time.
+    """Say whether the clock or the code explains a change in time.
 
     The clock alone does where the cycles may be the same, and surely changed by less than half as
     much as the time: whatever a limit allows, cycles that rose are the code's.
@@ -132,7 +132,7 @@ def _untold(limit: Limit, rule: Rule, found: Mapping[str, MetricFinding]) -> str
 
 
 def _of_trade(trade: Trade, found: Mapping[str, MetricFinding]) -> str:
-    """What a trade that may still make a case pass has to do with it."""
+    """Say what is open about a trade that may still make a case pass."""
     if fails(trade, found) or found[trade.metric].strict_high < -trade.max_regression:
         return ""
     other = found.get(trade.if_metric)
@@ -157,7 +157,7 @@ def _gain(trade: Trade, other: MetricFinding | None) -> str:
 def _allowance(
     limit: Limit, rule: Rule, own: MetricFinding, found: Mapping[str, MetricFinding]
 ) -> str:
-    """Why a change that is surely for the worse may pass: its limit, or else what was gained."""
+    """Say why a change that is surely for the worse may pass: its limit, or else a gain."""
     if own.strict_high >= -limit.max_regression:
         allowed = formats.share(limit.allowed)
         return f", surely worse, and surely by less than the {allowed} that is allowed"

@@ -1,4 +1,4 @@
-"""How much two sides differ, from pairs that keep coming: an interval that may be looked at often.
+"""Estimates how much two sides differ, by an interval that may be looked at after every pair.
 
 A pair is one fresh process of the baseline and one of the contender, right after each other on the
 same device; its difference is the log of the ratio of what they measured. Student's interval over
@@ -44,7 +44,7 @@ of 5 to 12 differences, errors from 0.01 down to 0.00003), so its error is divid
 
 
 class Answer(StrEnum):
-    """What the pairs say so far."""
+    """The answer that the pairs give so far."""
 
     DIFFERENT = "different"
     SAME = "same"
@@ -113,7 +113,7 @@ def estimate(
 
 
 def _shares(min_pairs: int, max_pairs: int) -> list[float]:
-    """What each look spends of the error; together 1."""
+    """List the share of the error that each look spends; the shares add up to 1."""
     weights = [float(place * place) for place in range(1, max_pairs - min_pairs + 2)]
     return [weight / math.fsum(weights) for weight in weights]
 

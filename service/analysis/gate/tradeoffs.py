@@ -1,4 +1,4 @@
-"""Whether what a rule takes for a slowdown was gained: surely, surely not, or open."""
+"""Tells whether a metric gained what a trade asks for a slowdown: surely, surely not, or open."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ def loosening(limit: Limit, trades: Sequence[Trade]) -> list[Trade]:
 
 
 def holds(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
-    """Whether the other metric surely gained so much."""
+    """Return True if the other metric surely gained as much as the trade asks."""
     other = found.get(trade.if_metric)
     return other is not None and other.consistent and other.low >= trade.if_better
 
 
 def fails(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
-    """Whether the other metric surely did not; of one that was not measured, nothing is sure."""
+    """Return True if the other metric surely gained less; False if it was not measured."""
     other = found.get(trade.if_metric)
     return other is not None and other.consistent and other.strict_high < trade.if_better

@@ -1,4 +1,4 @@
-"""What every figure shares: its frame, its safe JSON, and how many points it draws.
+"""The parts that all figures share: frame, safe JSON, and the number of points drawn.
 
 Colours are the names of the style sheet's variables, ``var(--c1)``; the page replaces them with
 what the reader's light or dark theme says, so that one figure serves both.
@@ -57,7 +57,7 @@ def literal(text: str) -> str:
 
 
 def drawable(result: Result) -> bool:
-    """Whether a result's traces are few enough to be unpacked for a page.
+    """Return True if a result's traces are small enough to be unpacked for a page.
 
     Intake refuses what is larger; what was stored before it did may be larger.
     """
@@ -74,7 +74,7 @@ def values_of(trace: Trace) -> Floats:
 
 
 def points_of_each(lines: int) -> int:
-    """How many points each of so many lines of one chart may have."""
+    """Return the most points that each of so many ``lines`` of one chart may have."""
     return max(MOST_POINTS // max(lines, 1), LEAST_OF_A_LINE)
 
 

@@ -1,4 +1,4 @@
-"""Where points stand on the horizontal axis of a history, and what a reader chose to see of it."""
+"""The places of points on a history's horizontal axis, and the reader's choices for its chart."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ XAxis = Literal["order", "time"]
 
 @dataclass(frozen=True, slots=True)
 class View:
-    """What the reader chose to see of a history; all of it stands in the URL."""
+    """The reader's choices for a history's chart; all of them stand in the URL."""
 
     x: XAxis = "order"
     start: str = ""
@@ -31,7 +31,7 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """Where each point stands on the horizontal axis."""
+    """The place of each point on the horizontal axis."""
 
     x: XAxis
     labels: dict[str, str]
@@ -54,13 +54,13 @@ class Places:
         return list(self.labels)
 
     def at(self, point: SeriesPoint) -> str:
-        """Where a point stands, as a trace names it."""
+        """Return the place of a point, in the form that a trace takes."""
         if self.x == "time":
             return point.revision_at.astimezone(UTC).isoformat()
         return self.labels[point.revision]
 
     def spot(self, point: SeriesPoint) -> str | float:
-        """Where a point stands, as a shape names it."""
+        """Return the place of a point, in the form that a shape takes."""
         if self.x == "time":
             return self.at(point)
         return float(self.full_names.index(point.revision))

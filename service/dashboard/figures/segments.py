@@ -42,7 +42,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """What judging says of a history, as far as it is drawn."""
+    """The judgement of a history, as far as a chart draws it."""
 
     steps: tuple[Step, ...] = ()
     """In the order of the history."""

@@ -1,4 +1,4 @@
-"""What the device told of itself during a pass: clock, power, temperature, load."""
+"""Charts of the device's readings during a pass: clock, power, temperature, load."""
 
 from __future__ import annotations
 

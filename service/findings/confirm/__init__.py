@@ -1,11 +1,11 @@
-"""A suspicious result is measured again before anybody is told.
+"""Measures a suspicious result again before it is reported.
 
-suspicion.py  which points are suspicious (what the history led one to expect, and what came)
-usual.py      what each worker measured at the level before (pure)
-verdict.py    what measuring again says: confirmed, not reproduced, bad node, environment (pure)
-begin.py      suspicions become comparisons, within the day's budget
-follow.py     decided comparisons become outcomes, and outcomes findings
-read.py       what the API shows
+outliers.py   finds suspicious points: what the history predicts, and what came
+baseline.py   what each worker measured at the level before (pure)
+start.py      starts comparisons for suspicions, within the day's budget
+verdict.py    the outcome: confirmed, not reproduced, bad node, environment (pure)
+resolve.py    turns decided comparisons into outcomes, and outcomes into findings
+queries.py    what the API shows
 """
 
 from service.findings.confirm.outliers import Suspicion, suspicions

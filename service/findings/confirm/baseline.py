@@ -1,4 +1,4 @@
-"""What each worker measures at the level before a suspicious point. Pure.
+"""The value that each worker measures at the level before a suspicious point. Pure.
 
 Machines of one kind differ, for ever, by as much as the changes that are looked for. Which of them
 happened to measure before and after is no change, so each is held against its own past. Only points
@@ -43,13 +43,13 @@ class Baseline:
         )
 
     def at(self, worker: str) -> float:
-        """What a worker measures at this level."""
+        """Give the value that a worker measures at this level."""
         return self.own.get(worker, self.level)
 
     def alike(self, worker: str, value: float) -> float:
-        """What all workers together would have measured where this one measured ``value``.
+        """Convert a worker's ``value`` to what all workers together would have measured.
 
-        Of nothing there are no shares: then it is the value itself.
+        If the worker's own level is not above zero, ``value`` comes out unchanged.
         """
         own = self.at(worker)
         return value * self.level / own if own > 0 else value

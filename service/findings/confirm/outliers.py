@@ -1,4 +1,4 @@
-"""Which points of a history are suspicious: a low bar, for all that follows is measuring again."""
+"""Finds the suspicious points of a history: a low bar, for all that follows is measuring again."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Suspicion:
 
     @property
     def before(self) -> float:
-        """What all workers together measured before."""
+        """The level that all workers together measured before."""
         return self.usual.level
 
     @property
@@ -57,10 +57,11 @@ def suspicions(
     covered: AlreadyReported,
     ill: frozenset[str] = frozenset(),
 ) -> list[Suspicion]:
-    """What should be measured again of a series that has points from ``since`` on.
+    """Find the suspicious points of a series, which should be measured again.
 
-    ``covered`` is what findings say of it already, and ``ill`` are the workers that findings name
-    as slow: neither is news.
+    A point before ``since`` is suspicious only where a change was detected. ``covered`` is what
+    findings say of the series already, and ``ill`` are the workers that findings name as slow:
+    neither is news.
     """
     if not rules.watched(series.metric):
         return []
@@ -91,7 +92,7 @@ def _surprises(tail: RecentPoints, since: datetime, covered: AlreadyReported) ->
 
 
 def _surprised(tail: RecentPoints, at: int, covered: AlreadyReported) -> bool:
-    """Whether a point is surprising, confirmed changes undone."""
+    """Return True if a point is surprising, both as it is and with confirmed changes undone."""
     point = tail.points[at]
     try:
         before = tail.history.first(at)
@@ -119,7 +120,7 @@ def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Seque
 def _suspicion(
     series: SeriesName, tail: RecentPoints, index: int, known: Iterable[int], ill: frozenset[str]
 ) -> Suspicion | None:
-    """What is suspicious at a place, as the workers tell that are not known to be slow."""
+    """Give the suspicion at a place, if there is one, without the workers known to be slow."""
     at = index - tail.first
     end = min((place for place in known if place > index), default=tail.first + len(tail.points))
     earlier = [p for p in points_before(tail, index, known) if p.worker not in ill]

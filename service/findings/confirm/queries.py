@@ -1,4 +1,4 @@
-"""What the API shows of suspicions that were measured again."""
+"""Reads the suspicions that were measured again, as the API shows them."""
 
 from __future__ import annotations
 

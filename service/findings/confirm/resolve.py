@@ -103,7 +103,6 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
 
 
 def _one_code(view: ComparisonView) -> bool:
-    """Whether two revisions turned out to be one code, of which nothing can be compared."""
     cases = (view.decision or view.so_far).cases
     return bool(cases) and cases[0].verdict is gate.CaseVerdict.SAME_CODE
 
@@ -130,7 +129,7 @@ def _repeat(
 def reading_of(
     session: Session, row: ConfirmationRow, view: ComparisonView, metric: str
 ) -> RemeasuredValue | None:
-    """What a comparison of one case says of one metric; None if it has no pair."""
+    """Give the result of a comparison of one case for one metric; None if it has no pair."""
     decision = view.decision or view.so_far
     case = decision.cases[0] if decision.cases else None
     found = next((each for each in case.metrics if each.metric == metric), None) if case else None
@@ -154,7 +153,7 @@ def reading_of(
 
 
 def _other_code(session: Session, row: ConfirmationRow, comparison_id: str) -> bool:
-    """Whether the newer revision was measured again with other code than at first."""
+    """Return True if the newer revision was measured again with other code than at first."""
     first = (
         select(EnvironmentRow.facts)
         .join(ResultRow, ResultRow.environment == EnvironmentRow.digest)
@@ -280,7 +279,7 @@ def _placed(
 def _measured(
     session: Session, row: ConfirmationRow, series: SeriesName, reading: RemeasuredValue
 ) -> Remeasured:
-    """What was measured again, at the old level and at the new one.
+    """Give the results of measuring again, at the old level and at the new one.
 
     Where a worker has one code for all revisions, its baseline is none and says nothing.
     """

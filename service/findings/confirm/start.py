@@ -72,13 +72,13 @@ def begin(
 
 
 def awaited(session: Session, candidate: Candidate) -> bool:
-    """Whether a change is being measured again: then the outcome speaks, not the history alone."""
+    """Return True if a change is being measured again: the outcome will decide, not the history."""
     place = candidate.placed.first_bad_at
     return _near(session, candidate.series, place, (ConfirmationState.RUNNING,))
 
 
 def not_reproduced(session: Session, candidate: Candidate) -> bool:
-    """Whether a change was measured again, on its own hardware, and was not there.
+    """Return True if a change was measured again, on its own hardware, and was not there.
 
     Measuring one metric again measures the others of its case too: they are cleared where they were
     at their old level as well, and by nothing else.
@@ -171,7 +171,7 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
 
 
 def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) -> bool:
-    """Whether the new revision was at the old level of another metric than the suspicious one."""
+    """Return True if the new revision was at the old level of the candidate's metric."""
     change, metric = candidate.placed.change, candidate.series.metric
     told = session.execute(
         select(ComparisonJob.measured, ComparisonJob.worker).where(
@@ -189,12 +189,12 @@ def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) 
 
 
 def value_of(measured: Mapping[str, Any] | None, metric: str) -> float:
-    """What one process measured of a metric; zero if nothing."""
+    """Give the value that one process measured of a metric; zero if it has none."""
     return float((measured or {}).get("metrics", {}).get(metric, {}).get("value", 0.0))
 
 
 def _usual(session: Session, candidate: Candidate) -> Baseline:
-    """What was measured at the level before a change."""
+    """Give the baseline at the level before a change."""
     index = candidate.placed.change.index
     standing = analysis.load_analysis(session, candidate.series.id)
     tail = analysis.load_recent_points(session, candidate.series.id)
@@ -205,7 +205,10 @@ def _usual(session: Session, candidate: Candidate) -> Baseline:
 
 
 def _known(session: Session, told: Suspicion) -> bool:
-    """Whether this place of this case is being looked at, or this very point has been."""
+    """Return True if the case has a confirmation of this first bad revision, or of one near it.
+
+    Of those near it, only running ones and those that did not reproduce count.
+    """
     if _of_case(session, told.series, ConfirmationRow.first_bad == told.first_bad):
         return True
     looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
@@ -218,7 +221,7 @@ def _near(
     place: datetime,
     states: Sequence[ConfirmationState],
 ) -> bool:
-    """Whether a place of a case, give or take a few points, has a confirmation in these states."""
+    """Return True if a confirmation in these states lies at most a few points from a place."""
     known = _of_case(session, series, ConfirmationRow.state.in_(states))
     return any(_between(session, series.id, place, each.first_bad_at) for each in known)
 
@@ -240,7 +243,7 @@ def _of_case(
 
 
 def _between(session: Session, series_id: str, one: datetime, other: datetime) -> bool:
-    """Whether two places of a series are only a few points apart."""
+    """Return True if two places of a series are only a few points apart."""
     first, last = sorted((one, other))
     inside = (
         select(func.count())

@@ -1,4 +1,4 @@
-"""What measuring again says of a suspicion. Pure.
+"""Judges a suspicion by the comparisons that measured it again. Pure.
 
 Both revisions are measured in turn, on another worker first if there is one. What they say beside
 each other tells the code from everything else; where they lie beside the history's old and new
@@ -27,7 +27,7 @@ happens to be confirmed is small."""
 
 
 class Where(StrEnum):
-    """Where a value lies beside the two levels of the history."""
+    """The place of a value beside the two levels of the history."""
 
     OLD = "old"
     NEW = "new"
@@ -35,7 +35,7 @@ class Where(StrEnum):
 
 
 def where_lies(value: float, before: float, after: float) -> Where:
-    """Where a value lies between two levels; all above zero, and the levels different."""
+    """Give the place of a value beside two different levels; all three are above zero."""
     way = math.log(value / before) / math.log(after / before)
     if way <= CLEARLY:
         return Where.OLD
@@ -43,7 +43,7 @@ def where_lies(value: float, before: float, after: float) -> Where:
 
 
 class RemeasuredValue(Contract):
-    """What one comparison says of a suspicion."""
+    """The result of one comparison for a suspicion."""
 
     worker: str
     answer: Answer
@@ -78,15 +78,15 @@ class RemeasuredSuspicion:
 
     @property
     def size(self) -> float:
-        """How far the levels are apart, as a share of the old one."""
+        """The distance between the levels, as a share of the old one."""
         return abs(self.after / self.usual.level - 1.0)
 
     def where(self, worker: str, value: float) -> Where:
-        """Where what a worker measured lies beside the old level and the new one."""
+        """Give the place of a worker's value beside the old level and the new one."""
         return where_lies(self.usual.alike(worker, value), self.usual.level, self.after)
 
     def same_way(self, reading: RemeasuredValue) -> bool:
-        """Whether the revisions differ as the history does."""
+        """Return True if the revisions differ in the direction in which the history does."""
         return (reading.contender > reading.baseline) == (self.after > self.usual.level)
 
 
@@ -105,7 +105,7 @@ def verdict(
     elsewhere: RemeasuredValue | None = None,
     ill: frozenset[str] = frozenset(),
 ) -> ConfirmationVerdict:
-    """What ``reading`` says of a suspicion.
+    """Give the verdict on a suspicion after the comparison ``reading``.
 
     Args:
         told: what was suspected.

@@ -1,4 +1,4 @@
-"""Whether a database keeps the promises about jobs, attempts, leases and results.
+"""Checks that a database keeps the promises about jobs, attempts, leases and results.
 
 Reads in one transaction that changes nothing, a few jobs at a time. What is wrong is shown by the
 shortest history, out of the log, that shows it.

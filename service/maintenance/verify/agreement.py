@@ -1,4 +1,4 @@
-"""What a job's row and its attempts must say, as its submission and its log tell it. Pure."""
+"""Checks that a job's row and its attempts agree with its submission and its log. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def key_of(case: Any) -> str | None:
 
 
 def names_moment(name: str, at: datetime, position: int | None = None) -> bool:
-    """Whether an id was drawn at that time, and for that place if there is one."""
+    """Return True if an id was drawn at that time, and for that place if one is given."""
     told = new_id(at, position or 0)
     return name[:12] == told[:12] and (position is None or name[12:16] == told[12:16])
 

@@ -1,4 +1,4 @@
-"""What must be true of rows of any kind: they can be read, and agree with those they refer to."""
+"""Checks rows of every kind: they can be read, and agree with the rows that they refer to."""
 
 from __future__ import annotations
 
@@ -218,7 +218,7 @@ def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
 
 
 def is_unreadable(error: DBAPIError) -> bool:
-    """Whether SQLite refused what a row holds, and not the question. PostgreSQL holds no such."""
+    """Return True if SQLite refused a stored value, not the query. PostgreSQL stores none."""
     said = str(error.orig).lower()
     return "malformed json" in said or "could not decode" in said
 

@@ -1,6 +1,6 @@
-"""What must be true of each comparison: its two sides, its jobs, and what it noted of them.
+"""Checks each comparison: its two sides, its jobs, and its notes of their results.
 
-Whether a pass is carried by its data is for `service.maintenance.verify.gates`.
+`service.maintenance.verify.gates` checks that the data carry a pass.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def _sides(session: Session, row: ComparisonRow) -> Iterator[str]:
 
 
 def _asked(row: ComparisonRow) -> Iterator[str]:
-    """Where the row says something else than its request."""
+    """Yield each way in which the row differs from its request."""
     if not names_moment(row.id, row.created_at):
         yield f"It was not made at {row.created_at}, as its name tells."
     try:
@@ -71,7 +71,7 @@ def _asked(row: ComparisonRow) -> Iterator[str]:
 
 
 def _decided(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> Iterator[str]:
-    """Where its decision is not of its state, its verdicts or its attempts."""
+    """Yield each way in which the decision disagrees with the state, verdicts or attempts."""
     ended = row.state != ComparisonState.RUNNING
     if (row.decided_at is not None) != ended:
         yield f"It is {row.state}, and its time of ending says otherwise."
@@ -121,7 +121,7 @@ def _tries(session: Session, row: ComparisonRow) -> Iterator[str]:
 
 
 def _misplaced(row: ComparisonRow, one: ComparisonJob, job: Job) -> Iterator[str]:
-    """How a job is not what the comparison submitted for this attempt."""
+    """Yield each way in which a job is not what the comparison submitted for this attempt."""
     baseline = one.side == Side.BASELINE
     at = row.baseline_submission if baseline else row.contender_submission
     if (job.submission_id, job.position) != (at, one.place):
@@ -135,7 +135,7 @@ def _misplaced(row: ComparisonRow, one: ComparisonJob, job: Job) -> Iterator[str
 
 
 def _misnoted(one: ComparisonJob, job: Job, stored: Mapping[str, StoredResult]) -> Iterator[str]:
-    """How the note of an attempt differs from its result. A note may lack what is newer."""
+    """Yield each difference of an attempt's note from its result; a note may lack newer fields."""
     if one.measured is None:
         return
     result = stored.get(one.job_id)

@@ -1,4 +1,4 @@
-"""What claims rely on: which worker meets which label set, and where the set's first job stands."""
+"""Checks what claims rely on: each worker's label sets, and the place of each set's first job."""
 
 from __future__ import annotations
 

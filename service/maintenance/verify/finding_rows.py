@@ -1,4 +1,4 @@
-"""What must be true of what judging and people said: findings, suspicions, exclusions."""
+"""Checks what judging and people recorded: findings, suspicions, exclusions."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _steps(row: FindingRow, events: Sequence[FindingEvent]) -> Iterator[str]:
 
 
 def _plans(row: FindingRow, events: Sequence[FindingEvent]) -> Iterator[str]:
-    """What somebody planned is in the history in the words of `lifecycle.plan`."""
+    """Yield each part of the plan that the history lacks in the words of `lifecycle.plan`."""
     told = [event.detail for event in events if event.action == "plan"]
     for name, value in (("owner", row.owner), ("note", row.note), ("due", row.due_on)):
         if value and not any(f"{name}: {value}" in each for each in told):

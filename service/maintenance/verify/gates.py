@@ -1,4 +1,4 @@
-"""What must be true of every comparison that passed: two codes, whole data, one sound device.
+"""Checks every comparison that passed: two codes, whole data, one sound device.
 
 The gate is not asked again here. A pass is held against the stored results themselves.
 """
@@ -24,7 +24,7 @@ BATCH = 16
 
 
 def every_pass(session: Session) -> Iterator[list[Breach]]:
-    """What is wrong with each comparison that passed, the oldest first."""
+    """Yield the breaches of each comparison that passed, the oldest first."""
     decided = select(ComparisonRow).where(ComparisonRow.state == ComparisonState.DECIDED)
     for row in session.scalars(decided.order_by(ComparisonRow.id)):
         if row.decision is not None and row.decision.get("outcome") == Outcome.PASS:
@@ -60,7 +60,7 @@ def _rested_on(row: ComparisonRow) -> frozenset[str]:
 def _faults(
     session: Session, tries: Sequence[ComparisonJob], rested_on: frozenset[str]
 ) -> Iterator[str]:
-    """Why one case's attempts do not carry a pass; nothing if they do."""
+    """Yield each reason why one case's attempts do not carry a pass."""
     stored = _results(session, [one.job_id for one in tries])
     if tries and all(_unsupported(stored.get(one.job_id)) for one in tries):
         return  # the device cannot do this case at either revision: there is nothing to compare
@@ -89,7 +89,7 @@ def _faults(
 
 
 def _code(compared: Sequence[ComparisonJob], stored: Mapping[str, StoredResult]) -> Iterator[str]:
-    """Why the two sides are not known to have run different code; nothing if they are."""
+    """Yield the reason, if any, why the two sides are not known to have run different code."""
     ran: dict[str, set[str]] = {}
     for one in compared:
         if one.job_id in stored:

@@ -91,7 +91,7 @@ _NOTHING_PASSED = "No gate has passed anything in this database."
 
 @dataclass
 class _Tally:
-    """How often a promise was broken, and the shortest history that shows it."""
+    """The number of times that a promise was broken, and the shortest history that shows it."""
 
     count: int = 0
     shortest: Breach | None = None

@@ -1,4 +1,4 @@
-"""What must be true of one job, its attempts, its results and its history. Pure."""
+"""Checks one job, its attempts, its results and its history. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What must be true of each stored document, of its row, and of the points that it makes."""
+"""Checks each stored document, its row, and the points that it makes."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class _Stored:
 
 
 def every_result(session: Session) -> Iterator[Sequence[Breach]]:
-    """What is wrong with each result, the oldest first."""
+    """Yield the breaches of each result, the oldest first."""
     last = ""
     fields = (Job.spec, Job.project, Job.revision, Revision.ordered_at)
     while True:
@@ -137,7 +137,7 @@ def _document(row: ResultRow) -> bytes | None:
 
 
 def _disagreements(stored: _Stored, result: Result) -> Iterator[str]:
-    """Where the row says something else than its document, its job or its attempt."""
+    """Yield each way in which the row differs from its document, its job or its attempt."""
     row = stored.row
     told = {
         "status": (result.status.value, "document"),
@@ -181,7 +181,7 @@ def _same_verdict(row: ResultRow, result: Result) -> bool:
 
 
 def _spec(stored: _Stored) -> JobSpec | None:
-    """What was asked for; None if that cannot be read, which is told of its job."""
+    """Return the job's spec; None if it is missing or unreadable, which `agreement` reports."""
     try:
         return None if stored.spec is None else JobSpec.model_validate(stored.spec)
     except ValidationError:

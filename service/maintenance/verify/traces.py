@@ -1,4 +1,4 @@
-"""What must be true of every trace: it is what was answered for."""
+"""Checks every stored trace against the digest and the size of its row."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from service.models import TraceRow
 
 
 def every_trace(session: Session) -> Iterator[Breach]:
-    """What is wrong with each of them, one in memory at a time."""
+    """Yield a breach for each trace that differs from its row; one trace at a time is in memory."""
     names = select(TraceRow.result_id, TraceRow.digest, TraceRow.size_b)
     for result_id, digest, size_b in session.execute(names.order_by(TraceRow.result_id)).all():
         body = session.scalars(select(TraceRow.body).where(TraceRow.result_id == result_id)).one()

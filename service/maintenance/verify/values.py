@@ -1,4 +1,4 @@
-"""What is checked, and what is found."""
+"""The facts that are checked, and the findings."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class JobFacts:
 
     @property
     def finished(self) -> bool:
-        """Whether its row has a time of ending."""
+        """Return True if the job's row has a time of ending."""
         return self.finished_at is not None
 
 
@@ -93,12 +93,12 @@ class Breach:
     history: Sequence[Event] = ()
 
     def __str__(self) -> str:
-        """What breaks it, and how."""
+        """Return the subject and the sentence of the breach."""
         return f"{self.subject}: {self.sentence}"
 
 
 class CheckOutcome(StrEnum):
-    """What a check found."""
+    """The outcome of a check."""
 
     HELD = "held"
     BROKEN = "broken"
@@ -130,5 +130,5 @@ class VerificationReport:
 
     @property
     def kept(self) -> bool:
-        """Whether no promise is broken."""
+        """Return True if no promise is broken."""
         return all(finding.outcome is not CheckOutcome.BROKEN for finding in self.findings)

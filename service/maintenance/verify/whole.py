@@ -1,4 +1,4 @@
-"""What must be true of several rows together: devices, schedules, requests that left a half."""
+"""Checks several rows together: devices, schedules, and submissions that were stored in part."""
 
 from __future__ import annotations
 
