@@ -271,7 +271,7 @@ def test_what_nobody_has_stored_in_between_is_not_judged_twice(
 ) -> None:
     add_twelve(database)
     first = weighed(database)
-    monkeypatch.delattr("service.history.analysis.weigh")
+    monkeypatch.delattr("service.history.analysis.analyse")
     assert store(database, first, NOW) == 12
 
 

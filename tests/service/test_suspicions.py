@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from service.database.connections import Database, now_of
 from service.findings import confirm, pipeline
-from service.findings.confirm import Suspicion, start
+from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
@@ -87,9 +87,9 @@ def test_no_revision_is_compared_with_itself(session: Session) -> None:
     add(session, STEADY + 1, [95.0])
     (found,) = suspicious(session, STEADY + 1)
     itself = replace(found, last_good=found.first_bad)
-    assert start(session, [itself], now_of(session), 20) == []
+    assert begin(session, [itself], now_of(session), 20) == []
     assert session.scalar(select(func.count()).select_from(ConfirmationRow)) == 0
-    assert start(session, [found], now_of(session), 20)
+    assert begin(session, [found], now_of(session), 20)
 
 
 def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
@@ -126,7 +126,7 @@ def test_a_suspicion_is_measured_again_with_the_code_that_a_worker_has(
     names = {"good": long.revision_of(STEADY - 1), "bad": long.revision_of(STEADY)}
     has = None if revisions is None else [names[each] for each in revisions]
     session.execute(update(WorkerRow).values(revisions=has))
-    begun = start(session, suspicious(session, STEADY), now_of(session), 20)
+    begun = begin(session, suspicious(session, STEADY), now_of(session), 20)
     asked = session.execute(select(ComparisonRow.baseline, ComparisonRow.contender)).all()
     assert len(begun) == len(asked) == (0 if measured is None else 1)
     if measured is not None:
