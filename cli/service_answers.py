@@ -294,7 +294,7 @@ class FindingSummary(Answer):
     worst_effect: float | None
     """As a share of the level before, signed as measured; None for a bad node."""
     share: float | None
-    """How much slower a bad node is; None for anything else."""
+    """Slowdown of a bad node, as a share; None for any other finding."""
     project: str = ""
 
 

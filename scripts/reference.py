@@ -25,7 +25,7 @@ from service.settings import Settings
 ROOT = Path(__file__).parents[1]
 COMMAND = "make reference"
 WIDTH = 96
-"""Of a line of help, whatever terminal this runs in."""
+"""Characters in a line of help, on every terminal."""
 API = "/api/v1"
 WORKERS = "leases"
 """The heading of the calls that only workers make; it comes last."""
@@ -184,7 +184,7 @@ def _parameter(one: Mapping[str, Any], document: Mapping[str, Any]) -> str:
 
 
 def _type(schema: Mapping[str, Any], document: Mapping[str, Any]) -> str:
-    """What a parameter may be, such as ``integer 1 to 500``."""
+    """Describe the values of a parameter, such as ``integer 1 to 500``."""
     if reference := schema.get("$ref"):
         schema = document["components"]["schemas"][_name(reference)]
     if options := schema.get("anyOf"):

@@ -94,7 +94,7 @@ def repeated_classes(tops: Iterable[list[Module]]) -> list[str]:
 
 
 def own_imports(module: Module) -> int:
-    """How many names of ours a file imports."""
+    """Count our own names that a file imports."""
     return sum(
         len(node.names)
         for node in ast.walk(module.tree)

@@ -1,4 +1,4 @@
-"""Which worker meets which requirement set, and a row whose writing shows that writing works."""
+"""Add the pairs of workers and label sets that they meet, and the row that health checks write."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ from service.settings import Settings
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
-"""How often a service whose reading is open looks whether there is an administrator by now."""
+"""Interval, in s, at which a service with open reading looks for its first administrator."""
 _TOUCH_S = token_store.TOUCHED_EVERY.total_seconds()
 _WRITE_S = 1.0
 """How often uses of tokens are written down, those of all tokens together: a thousand workers

@@ -237,6 +237,8 @@ def sets_of(session: Session, worker: str) -> Sequence[Row[Any]]:
 
 def hides(row: Row[Any]) -> bool:
     """Return True if a row of `sets_of` has a bound past the first job of its set."""
+    if row.head is None:
+        return False
     return row.rank is None or (row.rank, row.place) > (row.head_rank, row.head)
 
 

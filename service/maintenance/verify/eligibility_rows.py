@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
-from sqlalchemy import Select, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.jobs import eligibility
@@ -16,27 +15,24 @@ from service.models import Eligibility, LabelSet, WorkerRow
 
 def eligible_workers(session: Session) -> Iterator[Breach]:
     """11: a worker has a row for each label set that it meets, and no row hides a job from it."""
-    sets = _by_name(session, select(LabelSet.digest, LabelSet.labels))
-    workers = _by_name(session, select(WorkerRow.name, WorkerRow.labels))
-    for worker, labels in workers.items():
+    sets = session.execute(select(LabelSet.digest, LabelSet.labels)).all()
+    for worker, labels in session.execute(select(WorkerRow.name, WorkerRow.labels)).all():
         rows = eligibility.sets_of(session, worker)
         has = {row.requires for row in rows}
-        met = {name for name, required in sets.items() if eligibility.meets(labels, required)}
+        met = {name for name, required in sets if eligibility.meets(labels, required)}
         for name in sorted(met - has):
             yield Breach(ROWS, f"eligibilities {name}", f"Worker {worker} meets it and has no row.")
         for name in sorted(has - met):
             yield Breach(ROWS, f"eligibilities {name}", f"Worker {worker} does not meet it.")
         for row in rows:
-            if row.head is not None and eligibility.hides(row):
+            if eligibility.hides(row):
                 sentence = f"It hides job {row.head} from worker {worker}."
                 yield Breach(ROWS, f"eligibilities {row.requires}", sentence)
-    of_nobody = select(Eligibility.requires, Eligibility.worker)
-    for name, worker in session.execute(of_nobody.where(Eligibility.worker.not_in(workers))):
+    known = select(WorkerRow.name).where(WorkerRow.name == Eligibility.worker).exists()
+    for name, worker in session.execute(
+        select(Eligibility.requires, Eligibility.worker).where(~known)
+    ):
         yield Breach(ROWS, f"eligibilities {name}", f"There is no worker {worker}.")
-
-
-def _by_name(session: Session, wanted: Select[str, Any]) -> dict[str, Any]:
-    return {row[0]: row[1] for row in session.execute(wanted)}
 
 
 def devices_of_workers(session: Session) -> Iterator[Breach]:
