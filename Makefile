@@ -38,20 +38,20 @@ containers: ## Build the images and run the compose file for real with the engin
 	@containers/try.sh
 
 bench-detection: install-dev ## Our change detection beside what others do (10 minutes; benchmarks/results/detection)
-	@PYTHONPATH=.:tests $(BIN)/python -m detection_bench
+	@PYTHONPATH=.:tests $(BIN)/python -m trials.detection
 
 bench-gate: install-dev ## Gates of equal and of slower revisions, with the noise of a GPU (2 minutes; benchmarks/results/gate)
-	@PYTHONPATH=.:tests $(BIN)/python -m gate_bench
+	@PYTHONPATH=.:tests $(BIN)/python -m trials.gate
 
 bench-nights: install-dev ## How soon a small regression is found, and how often one that is none (10 minutes)
-	@PYTHONPATH=.:tests $(BIN)/python -m nights_bench
+	@PYTHONPATH=.:tests $(BIN)/python -m trials.nights
 
 chaos: install-dev ## Kill, freeze, cut and set back everything; nothing may be lost (more than an hour; docs/reliability.md)
-	@PYTHONPATH=.:tests $(BIN)/python -m chaos all $(CHAOS_ARGS)
+	@PYTHONPATH=.:tests $(BIN)/python -m trials.chaos all $(CHAOS_ARGS)
 
 load: install-dev ## How much the service takes, on both databases, and its table in benchmarks/results/reliability (25 minutes)
-	@PYTHONPATH=.:tests $(BIN)/python -m load all
-	@PYTHONPATH=.:tests $(BIN)/python -m load table --write
+	@PYTHONPATH=.:tests $(BIN)/python -m trials.load all
+	@PYTHONPATH=.:tests $(BIN)/python -m trials.load table --write
 
 lock: ## Write constraints.txt and requirements.lock (hashes) from what is installed in .venv
 	@scripts/install dev

@@ -6,13 +6,13 @@ from pathlib import Path
 import pytest
 import torch
 from builders.profiled import H200
-from truths.measured import RECORDED, measure, told_right
-from truths.models import TRUTHS
 
 from benchmarks.contracts import Replicate
 from benchmarks.diagnosis.verdict import judge
 from benchmarks.measure import batch_source
 from benchmarks.measure.trainer import Trainer
+from trials.truths.measured import RECORDED, measure, told_right
+from trials.truths.models import TRUTHS
 
 RECORDINGS = sorted(RECORDED.glob("*.json"))
 

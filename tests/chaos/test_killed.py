@@ -1,4 +1,4 @@
-"""The short form of `python -m chaos killed`: workers that are killed at any moment of a job."""
+"""The short form of `python -m trials.chaos killed`: workers killed at any moment of a job."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from chaos.killed import PROMISED_S
-from chaos.replica import environment
 
+from trials.chaos.killed import PROMISED_S
+from trials.chaos.replica import environment
 from worker.child.containment import Containment, obstacle_to_namespaces
 
 KILLS = 6
@@ -25,7 +25,7 @@ def test_nothing_outlives_a_worker_that_is_killed_at_any_moment(
     """Neither the guard that begins, nor a child, nor its daemons that ignore signals."""
     if containment is Containment.PID_NAMESPACE and (why := obstacle_to_namespaces()):
         pytest.skip(f"no PID namespace can be had here: {why}")
-    command = [sys.executable, "-m", "chaos.killed", containment.value]
+    command = [sys.executable, "-m", "trials.chaos.killed", containment.value]
     told = ["--kills", str(KILLS), "--load", "2", "--within-s", "1.5"]
     done = subprocess.run(
         [*command, *told], env=environment(), capture_output=True, text=True, check=False

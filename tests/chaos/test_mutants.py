@@ -7,9 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from chaos import mutants
-from chaos.mutants import MUTANTS
-from chaos.trial import trial
+
+from trials.chaos import mutants
+from trials.chaos.mutants import MUTANTS
+from trials.chaos.trial import trial
 
 
 def test_with_every_protection_on_nothing_is_possible(sqlite_url: str, tmp_path: Path) -> None:

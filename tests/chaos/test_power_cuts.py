@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from chaos import disk, power
+
+from trials.chaos import disk, power
 
 SEED = 20261120
 

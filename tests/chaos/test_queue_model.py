@@ -14,7 +14,6 @@ from typing import Any
 
 import pytest
 from builders.service_hand import result_of
-from chaos import mutants
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import (
@@ -39,6 +38,7 @@ from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.maintenance.verify import check
 from service.models import Attempt, Job, ResultRow
+from trials.chaos import mutants
 
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)

@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from builders.postgres_server import PostgresServer
-from chaos.storm import Storm, run
 
 from service.database.connections import migrate
+from trials.chaos.storm import Storm, run
 
 SMALL = Storm(20261120, jobs=40, worker_kills=4, freezes=4, lost=0, lease_s=1.0, limit_s=150.0)
 

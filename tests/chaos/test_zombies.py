@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from chaos.zombies import awaken
+from trials.chaos.zombies import awaken
 
 
 def test_a_frozen_workers_result_is_kept_and_shown_and_never_counts(

@@ -4,14 +4,14 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from detection_bench.ours import history, ours
-from detection_bench.score import Row, matched, tally
-from detection_bench.synthetic import KINDS, Planted, plant, suite
 
 from service.analysis.detection import fixed_ratio
 from service.analysis.detection.history import Floats, History
 from service.analysis.detection.registry import DEFAULT, DETECTORS
 from service.analysis.detection.windows import detect
+from trials.detection.ours import history, ours
+from trials.detection.score import Row, matched, tally
+from trials.detection.synthetic import KINDS, Planted, plant, suite
 
 CHECKING = 77
 """Neither the seed that constants were tuned on nor the one that is reported."""

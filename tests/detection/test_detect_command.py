@@ -9,8 +9,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from detection_bench.ours import ours
-from detection_bench.synthetic import plant
 from typer.testing import CliRunner
 
 from cli import detect as detecting
@@ -18,6 +16,8 @@ from cli.main import app
 from service.analysis.detection.alarms import replay
 from service.analysis.detection.history import History
 from service.analysis.detection.windows import detect
+from trials.detection.ours import ours
+from trials.detection.synthetic import plant
 
 
 def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:

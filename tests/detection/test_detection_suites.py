@@ -2,11 +2,11 @@
 
 import numpy as np
 import pytest
-from detection_bench import injected, labelled
-from detection_bench.crossvalidation import changed, divided
-from detection_bench.synthetic import Planted
 
 from service.analysis.detection import evidence
+from trials.detection import injected, labelled
+from trials.detection.crossvalidation import changed, divided
+from trials.detection.synthetic import Planted
 
 
 def series(name: str, count: int = 120) -> Planted:

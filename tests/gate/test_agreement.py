@@ -4,13 +4,13 @@ import json
 from random import Random
 
 import pytest
-from agreement.read import differ, equal_pairs, gated, judge, read, table
 
 from service.analysis.gate import CaseVerdict
+from trials.agreement.read import differ, equal_pairs, gated, judge, read, table
 
 
 def rows(pairs: int, more: float, noise: float, tier: str = "gate", hz: float = 1e9) -> list[str]:
-    """As `agreement.record` writes them; side B runs at ``hz``, side A at 1 GHz."""
+    """As `trials.agreement.record` writes them; side B runs at ``hz``, side A at 1 GHz."""
     random = Random(1)
     found = []
     for pair in range(pairs):

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gate_bench import replicates
+
+from trials.gate import replicates
 
 FIRST, SECOND = "GPU-11111111-aaaa", "GPU-22222222-bbbb"
 

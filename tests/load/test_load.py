@@ -1,14 +1,14 @@
-"""The load that `python -m load` makes is answered and stored, in small."""
+"""The load that `python -m trials.load` makes is answered and stored, in small."""
 
 import zlib
 
 import pytest
-from chaos.__main__ import RESULTS
-from load import bodies, claims, latency, table, traffic
-from load.__main__ import DOCUMENT, commit
-from load.traffic import Plan, Shape
 
 from benchmarks.contracts import Result, excess
+from trials.chaos.__main__ import RESULTS
+from trials.load import bodies, claims, latency, table, traffic
+from trials.load.__main__ import DOCUMENT, commit
+from trials.load.traffic import Plan, Shape
 
 
 @pytest.mark.parametrize("database", ["sqlite", "postgresql"])
@@ -65,7 +65,7 @@ def test_single_requests_are_timed_beside_those_of_a_bare_server() -> None:
 def test_the_document_shows_every_run_as_its_row_says() -> None:
     document = DOCUMENT.read_text()
     assert table.replaced(document, table.whole(RESULTS)) == document, (
-        "run: python -m load table --write"
+        "run: python -m trials.load table --write"
     )
     rows = sum(map(len, map(table.rows_of, sorted(RESULTS.glob("traffic*.jsonl")))))
     shown = table.of_traffic(

@@ -17,13 +17,13 @@ import psutil
 import pytest
 from builders.questions import ending, endless, told, where
 from builders.served import wait_until
-from chaos.replica import environment
 from sqlalchemy.exc import DBAPIError
 
 from service import analysis_process as aside_module
 from service.analysis_process import AnalysisProcess, ProcessEnded
 from service.database.connections import Database
 from service.database.health import passes
+from trials.chaos.replica import environment
 
 
 @pytest.fixture

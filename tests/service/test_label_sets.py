@@ -13,7 +13,6 @@ from typing import Any, TypeVar
 
 import pytest
 from builders.service_hand import result_of
-from load import queued
 from sqlalchemy import event, select, text
 from sqlalchemy.orm import Session
 
@@ -25,6 +24,7 @@ from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.models import Attempt, Eligibility, Job, LabelSet, WorkerRow
+from trials.load import queued
 
 T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=100)

@@ -17,9 +17,9 @@ import httpx2
 import orjson
 import pytest
 from builders.served import Served, serving, wait_until
-from chaos.replica import environment, free_port
 
 from service.http.connection_share import Strangers, network_of
+from trials.chaos.replica import environment, free_port
 
 ROOM = 6
 OTHER = "127.0.0.2"

@@ -22,7 +22,7 @@ from service.analysis.detection.window import Window
 TWO_SIDED_95 = 1.96
 CONFIDENCE_AT_THRESHOLD, CONFIDENCE_PER_SIGMA = 0.67, 0.64
 """Log odds that a change is where it is said to be, fitted on the synthetic suite's tuning half by
-``python -m detection_bench.calibration``."""
+``python -m trials.detection.calibration``."""
 
 
 @dataclass(frozen=True, slots=True)

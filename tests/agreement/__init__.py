@@ -1,1 +1,0 @@
-"""How often equal results are called different, and how often one percent more work is found."""

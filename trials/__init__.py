@@ -1,0 +1,1 @@
+"""Benches, storms of faults and recorders: long programs whose short forms are tests."""

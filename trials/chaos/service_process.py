@@ -1,0 +1,42 @@
+"""``python -m trials.chaos.service_process``: the real service, whose clock a test can set.
+
+The first 8 bytes of the file that ``CHAOS_CLOCK`` names are how far the database's clock is off,
+in s. Everything else is `service.__main__`.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import sys
+from datetime import datetime, timedelta
+from pathlib import Path
+
+from sqlalchemy.orm import Session
+
+from service.database import connections
+
+
+def off_by(path: Path) -> None:
+    """Let `now_of` be off by what is in ``path``, which may change at any time."""
+    with path.open("rb") as file:
+        told = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
+    true = connections.now_of
+
+    def now_of(session: Session) -> datetime:
+        return true(session) + timedelta(seconds=struct.unpack("d", told[:8])[0])
+
+    connections.now_of = now_of
+
+
+if __name__ == "__main__":
+    if told := os.environ.get("CHAOS_CLOCK"):
+        off_by(Path(told))  # before anybody imports the name
+    if told := os.environ.get("CHAOS_MUTANT"):
+        from trials.chaos import mutants
+
+        mutants.apply(told)
+    from service.__main__ import main
+
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Measures the six truths as any case is measured, and writes what it saw as recordings.
+
+``PYTHONPATH=.:tests python -m trials.truths.measured FOLDER`` writes one JSON file a truth into
+FOLDER; from `trials/truths/recorded/` the tests of every machine read them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+import torch
+
+from benchmarks.contracts import Bottleneck, Protocol, Replicate, Verdict
+from benchmarks.diagnosis.roofline import Ceilings
+from benchmarks.diagnosis.verdict import judge
+from benchmarks.measure import flags
+from benchmarks.measure.passes import Passes
+from benchmarks.measure.progress import Reporter
+from trials.truths.models import TRUTHS, Truth
+
+RECORDED = Path(__file__).with_name("recorded")
+BRIEF = Protocol(
+    warmup_min_s=0.5,
+    warmup_max_s=2.0,
+    settle_max_s=0.0,
+    window_min_s=1.0,
+    window_max_s=2.0,
+    block_min_s=0.1,
+    phases=True,
+    profile=True,
+)
+
+
+def measure(name: str, device: torch.device) -> Replicate:
+    """One replicate of the truth of that name."""
+    truth = TRUTHS[name]
+    torch.manual_seed(0)
+    recipe = truth.build(device)
+    flags.put_in_force(recipe)
+    trainer = truth.trainer(recipe, device)
+    with Reporter(os.open(os.devnull, os.O_WRONLY), name) as reporter:
+        return Passes(trainer, BRIEF, reporter, "step/s").replicate(0, 0.0, 0.0)
+
+
+def told_right(truth: Truth, verdict: Verdict) -> bool:
+    """Whether the verdict says what is true."""
+    evidence = verdict.evidence
+    copied = evidence["copy"] > evidence["stall"]
+    as_known = copied == truth.by_copy or verdict.bottleneck is not Bottleneck.INPUT
+    return verdict.bottleneck in truth.limits and as_known
+
+
+def main(folder: Path, ceilings: Ceilings) -> int:
+    """Record every truth; 1 if one of them is told wrong."""
+    folder.mkdir(parents=True, exist_ok=True)
+    device = torch.device("cuda", 0)
+    wrong = 0
+    for name, truth in TRUTHS.items():
+        from_s = time.perf_counter()
+        replicate = measure(name, device)
+        torch.cuda.empty_cache()
+        verdict = judge((replicate,), ceilings)
+        right = told_right(truth, verdict)
+        wrong += not right
+        document = {
+            "truth": name,
+            "device": torch.cuda.get_device_name(device),
+            "torch": torch.__version__,
+            "replicate": replicate.model_dump(mode="json"),
+        }
+        (folder / f"{name}.json").write_text(json.dumps(document, indent=1) + "\n")
+        mark, took_s = "right" if right else "WRONG", time.perf_counter() - from_s
+        sys.stdout.write(
+            f"{name}: {mark} in {took_s:.1f} s: {verdict.bottleneck} ({verdict.confidence}): "
+            f"{verdict.sentence}\n  {verdict.evidence}\n  {verdict.bounds}\n  {replicate.flags}\n"
+        )
+        sys.stdout.flush()
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    from builders.profiled import H200
+
+    sys.exit(main(Path(sys.argv[1]) if len(sys.argv) > 1 else RECORDED, H200))
