@@ -65,7 +65,7 @@ class BrowserSession(Base):
 
 
 class AuditEvent(Base):
-    """One thing that somebody did. Triggers of migration 0006 let the log only grow."""
+    """One thing that somebody did. A trigger lets the log only grow."""
 
     __tablename__ = "audit_events"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)

@@ -14,8 +14,8 @@ class JobEvent(Base):
     """One transition of a job or of one of its attempts.
 
     Triggers write it in the transaction of the change itself, and refuse a change that the state
-    machines do not know; no code can change a state and forget to say so. They are in migration
-    0004, because SQLAlchemy does not know triggers.
+    machines do not know; no code can change a state and forget to say so. They are made by
+    the migration, because SQLAlchemy does not know triggers.
     """
 
     __tablename__ = "job_events"

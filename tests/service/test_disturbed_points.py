@@ -7,11 +7,9 @@ import pytest
 from builders import long_series as long
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
-from sqlalchemy import select, text
 
-from service.database.connections import Database, downgrade, migrate
+from service.database.connections import Database
 from service.findings.bad_nodes import compare_nodes
-from service.models import PendingAnalysis, Point
 
 API = "/api/v1"
 Submit = Callable[..., dict[str, Any]]
@@ -81,21 +79,6 @@ def test_a_report_names_the_flags_and_holds_what_was_disturbed_against_nothing(
     assert fast["speedup"] is None
     text = client.get(path, params={"format": "markdown"}).text
     assert "ok (full.tail, other\\_processes), counts for nothing" in text
-
-
-def test_a_migration_marks_what_was_measured_before_and_has_it_judged_again(
-    client: TestClient, database_url: str, history: str
-) -> None:
-    database: Database = client.app.state.database  # type: ignore[attr-defined]
-    with database.writing() as session:
-        session.execute(text("DELETE FROM unjudged"))
-    downgrade(database_url, "0010")
-    migrate(database_url)
-    with database.reading() as session:
-        told = select(Point.disturbed).where(Point.series_id == history)
-        assert sorted(session.scalars(told)) == ["", "throttled", "throttled"]
-        waiting = session.scalars(select(PendingAnalysis).order_by(PendingAnalysis.id)).all()
-        assert [each.revision for each in waiting] == ["r2", "r2"]
 
 
 @pytest.mark.parametrize(

@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 
 import pytest
 from builders.service_hand import result_of
-from sqlalchemy import event, select, text
+from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Claim, JobSpec, JobState, Lease, Worker
-from service.database.connections import Database, downgrade, migrate, now_of
+from service.database.connections import Database, now_of
 from service.database.health import passes
 from service.jobs import attempts, candidates, eligibility, expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
@@ -346,25 +346,6 @@ def test_a_worker_and_a_set_that_are_new_at_once_find_each_other(
     during(*((ask, come) if turned else (come, ask)))(database)
     with database.writing() as session:
         assert lease(session) is not None
-
-
-def test_what_was_queued_before_the_migration_is_handed_out_after_it(
-    database: Database, database_url: str
-) -> None:
-    with database.writing() as session:
-        labels = {"gpu_uuid": "GPU-1", **LETTERS}
-        workers.introduce(session, Worker(name="w", labels=labels), now_of(session))
-        job = put(session, met(5))
-        put(session, {"label1": "y"}, priority=5)
-    database.close()
-    downgrade(database_url, "0010")
-    migrate(database_url)
-    with database.writing() as session:
-        assert session.execute(text("SELECT gpu_uuid FROM workers")).scalar() == "GPU-1"
-        given = lease(session)
-        assert given is not None
-        assert given.job_id == job
-        assert lease(session) is None
 
 
 def again(database: Database, work: Callable[[Session], T]) -> T:

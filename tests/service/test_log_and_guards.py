@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Case, Claim, JobState, Lease, Worker
-from service.database.connections import Database, downgrade, migrate, now_of
+from service.database.connections import Database, now_of
 from service.jobs import attempts, expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
@@ -228,36 +228,6 @@ def test_a_job_begins_queued_and_an_attempt_granted(session: Session) -> None:
     )
     refused(session, copied.format("succeeded"))
     session.execute(text(copied.format("queued")))
-
-
-def test_jobs_from_before_the_log_get_their_past_told(database_url: str) -> None:
-    """Taken down and up again, a database tells the same story as if the log had been there."""
-    database = Database(database_url)
-    with database.writing() as session:
-        workers.introduce(session, Worker(name="w1"), now_of(session))
-        put(session, 5)
-        now = now_of(session)
-        lease, holder = hold(session, now)
-        attempts.complete(session, holder, result_of(lease), now)  # succeeded, without a start
-        _, holder = hold(session, now)
-        attempts.start(session, holder, TERMS, now)
-        attempts.release(session, holder, "Stopping.", now)
-        for step in (1, 2):
-            for _ in range(4):
-                hold(session, now + step * LATER)
-            expiry.sweep(session, TERMS, now + step * LATER + timedelta(minutes=5))
-        put(session, 2)
-        expiry.cancel(session, hold(session, now + 4 * LATER)[1].job_id, now + 4 * LATER)
-        expiry.cancel(session, lease.job_id, now)  # has ended and stays
-        before = story(session)
-    database.close()
-    downgrade(database_url, "0001")
-    migrate(database_url)
-    database = Database(database_url)
-    with database.writing() as session:
-        assert story(session) == before
-        refused(session, "DELETE FROM job_events")
-    database.close()
 
 
 def story(session: Session) -> list[tuple[object, ...]]:

@@ -15,7 +15,7 @@ from sqlalchemy.orm import aliased
 
 from service import findings
 from service.auth.token_store import TokenRequest
-from service.database.connections import Database, downgrade, migrate
+from service.database.connections import Database
 from service.maintenance import verify
 from service.models import (
     Base,
@@ -289,14 +289,3 @@ def test_no_kind_of_query_finds_what_is_of_another_project(database: Database) -
         assert everybodys.all() == [2.0, 3.0]
         assert session.scalar(select(func.count()).select_from(ResultRow)) == 0
         assert session.scalar(select(func.count()).select_from(Submission)) == 0
-
-
-def test_the_version_before_finds_no_bound_token_that_is_good(
-    database_url: str, doorman: Doorman
-) -> None:
-    bound, free = doorman.make("read", project="red"), doorman.make("read")
-    downgrade(database_url, "0008")
-    migrate(database_url)
-    with doorman.database.reading() as session:
-        assert session.get_one(TokenRow, bound.id).revoked_at is not None
-        assert session.get_one(TokenRow, free.id).revoked_at is None

@@ -31,8 +31,6 @@ _MADE = re.compile(r"\s*CREATE (TRIGGER|FUNCTION) (\w+)")
 _BODY = re.compile(r"\$\$(.*)\$\$", re.DOTALL)
 _PARAPHRASE = frozenset({"in", "any", "array", "text", "character", "varying"})
 """Words in which PostgreSQL says ``in ('a', 'b')`` again."""
-_OLD_STATE = "expired"
-"""A job's state that the first migration allows and that nothing leads to."""
 _ON = re.compile(r" ON (\w+)")
 
 _TRIGGERS_SQLITE = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")
@@ -196,4 +194,4 @@ def _names(columns: Iterable[Any]) -> tuple[str, ...]:
 def _words(condition: object) -> frozenset[str]:
     """The words of a condition, as the models and both databases have them in common."""
     said = "" if condition is None else str(condition).lower()
-    return frozenset(re.findall(r"\w+", said)) - _PARAPHRASE - {_OLD_STATE}
+    return frozenset(re.findall(r"\w+", said)) - _PARAPHRASE
