@@ -25,14 +25,16 @@ from cli.output.lines import say
 from service import formats
 from service.auth import audit, enrolment, sign_in_link, signing_key, token_format, token_store
 from service.auth.enrolment import EnrolmentRequest
-from service.auth.permissions import BOUND, TokenKind
+from service.auth.permissions import BOUND
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped
 from service.auth.token_store import NewToken, TokenRequest
-from service.database.connections import Database, now_of
-from service.database.health import check, explain
+from service.database.failures import explain
+from service.database.health import check
+from service.database.session import Database, now_of
 from service.errors import ServiceError, Unauthorized
+from service.models.access import TokenKind
 from service.settings import Settings
 
 ME = Principal("command line")

@@ -11,8 +11,9 @@ from sqlalchemy.exc import DBAPIError
 
 from cli.exits import Exit, Stop
 from cli.output.lines import say
-from service.database.connections import Database
-from service.database.health import check, explain
+from service.database.failures import explain
+from service.database.health import check
+from service.database.session import Database
 from service.errors import ServiceError
 from service.maintenance.verify import CheckOutcome, Event, Finding, VerificationReport
 from service.maintenance.verify import verify as check_promises

@@ -20,8 +20,9 @@ from benchmarks.terminal import log_to_stderr, printable
 from service.app import create_app
 from service.auth import access_mode, local_token
 from service.auth.access_mode import Asked
-from service.database.connections import Database
-from service.database.health import check, explain
+from service.database.failures import explain
+from service.database.health import check
+from service.database.session import Database
 from service.errors import ServiceError
 from service.http.server import listen, serve
 from service.settings import Settings

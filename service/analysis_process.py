@@ -21,7 +21,8 @@ from typing import Protocol, TypeVar
 from sqlalchemy.orm import Session
 
 from benchmarks.terminal import log_to_stderr
-from service.database.connections import Database
+from service.database.session import Database
+from service.errors import ProcessEnded
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -39,10 +40,6 @@ _IDLE_S = 300.0
 """Not asked for so long, the process gives its memory back."""
 _NONE_TO_BE_HAD = (BrokenProcessPool, OSError, ImportError, NotImplementedError)
 """It was ended, or cannot be started: no processes or memory are left, or no shared memory is."""
-
-
-class ProcessEnded(Exception):
-    """The service ends, and nobody answers any more; what was asked can be asked of the next."""
 
 
 class AnalysisQuestion(Protocol):
@@ -70,7 +67,7 @@ class AnalysisProcess:
         """Answer a question.
 
         Raises:
-            Ended: the service ends.
+            ProcessEnded: the service ends.
         """
         if time.monotonic() < self._here_until_s:
             return self._database.ask(question)

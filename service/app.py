@@ -10,14 +10,14 @@ import anyio.to_thread
 from fastapi import FastAPI
 
 from benchmarks.version import installed
-from service import errors
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
 from service.background import Background
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
-from service.database.connections import Database
 from service.database.health import Checkup
+from service.database.session import Database
+from service.http import problems
 from service.http.answer_room import Sending
 from service.http.body_limit import Gate
 from service.http.body_reader import Bounds
@@ -58,7 +58,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.add_middleware(Gate, bounds=bounds_of(settings))
     app.add_middleware(Heads)
     app.add_middleware(Sending, most_b=settings.answers_limit_b)
-    errors.install(app)
+    problems.install(app)
     app.router.routes.extend(ROUTES)
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
         app.router.routes.extend(shown.router.routes)

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 
 from service import comparisons
 from service.analysis_process import AnalysisProcess
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.findings import confirm, pipeline
 from service.jobs import expiry, schedules, types
 from service.jobs.types import Terms

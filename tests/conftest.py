@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from builders.lent_databases import LentDatabases
     from builders.postgres_server import PostgresServer
 
-    from service.database.connections import Database
+    from service.database.session import Database
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,21 +48,21 @@ def postgres() -> Iterator[PostgresServer]:
     """A PostgreSQL server with the migrated database ``template``."""
     from builders.postgres_server import running
 
-    from service.database.connections import migrate
+    from service.database.migrate import upgrade
 
     with running() as server:
         server.run("CREATE DATABASE template")
-        migrate(server.url("template"))
+        upgrade(server.url("template"))
         yield server
 
 
 @pytest.fixture(scope="session")
 def sqlite_template(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A migrated SQLite file, to be copied."""
-    from service.database.connections import migrate
+    from service.database.migrate import upgrade
 
     path = tmp_path_factory.mktemp("template") / "template.sqlite3"
-    migrate(f"sqlite:///{path}")
+    upgrade(f"sqlite:///{path}")
     return path
 
 
@@ -101,7 +101,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
     """Sessions on a fresh database of either kind."""
-    from service.database.connections import Database
+    from service.database.session import Database
 
     found = Database(database_url)
     yield found

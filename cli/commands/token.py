@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from cli.options import DEFAULT_STATE_DIR, Database, Json, StateDir
-from service.auth.permissions import TokenKind
+
+Kind = Literal["read", "submit", "worker", "admin"]
 
 app = typer.Typer(
     help="Make, list, renew and end tokens, where the service's database is.", no_args_is_help=True
@@ -19,7 +20,7 @@ TokenId = Annotated[str, typer.Argument(metavar="ID", help="As `throughline toke
 @app.command("create")
 def create(
     *,
-    kind: Annotated[TokenKind, typer.Option(help="What it is good for.")],
+    kind: Annotated[Kind, typer.Option(help="What it is good for.")],
     name: Annotated[
         str, typer.Option(help="What it is for, such as ci; of a worker's token its worker.")
     ],
@@ -47,7 +48,7 @@ def create(
     from cli import tokens
 
     with tokens.desk(database, state_dir) as desk:
-        wanted = tokens.Wanted(kind.value, name, expires, project)
+        wanted = tokens.Wanted(kind, name, expires, project)
         if file is None:
             desk.create(wanted, as_json=as_json)
         else:

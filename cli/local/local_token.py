@@ -11,8 +11,9 @@ from sqlalchemy.exc import DBAPIError
 from benchmarks import local_service
 from cli.exits import Exit, Stop
 from service.auth import access_mode, local_token
-from service.database.connections import Database
-from service.database.health import check, explain
+from service.database.failures import explain
+from service.database.health import check
+from service.database.session import Database
 from service.errors import ServiceError
 from service.settings import Access, Settings
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import AsyncIterator
 from datetime import datetime
 from typing import Annotated, Generic, TypeVar
 
@@ -14,12 +15,41 @@ from benchmarks import contracts
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.comparisons import ComparisonRequest
-from service.database.connections import get_now, get_session
 from service.database.paging import Page
+from service.database.session import Database, now_of
 from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Holder, Terms
 
 T = TypeVar("T")
+
+
+def get_database(request: Request) -> Database:
+    """The database of the application that answers this request."""
+    database = request.app.state.database
+    assert isinstance(database, Database)
+    return database
+
+
+async def get_session(request: Request) -> AsyncIterator[Session]:
+    """A session per request; use as ``Depends(get_session, scope="function")``.
+
+    With that scope it is committed before the answer leaves, so a client is never told of a row
+    that then fails to commit. Requests that only read get a session that cannot write, and whoever
+    is bound to a project (``request.state.project``) one that finds nothing of another. What
+    ``request.state.witness`` is, if anything, is called last: to log the call with what it changed.
+    """
+    witness = getattr(request.state, "witness", None)
+    write = request.method not in ("GET", "HEAD")
+    async with get_database(request).request_session(
+        write=write, project=request.state.project, witness=witness
+    ) as session:
+        yield session
+
+
+def get_now(session: Annotated[Session, Depends(get_session, scope="function")]) -> datetime:
+    """The database's time at the start of the request's work."""
+    return now_of(session)
+
 
 DatabaseSession = Annotated[Session, Depends(get_session, scope="function")]
 Now = Annotated[datetime, Depends(get_now, scope="function")]

@@ -8,8 +8,8 @@ from fastapi import Request
 from pydantic import BaseModel
 
 from benchmarks.version import installed
+from service.api.dependencies import get_database
 from service.api.router import noun
-from service.database.connections import get_database
 
 router = noun("", "health")
 

@@ -15,14 +15,15 @@ from sqlalchemy.orm import Session
 from benchmarks import trace_file
 from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
 from service import comparisons
-from service.api.dependencies import AttemptHolder, Caller, LeaseTerms
-from service.api.long_poll import pauses
+from service.api.dependencies import AttemptHolder, Caller, LeaseTerms, get_database
 from service.api.openapi import problems
 from service.api.router import noun
-from service.database.connections import get_database, now_of
-from service.errors import Fenced, Invalid, answer
+from service.database.session import now_of
+from service.errors import Fenced, Invalid
 from service.history import traces
 from service.history.types import KeptTrace
+from service.http.long_poll import pauses
+from service.http.problems import answer
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Terms
 

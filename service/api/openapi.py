@@ -10,8 +10,8 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from service.auth.permissions import ROUTES, Permission
-from service.errors import Problem
 from service.http.answer_room import InPieces
+from service.http.problems import Problem
 
 _MEANINGS = {
     400: "The request or its JSON is malformed, or can be read in more than one way.",

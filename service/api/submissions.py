@@ -21,14 +21,14 @@ from service.api.dependencies import (
     Listing,
     Now,
     Wait,
+    get_database,
     owned,
 )
-from service.api.long_poll import pauses
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
-from service.database.connections import get_database
 from service.history import revisions
+from service.http.long_poll import pauses
 from service.jobs import submissions
 from service.jobs import submit as jobs_submit
 from service.jobs.requests import SubmissionRequest

@@ -6,7 +6,7 @@ import ipaddress
 from enum import StrEnum
 
 from service.auth import token_store
-from service.database.connections import Database
+from service.database.session import Database
 from service.errors import ServiceError
 from service.settings import Access, Settings
 

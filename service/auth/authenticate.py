@@ -20,14 +20,13 @@ from starlette.routing import BaseRoute
 from service.auth import access_mode, csrf, sessions, signing_key, token_format, token_store
 from service.auth.access_mode import Asked
 from service.auth.permissions import ROUTES, SAFE, Permission
-from service.auth.principal import ANYBODY, READER, Principal
+from service.auth.principal import ANYBODY, READER, Principal, network_of
 from service.auth.rate_limit import Buckets
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped, Token
 from service.auth.token_store import TokenView
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.errors import ServiceError, TooMany, Unauthorized
-from service.http.connection_share import network_of
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
 
+from service.models.access import TokenKind
+
 
 class Permission(StrEnum):
     """The permission that a route asks for."""
@@ -28,15 +30,6 @@ class Permission(StrEnum):
     """Take jobs and deliver results."""
     ADMIN = "admin"
     """Change what is measured by the clock, and who may do what."""
-
-
-class TokenKind(StrEnum):
-    """Kinds of tokens."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    WORKER = "worker"
-    ADMIN = "admin"
 
 
 EVERYTHING = frozenset(Permission)

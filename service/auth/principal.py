@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
 from dataclasses import dataclass
 
 from starlette.requests import HTTPConnection
 
-from service.auth.permissions import EVERYTHING, MAY, Permission, TokenKind
+from service.auth.permissions import EVERYTHING, MAY, Permission
 from service.auth.token_store import TokenView
 from service.errors import Forbidden
-from service.http.connection_share import network_of
+from service.models.access import TokenKind
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,3 +80,14 @@ def client_of(request: HTTPConnection) -> str:
     principal: Principal = getattr(request.state, "principal", ANYBODY)
     address = request.client.host if request.client else ""
     return principal.token_id or network_of(address)
+
+
+def network_of(host: str) -> str:
+    """An IPv4 address as it is; of IPv6 the first 64 bits, because one machine has all the rest."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return host
+    if address.version == 4 or address.ipv4_mapped:
+        return str(getattr(address, "ipv4_mapped", None) or address)
+    return str(ipaddress.ip_network((address, 64), strict=False))

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 from service.auth import token_format
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped
-from service.database.connections import rows
+from service.database.session import rows
 from service.models import EnrolmentRow
 
 

@@ -12,12 +12,13 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, Name
 from service.auth import token_format
-from service.auth.permissions import BOUND, TokenKind
+from service.auth.permissions import BOUND
 from service.auth.signing_key import Key
 from service.auth.token_format import Token
-from service.database.connections import rows
+from service.database.session import rows
 from service.errors import Conflict, NotFound, Unauthorized
 from service.models import TokenRow
+from service.models.access import TokenKind
 
 _TOKENS = cast(Table, TokenRow.__table__)
 # Made once: every request asks.

@@ -17,7 +17,7 @@ from service.analysis import gate
 from service.analysis.gate import Decision
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.request import ComparisonRequest
-from service.database.connections import Database, now_of, rows
+from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job

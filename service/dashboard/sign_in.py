@@ -11,6 +11,7 @@ from fastapi.responses import HTMLResponse, RedirectResponse
 from sqlalchemy.orm import Session
 from starlette.responses import Response
 
+from service.api.dependencies import get_database
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
 from service.auth.authenticate import Authenticator
@@ -19,7 +20,7 @@ from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.dashboard.rendering import render
 from service.dashboard.routers import page_router
-from service.database.connections import get_database, now_of
+from service.database.session import now_of
 from service.errors import BadRequest, Unauthorized
 
 router = page_router()

@@ -14,8 +14,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
 import migrations
-from service.database.connections import make_engine, parse
-from service.database.health import explain
+from service.database.engine import make_engine, parse
+from service.database.failures import explain
 from service.errors import DatabaseUnavailable, MadeByNewer
 
 _TURN = 7_346_822_310_015

@@ -10,8 +10,8 @@ from typing import Any
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
-from service.database.connections import rows
 from service.database.ids import new_id
+from service.database.session import rows
 from service.errors import Conflict, NotFound
 from service.findings.types import ACTIVE
 from service.history.placed_changes import PlacedChange

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import workload_of
 from service.analysis.attribution import Cause
 from service.analysis.detection.alarms import SAME
-from service.database.health import passes
+from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
 from service.findings.affected_series import members, say_again, without_cause
 from service.findings.gather_evidence import explain

@@ -16,9 +16,10 @@ from functools import partial
 
 from sqlalchemy.orm import Session
 
-from service.analysis_process import AnalysisQuestion, ProcessEnded
-from service.database.connections import Database, alone, now_of
-from service.database.health import passes
+from service.analysis_process import AnalysisQuestion
+from service.database.failures import passes
+from service.database.session import Database, alone, now_of
+from service.errors import ProcessEnded
 from service.findings import AlreadyReported, Candidate, SeriesName, confirm
 from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.confirm import Suspicion

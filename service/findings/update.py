@@ -12,7 +12,7 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.alarms import PATIENCE, SAME
-from service.database.health import passes
+from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.affected_series import members, say_again
 from service.findings.reappearance import links_of, tell_apart

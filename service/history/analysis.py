@@ -20,7 +20,7 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import Refused
 from service.analysis.detection.noise import Noise
 from service.analysis.detection.windows import Judgement, end_needed, first_needed
-from service.database.connections import insert_if_absent
+from service.database.session import insert_if_absent
 from service.history.placed_changes import PlacedChange, SeriesAnalysis, noise_document, noise_of
 from service.history.recent import JudgedPoint, RecentPoints, without_worker_offset
 from service.models import AnalysisRow, Point, SeriesRow, SettledWindow

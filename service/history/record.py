@@ -16,8 +16,8 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
 from benchmarks.diagnosis import disturbances
 from service.analysis.summary import summarise
-from service.database.connections import insert_if_absent
 from service.database.ids import new_id
+from service.database.session import insert_if_absent
 from service.history import pending
 from service.history.types import Origin, Place
 from service.models import EnvironmentRow, Point, ResultRow, Revision, SeriesRow

@@ -8,7 +8,7 @@ from typing import cast
 from sqlalchemy import ColumnElement, CursorResult, Table, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from service.database.connections import insert_if_absent
+from service.database.session import insert_if_absent
 from service.errors import UnknownChoice
 from service.history import pending
 from service.models import (

@@ -7,7 +7,6 @@ one address, may have as many as it likes until then.
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Protocol
 
 
@@ -57,14 +56,3 @@ class Strangers:
                 guest.give_way()
                 return True
         return False
-
-
-def network_of(host: str) -> str:
-    """An IPv4 address as it is; of IPv6 the first 64 bits, because one machine has all the rest."""
-    try:
-        address = ipaddress.ip_address(host)
-    except ValueError:
-        return host
-    if address.version == 4 or address.ipv4_mapped:
-        return str(getattr(address, "ipv4_mapped", None) or address)
-    return str(ipaddress.ip_network((address, 64), strict=False))

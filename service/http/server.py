@@ -26,10 +26,11 @@ from uvicorn.config import Config
 from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
-from service import errors
-from service.api.long_poll import HALF_CLOSED
+from service.auth.principal import network_of
 from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError, TooSlow
-from service.http.connection_share import Strangers, network_of
+from service.http import problems
+from service.http.connection_share import Strangers
+from service.http.long_poll import HALF_CLOSED
 from service.http.request_checks import HEADERS_B
 from service.http.security_headers import ALWAYS
 from service.settings import Settings
@@ -333,7 +334,7 @@ class Connection(H11Protocol):
         if self.cycle and self.cycle.response_started and not self.cycle.response_complete:
             self.transport.close()  # an answer is on its way: another one would end up inside it
             return
-        answer = errors.answer(error)
+        answer = problems.answer(error)
         answer.headers.update({"Connection": "close"} | ALWAYS)
         lines = [b"HTTP/1.1 " + _STATUS_LINES[error.status_code]]
         lines += [name + b": " + value for name, value in answer.raw_headers]

@@ -35,7 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobState
-from service.database.connections import alone
+from service.database.session import alone
 from service.models import Eligibility, Job, LabelSet, WorkerRow
 
 Place = tuple[int, str]

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
-from service.database.connections import rows
+from service.database.session import rows
 from service.errors import NotFound
 from service.jobs import interleave
 from service.jobs.transitions import (

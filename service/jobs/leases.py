@@ -12,8 +12,8 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
-from service.database.connections import insert_if_absent
 from service.database.ids import new_id
+from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.history import record
 from service.jobs import candidates, eligibility

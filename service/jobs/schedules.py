@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Contract, Flag, Labels, Name, Worded
 from service import models
-from service.database.connections import insert_if_absent, now_of
+from service.database.session import insert_if_absent, now_of
 from service.errors import Invalid, NotFound, ServiceError, UnknownChoice
 from service.history import revisions
 from service.jobs.requests import SubmissionRequest

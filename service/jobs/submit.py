@@ -14,8 +14,8 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, JobSpec
 from service import models
-from service.database.connections import insert_if_absent
 from service.database.ids import new_id
+from service.database.session import insert_if_absent
 from service.errors import REUSED, Invalid, KeyReused
 from service.history import revisions
 from service.jobs import leases, workers

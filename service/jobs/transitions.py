@@ -11,7 +11,7 @@ from sqlalchemy import Table, Update, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
-from service.database.connections import rows
+from service.database.session import rows
 from service.jobs import eligibility
 from service.jobs.types import Holder
 from service.models import Attempt, Base, Job

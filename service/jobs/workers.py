@@ -11,7 +11,7 @@ from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FOLDER, Worker
-from service.database.connections import insert_if_absent
+from service.database.session import insert_if_absent
 from service.errors import Conflict
 from service.jobs import eligibility
 from service.models import WorkerRow

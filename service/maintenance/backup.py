@@ -18,8 +18,8 @@ from sqlalchemy import inspect
 from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError
 
-from service.database.connections import make_engine, parse
-from service.database.health import explain
+from service.database.engine import make_engine, parse
+from service.database.failures import explain
 from service.database.migrate import version_of
 from service.errors import DatabaseUnavailable
 

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from datetime import datetime
+from enum import StrEnum
 
 from sqlalchemy import ForeignKey, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
-from service.auth.permissions import TokenKind
 from service.models.columns import Base, states
+
+
+class TokenKind(StrEnum):
+    """Kinds of tokens."""
+
+    READ = "read"
+    SUBMIT = "submit"
+    WORKER = "worker"
+    ADMIN = "admin"
 
 
 class TokenRow(Base):

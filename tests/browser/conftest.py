@@ -12,7 +12,7 @@ from builders.seeded import Seeded, seed
 from builders.serving import serving
 from playwright.sync_api import Browser, BrowserContext, Page, sync_playwright
 
-from service.database.connections import Database
+from service.database.session import Database
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 NewPage = Callable[..., Page]

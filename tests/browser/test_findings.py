@@ -13,7 +13,7 @@ from builders.polling import opened
 from builders.serving import serving
 from playwright.sync_api import Locator, Page, expect
 
-from service.database.connections import Database
+from service.database.session import Database
 
 pytestmark = pytest.mark.browser
 

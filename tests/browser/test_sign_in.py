@@ -14,9 +14,9 @@ from playwright.sync_api import Page, expect
 
 from service.auth import local_token, token_store
 from service.auth.access_mode import Asked
-from service.auth.permissions import TokenKind
 from service.auth.token_store import TokenRequest
-from service.database.connections import now_of
+from service.database.session import now_of
+from service.models.access import TokenKind
 from service.settings import Access
 
 pytestmark = pytest.mark.browser

@@ -22,7 +22,7 @@ from fastapi.testclient import TestClient
 from playwright.sync_api import Page, expect
 
 from service.app import create_app
-from service.database.connections import Database
+from service.database.session import Database
 from service.settings import Settings
 
 pytestmark = pytest.mark.browser

@@ -14,10 +14,10 @@ from sqlalchemy import update
 
 from service.app import create_app
 from service.auth import token_store
-from service.auth.permissions import TokenKind
 from service.auth.token_store import NewToken, TokenRequest
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.models import TokenRow
+from service.models.access import TokenKind
 from service.settings import Access, Settings
 
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from service.database.connections import Database, make_engine
+from service.database.engine import make_engine
+from service.database.session import Database
 from service.maintenance.verify import CheckOutcome, VerificationReport
 
 _TRIGGERS = text("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'")

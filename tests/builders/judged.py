@@ -15,7 +15,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import Certainty, Plan, pipeline
 from service.findings.bad_nodes import NodeChange, open_bad_node
 from service.findings.confirm.start import DAY

@@ -26,7 +26,7 @@ from benchmarks.contracts import (
     Status,
     Verdict,
 )
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.findings import pipeline
 from service.jobs import expiry, schedules
 from service.models import FindingRow, Point, SettledWindow

@@ -22,7 +22,7 @@ from benchmarks.contracts import (
     Sample,
     Status,
 )
-from service.database.connections import insert_if_absent
+from service.database.session import insert_if_absent
 from service.findings.bad_nodes import compare_nodes, ill_nodes
 from service.findings.pipeline import conclude, follow_series
 from service.history import analysis, pending

@@ -28,7 +28,7 @@ from benchmarks.contracts import (
     Worker,
 )
 from service import comparisons
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.findings import confirm, pipeline
 from service.jobs import attempts, leases, submit, workers
 from service.jobs.requests import SubmissionRequest

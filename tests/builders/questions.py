@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from service.analysis_process import AnalysisProcess
-from service.database.connections import Database
+from service.database.session import Database
 
 
 def where(_session: Session) -> int:

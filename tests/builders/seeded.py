@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builders import history
 
-from service.database.connections import Database
+from service.database.session import Database
 
 
 @dataclass(frozen=True)

@@ -16,13 +16,13 @@ from sqlalchemy import text
 
 from service.app import create_app
 from service.auth import token_store
-from service.auth.permissions import TokenKind
 from service.auth.token_store import TokenRequest
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.http.answer_room import Sending
 from service.http.body_limit import Gate
 from service.http.server import Connection, Server, configuration, listen
 from service.models import Base
+from service.models.access import TokenKind
 from service.settings import Settings
 
 T = TypeVar("T", Gate, Sending)

@@ -28,7 +28,7 @@ from hypothesis.stateful import (
 from sqlalchemy import select
 
 from benchmarks.contracts import Case, Claim, Lease, Status, Worker
-from service.database.connections import Database
+from service.database.session import Database
 from service.errors import Conflict, Fenced
 from service.jobs import attempts as jobs_attempts
 from service.jobs import expiry, workers

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from builders.postgres_server import PostgresServer
 
-from service.database.connections import migrate
+from service.database.migrate import upgrade
 from trials.chaos.storm import Storm, run
 
 SMALL = Storm(20261120, jobs=40, worker_kills=4, freezes=4, lost=0, lease_s=1.0, limit_s=150.0)
@@ -25,7 +25,7 @@ def test_nothing_is_lost_or_counted_twice_by_two_replicas_on_postgresql(
     name = f"storm{uuid.uuid4().hex}"
     fragile_postgres.run(f"CREATE DATABASE {name}")
     url = fragile_postgres.url(name)
-    migrate(url)
+    upgrade(url)
 
     def restart() -> None:
         fragile_postgres.crash()

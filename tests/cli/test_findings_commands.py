@@ -18,11 +18,11 @@ from sqlalchemy import select
 from cli.commands import findings as commands
 from cli.exits import Exit
 from service.auth import token_store
-from service.auth.permissions import TokenKind
 from service.auth.token_store import TokenRequest
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.findings import ACTIONS, pipeline
 from service.models import FindingRow, FindingState
+from service.models.access import TokenKind
 from service.settings import Access
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

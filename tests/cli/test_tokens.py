@@ -13,9 +13,9 @@ from builders.served import serving
 from cli.exits import Exit
 from service.auth import enrolment, token_store
 from service.auth.enrolment import EnrolmentRequest
-from service.auth.permissions import TokenKind
 from service.auth.token_store import TokenRequest
-from service.database.connections import now_of
+from service.database.session import now_of
+from service.models.access import TokenKind
 from service.settings import Access
 from worker.settings import Settings, child_environment
 

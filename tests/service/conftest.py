@@ -14,7 +14,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from service.app import create_app
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import expiry, types
 from service.models import Job
 from service.settings import Settings

@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import Engine, event
 
 from benchmarks.contracts import Bottleneck, Direction, Result, Sample, Suggestion, Verdict
-from service.database.connections import Database
+from service.database.session import Database
 from service.history import neighbours, queries
 
 WORKERS = {"workers": "4"}

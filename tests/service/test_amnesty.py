@@ -11,7 +11,7 @@ from sqlalchemy import select
 from benchmarks.contracts import Case, Claim, JobState, Worker
 from service import background
 from service.background import Background, WallClock
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit

@@ -10,7 +10,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import DBAPIError
 
 from service.app import create_app
-from service.database.connections import Database
+from service.database.session import Database
 from service.settings import Settings
 
 REFUSE_AT_COMMIT = """

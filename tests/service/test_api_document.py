@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 
 from service import api
 from service.database import health
-from service.database.connections import Database
+from service.database.session import Database
 from service.errors import DatabaseUnavailable
 from service.models import WriteProbe
 

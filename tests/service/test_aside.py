@@ -20,9 +20,10 @@ from builders.served import wait_until
 from sqlalchemy.exc import DBAPIError
 
 from service import analysis_process as aside_module
-from service.analysis_process import AnalysisProcess, ProcessEnded
-from service.database.connections import Database
-from service.database.health import passes
+from service.analysis_process import AnalysisProcess
+from service.database.failures import passes
+from service.database.session import Database
+from service.errors import ProcessEnded
 from trials.chaos.replica import environment
 
 

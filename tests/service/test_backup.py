@@ -14,7 +14,7 @@ from builders.postgres_server import PostgresServer, find_binaries
 from builders.service_hand import result_of
 
 from benchmarks.contracts import Case, Claim, Worker
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import attempts, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit

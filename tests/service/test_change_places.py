@@ -7,7 +7,7 @@ import pytest
 from builders import long_series as long
 from sqlalchemy.orm import Session
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import rules
 from service.history import analysis, placed_changes
 

@@ -13,7 +13,7 @@ from benchmarks.contracts import Case, Worker
 from service import comparisons
 from service.background import Background
 from service.comparisons import ComparisonRequest
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import workers
 from service.jobs.types import Terms
 from service.models import ComparisonJob, ComparisonRow, Job

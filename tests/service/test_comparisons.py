@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import update
 
 from benchmarks.contracts import Lease, Replicate, Result, Status
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.models import ComparisonRow, WorkerRow
 
 

@@ -15,7 +15,7 @@ from sqlalchemy import JSON, Boolean, Column, Date, Float, Integer, String, sele
 from sqlalchemy.orm import Session
 from sqlalchemy.types import TypeEngine
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.maintenance.verify import check, verify
 from service.models import Base, UtcDateTime
 

@@ -8,7 +8,7 @@ from builders import long_series as long
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings.bad_nodes import compare_nodes
 
 API = "/api/v1"

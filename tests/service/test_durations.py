@@ -19,7 +19,7 @@ from cli import estimate
 from cli.durations import seconds
 from cli.service_answers import CatalogView, SubmissionView
 from service import formats
-from service.database.connections import Database
+from service.database.session import Database
 from service.jobs.estimates import expectations, taken_before
 from service.models import Attempt
 

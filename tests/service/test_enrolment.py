@@ -11,7 +11,7 @@ from builders.access import Clock, Doorman, guarded
 from sqlalchemy import update
 
 from service.auth import token_format
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.models import EnrolmentRow
 
 CODES = "/api/v1/enrolments"

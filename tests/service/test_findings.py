@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case
 from service import findings
 from service.analysis.detection.change import ChangePoint
-from service.database.connections import Database
+from service.database.session import Database
 from service.errors import Conflict
 from service.findings import (
     Candidate,

@@ -8,7 +8,7 @@ import pytest
 from builders import long_series as long
 from fastapi.testclient import TestClient
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import pipeline
 
 API = "/api/v1"

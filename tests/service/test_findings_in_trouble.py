@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Result, Telemetry, Trace
 from service import findings
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import opening, pipeline
 from service.history import analysis, pending, placed_changes, recent
 from service.models import FindingRow, FindingState, WorkerRow

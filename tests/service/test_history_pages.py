@@ -14,7 +14,7 @@ from sqlalchemy import select
 
 from benchmarks.contracts import Direction, Sample
 from service.dashboard import overview, pages
-from service.database.connections import Database
+from service.database.session import Database
 from service.history import queries
 from service.models import EnvironmentRow, Exclusion, Point
 

@@ -11,7 +11,7 @@ from httpx2 import Response
 from sqlalchemy import text, update
 
 from benchmarks.contracts import Status
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs.workers import PRESENT
 from service.models import WorkerRow
 

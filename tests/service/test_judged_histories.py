@@ -9,7 +9,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.windows import detect
-from service.database.connections import Database
+from service.database.session import Database
 from service.errors import DatabaseUnavailable
 from service.findings import pipeline
 from service.history import analysis, exclusions, pending, placed_changes, recent

@@ -17,8 +17,8 @@ from sqlalchemy import event, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Claim, JobSpec, JobState, Lease, Worker
-from service.database.connections import Database, now_of
-from service.database.health import passes
+from service.database.failures import passes
+from service.database.session import Database, now_of
 from service.jobs import attempts, candidates, eligibility, expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit

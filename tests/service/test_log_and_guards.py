@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Case, Claim, JobState, Lease, Worker
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import attempts, expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit

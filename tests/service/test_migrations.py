@@ -14,8 +14,9 @@ from sqlalchemy import inspect, text
 from sqlalchemy.engine import make_url
 
 from service.app import create_app
-from service.database.connections import Database, downgrade, migrate
 from service.database.health import check
+from service.database.migrate import downgrade, upgrade
+from service.database.session import Database
 from service.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, ServiceError
 from service.models import Base
 from service.settings import Settings
@@ -43,9 +44,9 @@ def test_down_and_up_again_leaves_a_database_that_works(database_url: str) -> No
     assert set(inspect(database.engine).get_table_names()) <= {"alembic_version"}
     with pytest.raises(NotMigrated, match="throughline migrate"):
         check(database)
-    migrate(database_url)
+    upgrade(database_url)
     check(database)
-    migrate(database_url)
+    upgrade(database_url)
     check(database)
     database.close()
 
@@ -81,7 +82,7 @@ def test_a_database_of_a_newer_version_is_not_touched(database: Database) -> Non
     with database.writing() as session:
         session.execute(text("UPDATE alembic_version SET version_num = '9999'"))
     url = database.url.render_as_string(hide_password=False)
-    for step in (check, lambda _: migrate(url), lambda _: downgrade(url, "base")):
+    for step in (check, lambda _: upgrade(url), lambda _: downgrade(url, "base")):
         with pytest.raises(MadeByNewer, match="9999, which a newer version of Throughline made"):
             step(database)
     with database.reading() as session:
@@ -127,7 +128,7 @@ def test_a_database_that_is_away_is_said_to_be_away(path: str, tmp_path: Path) -
 def refusal_of(url: str) -> str:
     """What the service and `migrate` say of a database that they cannot use; the same."""
     with pytest.raises(DatabaseUnavailable) as found:
-        migrate(url)
+        upgrade(url)
     status, problem = answer_of(url)
     assert (status, problem["detail"]) == (503, found.value.detail)
     return found.value.detail
@@ -190,7 +191,7 @@ def test_a_file_that_is_no_database_is_said_to_be_none(tmp_path: Path) -> None:
 def test_a_database_that_another_process_holds_is_said_to_be_busy(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.database.connections.BUSY_S", 0.1)
+    monkeypatch.setattr("service.database.engine.BUSY_S", 0.1)
     holder, database = Database(sqlite_url), Database(sqlite_url)
     with holder.writing() as session:
         session.execute(text("UPDATE schedules SET enabled = 1"))
@@ -206,13 +207,13 @@ def test_a_database_that_another_process_holds_is_said_to_be_busy(
 @pytest.mark.parametrize("url", ["mysql://x/y", "sqlite://", "nonsense", "postgresql"])
 def test_an_address_that_is_none_is_refused_in_one_sentence(url: str) -> None:
     with pytest.raises(DatabaseUnavailable, match="THROUGHLINE_DATABASE_URL"):
-        migrate(url)
+        upgrade(url)
 
 
 def test_a_folder_that_cannot_be_made_is_said_to_be_so(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DatabaseUnavailable, match="folder"):
-        migrate(f"sqlite:///{tmp_path}/file/db.sqlite3")
+        upgrade(f"sqlite:///{tmp_path}/file/db.sqlite3")
 
 
 def test_migrations_of_two_replicas_take_turns(postgres: PostgresServer) -> None:
@@ -223,7 +224,7 @@ def test_migrations_of_two_replicas_take_turns(postgres: PostgresServer) -> None
 
     def run() -> None:
         try:
-            migrate(postgres.url("together"))
+            upgrade(postgres.url("together"))
         except Exception as error:
             errors.append(error)
 
@@ -239,7 +240,7 @@ def test_migrations_of_two_replicas_take_turns(postgres: PostgresServer) -> None
 def test_a_writer_that_waits_too_long_in_the_same_process_gives_up_and_harms_nothing(
     sqlite_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("service.database.connections.BUSY_S", 0.1)
+    monkeypatch.setattr("service.database.engine.BUSY_S", 0.1)
     database = Database(sqlite_url)
     with database.writing() as session:
         session.execute(text("UPDATE schedules SET enabled = 1"))

@@ -8,7 +8,7 @@ from sqlalchemy import func, select
 
 from benchmarks.contracts import Case, JobSpec, Purpose
 from service import findings
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import FindingSummary, FindingView
 from service.models import (
     AnalysisRow,

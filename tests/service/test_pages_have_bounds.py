@@ -24,7 +24,7 @@ from benchmarks.contracts import Lease, Result, Trace
 from benchmarks.contracts.bounds import BESIDE_TRACES_B, TRACE_VALUES
 from service import comparisons
 from service.auth.permissions import ROUTES, Permission
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import pipeline
 from service.jobs import attempts
 

@@ -15,7 +15,7 @@ from sqlalchemy.orm import aliased
 
 from service import findings
 from service.auth.token_store import TokenRequest
-from service.database.connections import Database
+from service.database.session import Database
 from service.maintenance import verify
 from service.models import (
     Base,

@@ -11,7 +11,7 @@ from builders.service_hand import result_of
 from sqlalchemy import event, func, select
 
 from benchmarks.contracts import Case, Claim, JobState, Lease, Worker
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.errors import Fenced
 from service.jobs import attempts, expiry, leases, types, workers
 from service.jobs.requests import SubmissionRequest

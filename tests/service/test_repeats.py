@@ -9,7 +9,7 @@ from builders.service_hand import FACTS, Hand
 from fastapi.testclient import TestClient
 from sqlalchemy import update
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.history.run_noise import repeats_of
 from service.models import Point
 

@@ -12,7 +12,7 @@ from sqlalchemy import update
 
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Bottleneck, Status, Verdict
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs.workers import LATELY
 from service.models import WorkerRow
 

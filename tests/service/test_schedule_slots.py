@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sqlalchemy import func, select, text
 
 from benchmarks.catalog import suites
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import schedules
 from service.jobs.schedules import ScheduleRequest, newest_due, slots
 from service.models import Job, Schedule, ScheduleRun, Submission
@@ -280,12 +280,12 @@ def test_a_schedule_that_nobody_has_looked_at_yet_says_when_it_is_due(database: 
 
 
 def test_a_nightly_that_was_deleted_stays_deleted(database_url: str) -> None:
-    from service.database.connections import migrate
+    from service.database.migrate import upgrade
 
     database = Database(database_url)
     with database.writing() as session:
         schedules.delete(session, "nightly")
-    migrate(database_url)
+    upgrade(database_url)
     assert count(database, Schedule) == 0
     database.close()
 

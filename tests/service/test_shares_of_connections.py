@@ -18,7 +18,8 @@ import orjson
 import pytest
 from builders.served import Served, serving, wait_until
 
-from service.http.connection_share import Strangers, network_of
+from service.auth.principal import network_of
+from service.http.connection_share import Strangers
 from trials.chaos.replica import environment, free_port
 
 ROOM = 6

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import FindingKind
 from service.findings.bad_node_statistics import NodeMeasurement, contrasts, slowdown, well_again
 from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node

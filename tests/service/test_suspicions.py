@@ -9,7 +9,7 @@ from builders import long_series as long
 from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.findings import confirm, pipeline
 from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series

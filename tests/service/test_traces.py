@@ -16,7 +16,7 @@ from sqlalchemy.exc import DBAPIError
 
 from benchmarks import trace_file
 from benchmarks.contracts import Case, Direction, Lease, Protocol, Result, Status
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.findings.confirm.start import ask
 from service.findings.types import SeriesName
 from service.maintenance.backup import backup

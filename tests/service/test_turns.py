@@ -19,7 +19,7 @@ from benchmarks.contracts import (
     Sample,
     Status,
 )
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.jobs import interleave, types
 from service.maintenance.verify import verify
 from service.models import Job, ResultRow, WorkerRow

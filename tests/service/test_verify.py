@@ -19,7 +19,7 @@ from builders.service_hand import result_of
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES, Case, Claim, JobState, Lease, Purpose, Status, Worker
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import attempts, expiry, leases, schedules, types, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit

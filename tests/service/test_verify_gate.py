@@ -11,7 +11,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, Lease, Result, Status
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.maintenance.verify.gates import GATE
 from service.maintenance.verify.invariants import check
 from service.maintenance.verify.values import CheckOutcome

@@ -21,7 +21,7 @@ from sqlalchemy import delete, select, update
 from service import findings
 from service.app import create_app
 from service.dashboard import finding_labels, inbox
-from service.database.connections import Database
+from service.database.session import Database
 from service.findings import ACTIONS
 from service.models import (
     AnalysisRow,

@@ -19,7 +19,7 @@ from fastapi.testclient import TestClient
 from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Case
 from service import formats
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.models import Job, SeriesRow, WorkerRow
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import select, text, update
 
 from service.auth import local_token
 from service.auth.sessions import LASTS
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.models import BrowserSession, EnrolmentRow, TokenRow
 
 HERE = {"Sec-Fetch-Site": "same-origin"}

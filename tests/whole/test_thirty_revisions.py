@@ -21,7 +21,7 @@ import httpx2
 import pytest
 from sqlalchemy import func, select
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.models import (
     ComparisonRow,
     ConfirmationRow,

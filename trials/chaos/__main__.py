@@ -27,7 +27,7 @@ from typing import Any
 import pytest
 from builders.postgres_server import DURABLE, running
 
-from service.database.connections import migrate
+from service.database.migrate import upgrade
 from trials.chaos import disk, power, zombies
 from trials.chaos.storm import Storm, run
 
@@ -61,12 +61,12 @@ def place(database: str) -> Iterator[Place]:
         folder = Path(name)
         if database == "sqlite":
             url = f"sqlite:///{folder}/throughline.sqlite3"
-            migrate(url)
+            upgrade(url)
             yield url, folder, None
             return
         with running(*DURABLE) as server:
             server.run("CREATE DATABASE chaos")
-            migrate(server.url("chaos"))
+            upgrade(server.url("chaos"))
 
             def restart() -> None:
                 server.crash()

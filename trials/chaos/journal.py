@@ -15,7 +15,7 @@ import orjson
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.maintenance.verify import verify
 from service.models import Attempt, Job, ResultRow
 

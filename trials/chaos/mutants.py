@@ -66,11 +66,11 @@ def secret_check(patch: Patch) -> None:
 
 def answer_after_commit(patch: Patch) -> None:
     """The answer to a result leaves, and the commit comes some time later."""
-    from service.database import connections
+    from service.database import session as sessions
     from service.history import record as history_record
     from service.jobs import attempts
 
-    true = connections._commit
+    true = sessions._commit
 
     def record(session: Any, *rest: Any, **more: Any) -> str:
         session.info["late"] = True
@@ -85,7 +85,7 @@ def answer_after_commit(patch: Patch) -> None:
         timer.start()
 
     patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
-    patch(connections, "_commit", late)
+    patch(sessions, "_commit", late)
 
 
 def digest(patch: Patch) -> None:
@@ -188,16 +188,16 @@ def synchronous(patch: Patch) -> None:
     """SQLite does not wait for the disk."""
     from sqlalchemy import event
 
-    from service.database import connections
+    from service.database import session
 
-    true = connections.make_engine
+    true = session.make_engine
 
     def hasty(*args: Any, **options: Any) -> Any:
         engine = true(*args, **options)
         event.listen(engine, "connect", lambda c, _: c.execute("PRAGMA synchronous=OFF"))
         return engine
 
-    patch(connections, "make_engine", hasty)
+    patch(session, "make_engine", hasty)
 
 
 def self_fence(patch: Patch) -> None:

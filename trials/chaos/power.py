@@ -21,7 +21,8 @@ from pathlib import Path
 
 import httpx2
 
-from service.database.connections import Database, migrate
+from service.database.migrate import upgrade
+from service.database.session import Database
 from service.maintenance.verify import verify
 from trials.chaos import disk
 from trials.chaos.disk import Disk, Step
@@ -59,7 +60,7 @@ def record(folder: Path, jobs: int, mutant: str = "") -> tuple[Path, Path]:
     before, live, log = folder / "before", folder / "live", folder / "recording"
     live.mkdir()
     url = f"sqlite:///{live}/throughline.sqlite3"
-    migrate(url)
+    upgrade(url)
     shutil.copytree(live, before)
     replica = Replica(url, folder, SWEEP_S="0.2")
     replica.add(disk.recording(disk.built(folder), live, log), CHAOS_MUTANT=mutant)

@@ -15,19 +15,19 @@ from pathlib import Path
 
 from sqlalchemy.orm import Session
 
-from service.database import connections
+from service.database import session
 
 
 def off_by(path: Path) -> None:
     """Let `now_of` be off by what is in ``path``, which may change at any time."""
     with path.open("rb") as file:
         told = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
-    true = connections.now_of
+    true = session.now_of
 
-    def now_of(session: Session) -> datetime:
-        return true(session) + timedelta(seconds=struct.unpack("d", told[:8])[0])
+    def now_of(opened: Session) -> datetime:
+        return true(opened) + timedelta(seconds=struct.unpack("d", told[:8])[0])
 
-    connections.now_of = now_of
+    session.now_of = now_of
 
 
 if __name__ == "__main__":

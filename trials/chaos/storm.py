@@ -19,7 +19,7 @@ import httpx2
 from sqlalchemy import delete, func, select, text
 
 from benchmarks.contracts import FINAL_STATES
-from service.database.connections import Database
+from service.database.session import Database
 from service.models import Job, JobEvent, Schedule
 from trials.chaos import journal
 from trials.chaos.fork import Crew

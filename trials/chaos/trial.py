@@ -21,7 +21,7 @@ from sqlalchemy.exc import IntegrityError
 
 from benchmarks.contracts import Lease
 from service.app import create_app
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import expiry
 from service.maintenance.verify import verify
 from service.settings import Access, Settings

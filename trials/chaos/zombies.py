@@ -12,7 +12,7 @@ from pathlib import Path
 import httpx2
 from sqlalchemy import text
 
-from service.database.connections import Database
+from service.database.session import Database
 from trials.chaos import journal
 from trials.chaos.fork import Crew
 from trials.chaos.journal import Journal

@@ -16,7 +16,7 @@ from typing import Any
 from sqlalchemy import insert, text
 
 from benchmarks.contracts import Case, Claim, JobSpec, Worker
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
 from service.jobs import attempts, leases, workers
 from service.jobs.types import Holder, Terms
 from service.models import Job

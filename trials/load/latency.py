@@ -8,9 +8,9 @@ from typing import Any
 from builders.bare import answering, timed
 
 from service.auth import signing_key, token_store
-from service.auth.permissions import TokenKind
 from service.auth.token_store import TokenRequest
-from service.database.connections import Database, now_of
+from service.database.session import Database, now_of
+from service.models.access import TokenKind
 from trials.chaos.__main__ import place
 from trials.chaos.replica import Replica
 from trials.load import traffic

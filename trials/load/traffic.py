@@ -34,11 +34,11 @@ from benchmarks.contracts import (
 )
 from service.auth import signing_key as access_key
 from service.auth import token_store
-from service.auth.permissions import TokenKind
 from service.auth.token_store import TokenRequest
-from service.database.connections import Database, now_of, rows
+from service.database.session import Database, now_of, rows
 from service.jobs import workers
 from service.models import Attempt, Job, Point, ResultRow
+from service.models.access import TokenKind
 from trials.chaos.__main__ import place
 from trials.chaos.replica import Replica
 from trials.load import bodies, queued

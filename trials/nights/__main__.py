@@ -20,7 +20,8 @@ from builders.nights import Team, name_of
 from sqlalchemy import select
 
 from benchmarks.contracts import Case
-from service.database.connections import Database, migrate
+from service.database.migrate import upgrade
+from service.database.session import Database
 from service.models import FindingRow, FindingSeries, SeriesRow
 
 ROWS = Path("benchmarks/results/nights/simulated.jsonl")
@@ -94,7 +95,7 @@ def simulate(kind: str, seed: int) -> Row:
 
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/nights.sqlite3"
-        migrate(url)
+        upgrade(url)
         database = Database(url)
         team = Team(database, speed, seed=1_000 + seed, noise=NOISE, cases=CASES)
         named: dict[str, int] = {}

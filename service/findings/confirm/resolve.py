@@ -13,7 +13,7 @@ from service.analysis import gate
 from service.analysis.detection.change import ChangePoint
 from service.analysis.gate import Answer, Side
 from service.comparisons import ComparisonView, load_comparison
-from service.database.connections import Database, alone, now_of, rows
+from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
 from service.findings import Candidate, Certainty, Remeasured, SeriesName, rules
 from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node

@@ -10,7 +10,6 @@ from sqlalchemy import Column, ForeignKeyConstraint, Row, Table, and_, func, or_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.auth.permissions import TokenKind
 from service.history import record
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.reading import pages
@@ -33,6 +32,7 @@ from service.models import (
     TokenRow,
     TraceRow,
 )
+from service.models.access import TokenKind
 
 MOST = 100
 """Rows of one kind that are named; one is enough to know, and a thousand tell no more."""

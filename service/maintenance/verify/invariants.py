@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.database.connections import Database
+from service.database.session import Database
 from service.maintenance.verify import (
     agreement,
     any_row,

@@ -8,7 +8,7 @@ from sqlalchemy import func, or_, select, union_all
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState
-from service.database.connections import now_of
+from service.database.session import now_of
 from service.history import revisions
 from service.maintenance.verify.reading import history_of
 from service.maintenance.verify.values import Breach

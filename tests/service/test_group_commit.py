@@ -10,8 +10,7 @@ from sqlalchemy import event, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
-from service.database.connections import Database, now_of
-from service.database.group_commit import Errand, do_alone, do_together
+from service.database.session import Database, UnitOfWork, do_alone, do_together, now_of
 from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
 
@@ -35,33 +34,39 @@ def noted(database: Database) -> list[str]:
         return sorted(session.scalars(select(Revision.name)))
 
 
-def test_an_errand_that_fails_is_undone_alone(database: Database) -> None:
-    errands = [Errand(partial(note, "a")), Errand(partial(refuse, "b")), Errand(partial(note, "c"))]
-    do_together(database.engine, errands)
-    assert (errands[0].outcome(), errands[2].outcome()) == ("a", "c")
+def test_a_unit_of_work_that_fails_is_undone_alone(database: Database) -> None:
+    units = [
+        UnitOfWork(partial(note, "a")),
+        UnitOfWork(partial(refuse, "b")),
+        UnitOfWork(partial(note, "c")),
+    ]
+    do_together(database.engine, units)
+    assert (units[0].outcome(), units[2].outcome()) == ("a", "c")
     with pytest.raises(Conflict):
-        errands[1].outcome()
+        units[1].outcome()
     assert noted(database) == ["a", "c"]
 
 
-def test_a_fault_of_the_database_undoes_an_errand_alone_too(database: Database) -> None:
-    errands = [Errand(partial(note, name)) for name in ("a", "a", "b")]
-    do_together(database.engine, errands)
+def test_a_fault_of_the_database_undoes_a_unit_of_work_alone_too(database: Database) -> None:
+    units = [UnitOfWork(partial(note, name)) for name in ("a", "a", "b")]
+    do_together(database.engine, units)
     with pytest.raises(Exception, match=r"(?i)unique"):
-        errands[1].outcome()
+        units[1].outcome()
     assert noted(database) == ["a", "b"]
 
 
-def test_no_errand_of_a_transaction_that_fails_to_commit_is_answered(database: Database) -> None:
+def test_no_work_of_a_transaction_that_fails_to_commit_is_answered(
+    database: Database,
+) -> None:
     @event.listens_for(database.engine, "commit")
     def _full(_connection: object) -> None:
         raise OSError("the disk is full")
 
-    errands = [Errand(partial(note, "a")), Errand(partial(note, "b"))]
-    do_together(database.engine, errands)
-    for errand in errands:
+    units = [UnitOfWork(partial(note, "a")), UnitOfWork(partial(note, "b"))]
+    do_together(database.engine, units)
+    for unit in units:
         with pytest.raises(OSError, match="full"):
-            errand.outcome()
+            unit.outcome()
     assert noted(database) == []
 
 
@@ -121,14 +126,16 @@ def swallow(session: Session) -> str:
 @pytest.mark.parametrize("others", [0, 2])
 def test_nothing_is_answered_that_sqlite_undid_by_itself(sqlite_url: str, others: int) -> None:
     database = Database(sqlite_url)
-    errands: list[Errand[str]] = [Errand(partial(note, f"r{number}")) for number in range(others)]
-    errands.append(Errand(swallow))
+    units: list[UnitOfWork[str]] = [
+        UnitOfWork(partial(note, f"r{number}")) for number in range(others)
+    ]
+    units.append(UnitOfWork(swallow))
     if others:
-        do_together(database.engine, errands)
+        do_together(database.engine, units)
     else:
-        do_alone(database.session(write=True), errands[0], Session.commit)
-    for errand in errands:
+        do_alone(database.session(write=True), units[0], Session.commit)
+    for unit in units:
         with pytest.raises((DatabaseUnavailable, DBAPIError)):
-            errand.outcome()
+            unit.outcome()
     assert noted(database) == []
     database.close()

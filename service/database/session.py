@@ -1,0 +1,289 @@
+"""Sessions: a transaction begins with its first statement and ends before any answer leaves.
+
+Requests take turns. On SQLite those that write share a transaction, and so one wait for the disk.
+The database's time is the only wall clock.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from functools import cache, partial
+from typing import Any, Generic, TypeVar, cast
+
+import anyio
+import anyio.to_thread
+from sqlalchemy import CursorResult, Engine, Table, Update, func, select, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.dml import ReturningInsert
+
+from service.database.engine import make_engine, parse
+from service.errors import BUSY, DatabaseUnavailable
+from service.models.project_filter import restrict
+
+T = TypeVar("T")
+Witness = Callable[[Session], None]
+"""Called last before a commit, to log a call with what it changed."""
+
+TURN_S = 20.0
+"""How long a request waits before the database lets it in."""
+GROUP = 16
+"""Units of work that share a transaction at most; others wait until it is over."""
+_WITNESS = "witness"
+
+
+class Database:
+    """The engine of one process, and its sessions.
+
+    ``concurrent`` sessions of each kind are open at once for requests, and one that writes on
+    SQLite; more would only wait for each other inside the database.
+    """
+
+    def __init__(self, url: str, concurrent: int = 4) -> None:
+        self.url = parse(url)
+        self.engine = make_engine(self.url)
+        self._reader = make_engine(self.url, reader=True)
+        self._waiting: deque[UnitOfWork[Any]] = deque()
+        """Work that waits for the turn to write to SQLite."""
+        self._readers = anyio.Semaphore(concurrent)
+        self._writers = anyio.Semaphore(1 if self.kind == "sqlite" else concurrent)
+
+    @property
+    def kind(self) -> str:
+        """``sqlite`` or ``postgresql``."""
+        return self.engine.dialect.name
+
+    def session(self, *, write: bool) -> Session:
+        """Open a session; it asks for a connection when it is first used."""
+        return Session(self.engine if write else self._reader, expire_on_commit=False)
+
+    @contextmanager
+    def writing(self) -> Iterator[Session]:
+        """Open a session that is committed at the end; on SQLite writers take turns."""
+        with self.session(write=True) as session:
+            yield session
+            session.commit()
+
+    @contextmanager
+    def reading(self) -> Iterator[Session]:
+        """Open a session that changes nothing and holds no writer up."""
+        with self.session(write=False) as session:
+            yield session
+
+    def ask(self, question: Callable[[Session], T]) -> T:
+        """Answer a question in a session that reads, in this thread."""
+        with self.reading() as session:
+            return question(session)
+
+    @asynccontextmanager
+    async def turn(self, *, write: bool) -> AsyncIterator[None]:
+        """Wait until a request may open a session. Waiting holds no thread and no connection.
+
+        Without it, requests that wait for the database would hold every thread, and the one that
+        they wait for would find none to go on with.
+
+        Raises:
+            DatabaseUnavailable: the turn did not come in time.
+        """
+        turns = self._writers if write else self._readers
+        try:
+            turns.acquire_nowait()
+        except anyio.WouldBlock:
+            await _wait(turns)
+        try:
+            yield
+        finally:
+            turns.release()
+
+    @asynccontextmanager
+    async def request_session(
+        self, *, write: bool, project: str | None, witness: Witness | None
+    ) -> AsyncIterator[Session]:
+        """Open a session for one request when its turn comes; commit it at the end.
+
+        It finds nothing of another project than ``project``, if that is given.
+        """
+        async with self.turn(write=write):
+            session = self.session(write=write)
+            restrict(session, project)
+            session.info[_WITNESS] = witness
+            try:
+                yield session
+            except BaseException:
+                await _finish(session.close)
+                raise
+            await _finish(partial(_commit, session))
+
+    async def run(self, work: Callable[[Session], T], *, write: bool) -> T:
+        """Do ``work`` in a session of its own, in a thread, when its turn comes.
+
+        Whoever has the turn to write to SQLite also does the work of others that wait for it, in
+        the same transaction: the disk is waited for once (group commit).
+        """
+        unit = UnitOfWork(work)
+        waiting = self._waiting if write and self.kind == "sqlite" else deque[UnitOfWork[Any]]()
+        waiting.append(unit)
+        try:
+            async with self.turn(write=write):
+                while unit in waiting:
+                    group = [waiting.popleft() for _ in range(min(len(waiting), GROUP))]
+                    await anyio.to_thread.run_sync(self._do, group, write)
+        finally:
+            if unit in waiting:  # its turn never came
+                waiting.remove(unit)
+        return unit.outcome()
+
+    def close(self) -> None:
+        """Close all connections."""
+        self.engine.dispose()
+        self._reader.dispose()
+
+    def _do(self, group: Sequence[UnitOfWork[Any]], write: bool) -> None:
+        if len(group) > 1:
+            do_together(self.engine, group)
+        else:
+            do_alone(self.session(write=write), group[0], _commit if write else _leave)
+
+
+async def _wait(turns: anyio.Semaphore) -> None:
+    try:
+        with anyio.fail_after(TURN_S):
+            await turns.acquire()
+    except TimeoutError:
+        raise DatabaseUnavailable(BUSY) from None
+
+
+async def _finish(end: Callable[[], None]) -> None:
+    """End a session in a thread of its own: the others may all be waiting for what it holds."""
+    with anyio.CancelScope(shield=True):
+        await anyio.to_thread.run_sync(end, limiter=anyio.CapacityLimiter(1))
+
+
+def _commit(session: Session) -> None:
+    witness: Witness | None = session.info.get(_WITNESS)
+    try:
+        if witness is not None:
+            witness(session)
+        session.commit()
+    finally:
+        session.close()
+
+
+def _leave(_session: Session) -> None:
+    """End what only read; there is nothing to commit."""
+
+
+class UnitOfWork(Generic[T]):
+    """What one request wants done in a session, and what came of it.
+
+    Several may share one transaction; each is undone alone if it fails. None is answered before
+    the transaction is committed.
+    """
+
+    def __init__(self, work: Callable[[Session], T]) -> None:
+        self.over = False
+        """True once its transaction has ended: before, nobody may be told the outcome."""
+        self._work = work
+        self._result: T | None = None
+        self._fault: Exception | None = None
+
+    def do(self, session: Session, commit: Callable[[Session], None]) -> None:
+        """Do the work and keep its result; a fault undoes what was done in ``session``."""
+        try:
+            self._result = self._work(session)
+            commit(session)
+        except Exception as fault:
+            session.rollback()
+            self._fault = fault
+
+    def fail(self, fault: Exception) -> None:
+        """Note that nothing came of it."""
+        self._fault = fault
+
+    def outcome(self) -> T:
+        """Return the result of the work, or raise its fault.
+
+        Raises:
+            DatabaseUnavailable: whoever did it was stopped, and its outcome is not known.
+        """
+        if not self.over:
+            raise DatabaseUnavailable(BUSY)
+        if self._fault is not None:
+            raise self._fault
+        return cast(T, self._result)
+
+
+def do_together(engine: Engine, units: Sequence[UnitOfWork[Any]]) -> None:
+    """Do units one after the other in one transaction, each in a savepoint of its own."""
+    try:
+        with engine.connect() as connection, connection.begin():
+            for unit in units:
+                # Its own session, so that none sees what another has read.
+                with Session(
+                    connection, expire_on_commit=False, join_transaction_mode="create_savepoint"
+                ) as session:
+                    unit.do(session, Session.commit)
+    except Exception as fault:  # not one of theirs: the database is away, or its disk is full
+        for unit in units:
+            unit.fail(fault)
+    for unit in units:
+        unit.over = True
+
+
+def do_alone(session: Session, unit: UnitOfWork[Any], commit: Callable[[Session], None]) -> None:
+    """Do one unit in a transaction of its own."""
+    with session:
+        unit.do(session, commit)
+    unit.over = True
+
+
+_CLOCK = text("SELECT clock_timestamp()")
+
+
+def now_of(session: Session) -> datetime:
+    """Read the database's clock: aware, UTC.
+
+    SQLite runs in this process, and its clock is this machine's. It is read once the session has
+    its turn, so that who has waited to write does not write an earlier time than those before.
+    """
+    if session.get_bind().dialect.name == "sqlite":
+        session.connection()
+        return datetime.now(UTC)
+    now: datetime = session.execute(_CLOCK).scalar_one()
+    return now.astimezone(UTC)
+
+
+def alone(session: Session, what: str) -> None:
+    """Until the end of the transaction, let nobody else be ``alone`` with the same thing.
+
+    SQLite has one writer at a time anyway.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(select(func.pg_advisory_xact_lock(func.hashtext(what))))
+
+
+def rows(
+    session: Session, statement: Update, parameters: Mapping[str, object] | None = None
+) -> int:
+    """Run an update and count the rows that it changed; objects in the session stay as they are."""
+    silent = {"synchronize_session": False}
+    result = session.execute(statement, parameters, execution_options=silent)
+    return cast("CursorResult[object]", result).rowcount
+
+
+def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
+    """Insert a row unless its key is there already; say whether it was inserted."""
+    statement = _insertion(session.get_bind().dialect.name, table)
+    return session.execute(statement, row).first() is not None
+
+
+@cache
+def _insertion(kind: str, table: Table) -> ReturningInsert[Any]:
+    """Build the statement, which takes several times as long as to run it."""
+    insert = sqlite.insert if kind == "sqlite" else postgresql.insert
+    first = next(iter(table.primary_key.columns))
+    # psycopg gives no row count for this statement, so the row itself is the answer.
+    return insert(table).on_conflict_do_nothing().returning(first)
