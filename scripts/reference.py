@@ -19,7 +19,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from cli.main import app as command_line
 from service.app import create_app
-from service.auth.permissions import MAY, ROUTES, Permission
+from service.auth.permissions import MAY, Permission
 from service.settings import Settings
 
 ROOT = Path(__file__).parents[1]
@@ -147,7 +147,7 @@ def _call(
     document: Mapping[str, Any],
     common: Mapping[str, str],
 ) -> str:
-    lines = [f"- Token: {_callers(ROUTES[f'{method} {path}'])}."]
+    lines = [f"- Token: {_callers(Permission(operation['x-permission']))}."]
     parameters = [one for one in operation.get("parameters", ()) if one["in"] != "path"]
     if parameters:
         given = "; ".join(_parameter(one, document) for one in parameters)

@@ -23,7 +23,7 @@ from service.http.body_limit import Gate
 from service.http.body_reader import Bounds
 from service.http.head_method import Heads
 from service.http.security_headers import ProtectedAnswers
-from service.http.strict_route import GuardedRoute, guarded
+from service.http.strict_route import declared
 from service.jobs.types import Terms
 from service.settings import Settings
 
@@ -50,7 +50,6 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         redirect_slashes=False,  # one address for each thing; none is made from the Host header
     )
-    app.router.route_class = GuardedRoute  # for what is added here; routers bring their own
     app.state.settings = settings
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
@@ -63,7 +62,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)
-    app.state.door = Authenticator(app.state.database, settings, guarded(app.routes))
+    app.state.permissions = declared(app.routes)
+    app.state.door = Authenticator(app.state.database, settings)
     return app
 
 

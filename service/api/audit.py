@@ -6,11 +6,13 @@ from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
 from service.api.router import noun
 from service.auth import audit
 from service.auth.audit import AuditView
+from service.auth.permissions import Permission, needs
 
 router = noun("/audit", "access")
 
 
 @router.get("")
+@needs(Permission.ADMIN)
 def list_audit(
     session: DatabaseSession, cursor: Cursor = None, limit: Limit = 100
 ) -> Listing[AuditView]:

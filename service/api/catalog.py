@@ -11,6 +11,7 @@ from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Case, Protocol
 from service.api.dependencies import DatabaseSession
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.jobs import estimates
 
 router = noun("", "catalog")
@@ -74,6 +75,7 @@ class Catalog(BaseModel):
 
 
 @router.get("/catalog")
+@needs(Permission.READ)
 def read_catalog(session: DatabaseSession) -> Catalog:
     """List workloads with their presets, axes with their values, and suites with their cases.
 

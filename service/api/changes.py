@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from benchmarks.contracts import Name, Revision
 from service.api.dependencies import DatabaseSession
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.history import revisions
 from service.history.compare import RevisionChange
 from service.reports import markdown, report
@@ -29,6 +30,7 @@ class Changes(BaseModel):
 
 
 @router.get("", response_model=Changes, responses={200: {"content": {"text/markdown": {}}}})
+@needs(Permission.READ)
 def compare(
     session: DatabaseSession,
     baseline: Revision,

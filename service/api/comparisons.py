@@ -20,6 +20,7 @@ from service.api.dependencies import (
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
+from service.auth.permissions import Permission, needs
 from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 from service.models import ComparisonRow, ComparisonState
 
@@ -27,6 +28,7 @@ router = noun("/comparisons", "comparisons")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Started before."}})
+@needs(Permission.SUBMIT)
 def start(
     request: ComparisonRequest,
     response: Response,
@@ -52,6 +54,7 @@ def start(
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_comparisons(
     session: DatabaseSession,
     state: ComparisonState | None = None,
@@ -70,12 +73,14 @@ def list_comparisons(
 
 
 @router.get("/{comparison_id}", responses=problems(404))
+@needs(Permission.READ)
 def read_comparison(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
     """Read a comparison: its decision, or what its pairs say so far."""
     return comparisons.load_comparison(session, comparison_id, now)
 
 
 @router.post("/{comparison_id}/cancel", responses=problems(404))
+@needs(Permission.SUBMIT)
 def cancel(comparison_id: Id, session: DatabaseSession, now: Now) -> ComparisonView:
     """Stop a comparison and its jobs; one that has ended stays as it is."""
     comparisons.cancel(session, comparison_id, now)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.findings import confirm
 from service.findings.confirm import ConfirmationView
 from service.models import ConfirmationRow, ConfirmationState
@@ -12,6 +13,7 @@ router = noun("/confirmations", "findings")
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_confirmations(
     session: DatabaseSession,
     state: ConfirmationState | None = None,

@@ -12,6 +12,7 @@ from service.api.router import noun
 from service.auth import audit, enrolment
 from service.auth.authenticate import Authenticator
 from service.auth.enrolment import EnrolmentRequest, NewEnrolment, Redemption
+from service.auth.permissions import Permission, needs
 from service.auth.principal import Principal
 from service.auth.token_store import NewToken
 
@@ -28,6 +29,7 @@ async def count_failures(request: Request) -> AsyncIterator[None]:
 
 
 @router.post("", status_code=201)
+@needs(Permission.ADMIN)
 def create(
     wanted: EnrolmentRequest, session: DatabaseSession, key: ServerKey, now: Now, caller: Caller
 ) -> NewEnrolment:
@@ -38,6 +40,7 @@ def create(
 
 
 @router.post("/redeem", status_code=201)
+@needs(Permission.OPEN)
 def redeem(
     shown: Redemption,
     _: Annotated[None, Depends(count_failures, scope="function")],

@@ -15,6 +15,7 @@ from service import findings
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now, Plain
 from service.api.openapi import problems
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.findings import FindingKind, FindingSummary, FindingView, Plan
 from service.models import FindingRow, FindingSeries, FindingState
 
@@ -78,6 +79,7 @@ class MorningReport(BaseModel):
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_findings(
     session: DatabaseSession,
     state: FindingState | None = None,
@@ -103,6 +105,7 @@ def list_findings(
 
 
 @router.get("/report")
+@needs(Permission.READ)
 def read_report(
     session: DatabaseSession,
     now: Now,
@@ -121,12 +124,14 @@ def read_report(
 
 
 @router.get("/{finding_id}", responses=problems(404))
+@needs(Permission.READ)
 def read_finding(finding_id: Id, session: DatabaseSession) -> FindingView:
     """Read a finding: its series, its evidence, and everything that was done with it."""
     return findings.load_finding(session, finding_id)
 
 
 @router.post("/{finding_id}/actions", responses=problems(404, 409))
+@needs(Permission.TRIAGE)
 def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: Now) -> FindingView:
     """Acknowledge a finding, close it with a reason, or open it again."""
     findings.act(
@@ -142,6 +147,7 @@ def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: N
 
 
 @router.patch("/{finding_id}", responses=problems(404, 409))
+@needs(Permission.TRIAGE)
 def plan(finding_id: Id, request: PlanRequest, session: DatabaseSession, now: Now) -> FindingView:
     """Say who looks after a finding, until when, and what there is to say."""
     undated = "due_on" in request.model_fields_set and request.due_on is None

@@ -10,6 +10,7 @@ from pydantic import BaseModel
 from benchmarks.version import installed
 from service.api.dependencies import get_database
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 
 router = noun("", "health")
 
@@ -27,6 +28,7 @@ class Health(BaseModel):
 
 
 @router.get("/health")
+@needs(Permission.OPEN)
 async def read_health(request: Request) -> Health:
     """Say whether the database can be read and written; 503 with one sentence if not.
 

@@ -19,6 +19,7 @@ from service.api.dependencies import (
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
+from service.auth.permissions import Permission, needs
 from service.jobs import expiry, requests, views
 from service.jobs import submit as jobs_submit
 from service.jobs.requests import JobRequest
@@ -29,6 +30,7 @@ router = noun("/jobs", "jobs")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
+@needs(Permission.SUBMIT)
 def submit(
     spec: JobRequest,
     response: Response,
@@ -48,6 +50,7 @@ def submit(
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_jobs(
     session: DatabaseSession,
     state: JobState | None = None,
@@ -65,12 +68,14 @@ def list_jobs(
 
 
 @router.get("/{job_id}", responses=problems(404))
+@needs(Permission.READ)
 def read_job(job_id: Id, session: DatabaseSession) -> JobView:
     """Read a job with its attempts."""
     return views.load_job(session, job_id)
 
 
 @router.post("/{job_id}/cancel", responses=problems(404))
+@needs(Permission.SUBMIT)
 def cancel(job_id: Id, session: DatabaseSession, now: Now) -> JobView:
     """Cancel a job: at once while it is queued, else through its worker's next heartbeat.
 

@@ -18,6 +18,7 @@ from service import comparisons
 from service.api.dependencies import AttemptHolder, Caller, LeaseTerms, get_database
 from service.api.openapi import problems
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.database.session import now_of
 from service.errors import Fenced, Invalid
 from service.history import traces
@@ -60,6 +61,7 @@ class Posted(BaseModel):
     response_model=Lease,
     responses={204: {"description": "No work."}, **problems(404, 409)},
 )
+@needs(Permission.WORK)
 async def claim_job(
     claim: Claim, request: Request, terms: LeaseTerms, caller: Caller
 ) -> Lease | Response:
@@ -82,6 +84,7 @@ async def claim_job(
 
 
 @router.post(f"{_ATTEMPT}/start", status_code=204, responses=_FENCED)
+@needs(Permission.WORK)
 async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> None:
     """Say that the measurement begins; repeating it changes nothing."""
 
@@ -92,6 +95,7 @@ async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> N
 
 
 @router.post(f"{_ATTEMPT}/heartbeat", responses=_FENCED)
+@needs(Permission.WORK)
 async def heartbeat(
     beat: Heartbeat, holder: AttemptHolder, request: Request, terms: LeaseTerms
 ) -> Renewal:
@@ -109,6 +113,7 @@ async def heartbeat(
     response_model=Posted,
     responses={200: {"description": "Posted before.", "model": Posted}, **problems(404, 409)},
 )
+@needs(Permission.WORK)
 async def post_result(
     result: Result, holder: AttemptHolder, request: Request, response: Response
 ) -> Posted | Response:
@@ -143,6 +148,7 @@ async def post_result(
         "requestBody": {"required": True, "content": {trace_file.GZIP: {"schema": _TRACE}}}
     },
 )
+@needs(Permission.WORK)
 async def post_trace(holder: AttemptHolder, request: Request, response: Response) -> PostedTrace:
     """Deliver the profiler's trace of a result that was taken: JSON packed with gzip.
 
@@ -164,6 +170,7 @@ async def post_trace(holder: AttemptHolder, request: Request, response: Response
 
 
 @router.post(f"{_ATTEMPT}/release", status_code=204, responses=_FENCED)
+@needs(Permission.WORK)
 async def release(body: Release, holder: AttemptHolder, request: Request) -> None:
     """Give a job back unharmed: it is queued again, and nothing counts as lost."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import anyio
@@ -9,9 +10,10 @@ import anyio.to_thread
 import orjson
 from fastapi import FastAPI, Request, Response
 
-from service.auth.permissions import ROUTES, Permission
+from service.auth.permissions import Permission, needs
 from service.http.answer_room import InPieces
 from service.http.problems import Problem
+from service.http.strict_route import GuardedRoute
 
 _MEANINGS = {
     400: "The request or its JSON is malformed, or can be read in more than one way.",
@@ -40,12 +42,13 @@ def problems(*statuses: int) -> dict[int | str, dict[str, Any]]:
     return {status: {"description": _MEANINGS[status], "content": content} for status in statuses}
 
 
-def _say_what_needs_a_token(document: dict[str, Any]) -> None:
+def _say_who_may_call(document: dict[str, Any], permissions: Mapping[str, Permission]) -> None:
     for path, operations in document["paths"].items():
         for method, operation in operations.items():
-            open_to_all = ROUTES.get(f"{method.upper()} {path}") is Permission.OPEN
+            needed = permissions[f"{method.upper()} {path}"]
+            operation["x-permission"] = needed.value
             # The empty object: a service that asks for no tokens takes a call without one.
-            operation["security"] = [] if open_to_all else [{"token": []}, {}]
+            operation["security"] = [] if needed is Permission.OPEN else [{"token": []}, {}]
 
 
 class DescribedApi(FastAPI):
@@ -54,10 +57,12 @@ class DescribedApi(FastAPI):
     def setup(self) -> None:
         """Give the description out; FastAPI would write it anew, in other bytes, for everybody."""
         assert self.openapi_url
+        self.router.route_class = GuardedRoute  # for what is added here; routers bring their own
         self._described = b""
         self._describing = anyio.Lock()
-        self.add_route(self.openapi_url, self._describe, include_in_schema=False)
+        self.add_api_route(self.openapi_url, self._describe, include_in_schema=False)
 
+    @needs(Permission.OPEN)
     async def _describe(self, request: Request) -> Response:  # noqa: ARG002
         async with self._describing:
             # It takes a second, once: in a thread, and one alone, because strangers may ask.
@@ -71,6 +76,6 @@ class DescribedApi(FastAPI):
             components = super().openapi()["components"]
             components["schemas"][Problem.__name__] = Problem.model_json_schema()
             components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            _say_what_needs_a_token(self.openapi_schema or {})
+            _say_who_may_call(self.openapi_schema or {}, self.state.permissions)
         assert self.openapi_schema is not None
         return self.openapi_schema

@@ -13,6 +13,7 @@ from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.history import exclusions, queries, traces
 from service.history.exclusions import ExclusionView
 from service.history.types import ResultSummary, StoredResult
@@ -34,6 +35,7 @@ class ExclusionRequest(Contract):
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_results(
     session: DatabaseSession,
     revision: Revision | None = None,
@@ -55,6 +57,7 @@ def list_results(
 
 
 @router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
+@needs(Permission.READ)
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
     """Read a whole result: every sample, fact and replicate, as it was posted.
 
@@ -78,6 +81,7 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     response_class=Response,
     responses={200: {"content": {GZIP: {"schema": _BINARY}}}, **problems(404)},
 )
+@needs(Permission.READ)
 def read_trace(result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
 
@@ -89,12 +93,14 @@ def read_trace(result_id: Id, session: DatabaseSession) -> Response:
 
 
 @router.get("/{result_id}/exclusions", responses=problems(404))
+@needs(Permission.READ)
 def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[ExclusionView]:
     """List who took a result out of its histories, when and why, and who put it back."""
     return Listing(items=exclusions.exclusions_of(session, result_id), next_cursor=None)
 
 
 @router.put("/{result_id}/exclusion", responses=problems(404, 409))
+@needs(Permission.TRIAGE)
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
 ) -> ExclusionView:
@@ -103,6 +109,7 @@ def exclude(
 
 
 @router.delete("/{result_id}/exclusion", responses=problems(404))
+@needs(Permission.TRIAGE)
 def include(
     result_id: Id, actor: Annotated[Actor, Query()], session: DatabaseSession, now: Now
 ) -> ExclusionView:

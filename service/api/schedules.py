@@ -11,6 +11,7 @@ from service.api.dependencies import DatabaseSession, Listing, Now
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
+from service.auth.permissions import Permission, needs
 from service.jobs import schedules, submissions
 from service.jobs.schedules import ScheduleRequest, ScheduleView
 from service.jobs.submissions import Submitted
@@ -21,18 +22,21 @@ ScheduleName = Annotated[Name, Path()]
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_schedules(session: DatabaseSession) -> Listing[ScheduleView]:
     """List all schedules, by name."""
     return Listing(items=schedules.every(session), next_cursor=None)
 
 
 @router.get("/{name}", responses=problems(404))
+@needs(Permission.READ)
 def read_schedule(name: ScheduleName, session: DatabaseSession) -> ScheduleView:
     """Read a schedule."""
     return schedules.load(session, name)
 
 
 @router.put("/{name}")
+@needs(Permission.ADMIN)
 def put_schedule(
     name: ScheduleName, request: ScheduleRequest, session: DatabaseSession, now: Now
 ) -> ScheduleView:
@@ -41,12 +45,14 @@ def put_schedule(
 
 
 @router.delete("/{name}", status_code=204, responses=problems(404))
+@needs(Permission.ADMIN)
 def delete_schedule(name: ScheduleName, session: DatabaseSession) -> None:
     """Forget a schedule; what it submitted stays."""
     schedules.delete(session, name)
 
 
 @router.post("/{name}/fire", status_code=201, responses=problems(404))
+@needs(Permission.SUBMIT)
 def fire(name: ScheduleName, session: DatabaseSession, now: Now) -> Submitted:
     """Submit a schedule's suite now, beside its slots."""
     accepted = schedules.fire(session, name, now)

@@ -11,6 +11,7 @@ from benchmarks.contracts import Name, Workload
 from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
 from service.api.openapi import problems
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.history import queries
 from service.history.description import AnalysisView, describe
 from service.history.types import Series, SeriesPoint
@@ -19,6 +20,7 @@ router = noun("/series", "series")
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_series(
     session: DatabaseSession,
     metric: Name | None = None,
@@ -32,6 +34,7 @@ def list_series(
 
 
 @router.get("/{series_id}", responses=problems(404))
+@needs(Permission.READ)
 def read_series(series_id: Id, session: DatabaseSession) -> Series:
     """Read a series with all its points, by revision and then by time of measurement.
 
@@ -41,6 +44,7 @@ def read_series(series_id: Id, session: DatabaseSession) -> Series:
 
 
 @router.get("/{series_id}/points", response_model=Listing[SeriesPoint], responses=problems(404))
+@needs(Permission.READ)
 def list_points(
     series_id: Id,
     session: DatabaseSession,
@@ -53,6 +57,7 @@ def list_points(
 
 
 @router.get("/{series_id}/judgement", responses=problems(404))
+@needs(Permission.READ)
 def read_judgement(series_id: Id, session: DatabaseSession) -> AnalysisView:
     """Read where a series' level changed, its noise, and what it can and cannot show.
 

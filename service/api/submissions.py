@@ -27,6 +27,7 @@ from service.api.dependencies import (
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
+from service.auth.permissions import Permission, needs
 from service.history import revisions
 from service.http.long_poll import pauses
 from service.jobs import submissions
@@ -41,6 +42,7 @@ router = noun("/submissions", "submissions")
 
 
 @router.post("", status_code=201, responses={200: {"description": "Submitted before."}})
+@needs(Permission.SUBMIT)
 def submit(
     request: SubmissionRequest,
     response: Response,
@@ -72,6 +74,7 @@ def submit(
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_submissions(
     session: DatabaseSession,
     revision: Revision | None = None,
@@ -90,6 +93,7 @@ def list_submissions(
 
 
 @router.get("/{submission_id}", responses=problems(404))
+@needs(Permission.READ)
 async def read_submission(
     submission_id: Id,
     request: Request,
@@ -113,6 +117,7 @@ async def read_submission(
     response_model=Report,
     responses={200: {"content": {"text/markdown": {}}}, **problems(404)},
 )
+@needs(Permission.READ)
 def read_report(
     submission_id: Id,
     session: DatabaseSession,

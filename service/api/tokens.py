@@ -8,12 +8,14 @@ from service.api.dependencies import Caller, DatabaseSession, Listing, Now, Serv
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit, token_store
+from service.auth.permissions import Permission, needs
 from service.auth.token_store import NewToken, TokenRequest, TokenView
 
 router = noun("/tokens", "access")
 
 
 @router.post("", status_code=201)
+@needs(Permission.ADMIN)
 def create(
     wanted: TokenRequest,
     request: Request,
@@ -30,18 +32,21 @@ def create(
 
 
 @router.get("")
+@needs(Permission.ADMIN)
 def list_tokens(session: DatabaseSession, now: Now) -> Listing[TokenView]:
     """List all tokens, the newest first, without what is secret of them."""
     return Listing(items=token_store.every(session, now), next_cursor=None)
 
 
 @router.post("/{token_id}/rotate", responses=problems(404, 409))
+@needs(Permission.ADMIN)
 def rotate(token_id: TokenId, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
     """Give a token another secret; the old one is refused from the next request on."""
     return token_store.rotate(session, key, token_id, now)
 
 
 @router.post("/{token_id}/revoke", responses=problems(404))
+@needs(Permission.ADMIN)
 def revoke(token_id: TokenId, session: DatabaseSession, now: Now) -> TokenView:
     """End a token: it is refused from the next request on. One that is over stays as it is."""
     return token_store.revoke(session, token_id, now)

@@ -10,6 +10,7 @@ from benchmarks.contracts import Name, Worker
 from service.api.dependencies import Caller, DatabaseSession, Listing, Now
 from service.api.openapi import problems
 from service.api.router import noun
+from service.auth.permissions import Permission, needs
 from service.errors import Invalid
 from service.jobs import workers
 from service.jobs.workers import WorkerView
@@ -18,6 +19,7 @@ router = noun("/workers", "workers")
 
 
 @router.put("/{name}", responses=problems(409))
+@needs(Permission.WORK)
 def introduce(
     name: Annotated[Name, Path()],
     worker: Worker,
@@ -37,6 +39,7 @@ def introduce(
 
 
 @router.get("")
+@needs(Permission.READ)
 def list_workers(session: DatabaseSession) -> Listing[WorkerView]:
     """List all workers, the last seen first, with the `revisions` whose own code each can run."""
     return Listing(items=workers.every(session), next_cursor=None)

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from datetime import datetime
 from functools import cached_property, partial
 from math import ceil
 
 import anyio
-from fastapi.routing import iter_route_contexts
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from starlette.requests import Request
-from starlette.routing import BaseRoute
 
 from service.auth import access_mode, csrf, sessions, signing_key, token_format, token_store
 from service.auth.access_mode import Asked
-from service.auth.permissions import ROUTES, SAFE, Permission
+from service.auth.permissions import SAFE, Permission
 from service.auth.principal import ANYBODY, READER, Principal, network_of
 from service.auth.rate_limit import Buckets
 from service.auth.signing_key import Key
@@ -56,17 +54,12 @@ _ENDED = "This token has ended and is sent again and again; wait, or use another
 _REQUESTS = "This token sends more requests than one may; wait as long as Retry-After says."
 
 
-class Undeclared(Exception):
-    """A route that `permissions.ROUTES` does not know, or a row of it without a route."""
-
-
 class Authenticator:
     """Authenticates the clients of one replica. Its methods run in the event loop."""
 
-    def __init__(self, database: Database, settings: Settings, routes: Sequence[BaseRoute]) -> None:
+    def __init__(self, database: Database, settings: Settings) -> None:
         self._database = database
         self._settings = settings
-        self._asked_of = _declared(routes)
         self._asked = access_mode.at_first(settings)
         self._looked_s = -_LOOK_S
         self._touched: dict[str, float] = {}
@@ -85,10 +78,6 @@ class Authenticator:
     def key(self) -> Key:
         """The server's key; read, or made, when it is first needed."""
         return signing_key.of(self._settings)
-
-    def asked_of(self, request: Request) -> tuple[str, Permission]:
-        """The route that a request goes to, and what it asks for."""
-        return self._asked_of[request.method, request.scope["endpoint"]]
 
     async def admit(self, request: Request, wanted: Permission) -> Principal:
         """Find out who sent a request for something that asks for a permission.
@@ -268,23 +257,4 @@ def read(text: str) -> Token:
         raise Unauthorized(_MISTYPED) from None
     if found.kind in _CODES:
         raise Unauthorized(_CODES[found.kind])
-    return found
-
-
-def _declared(routes: Sequence[BaseRoute]) -> Mapping[tuple[str, object], tuple[str, Permission]]:
-    """Return each route's name and permission, by its method and its function.
-
-    Raises:
-        Undeclared: the table and the routes do not fit.
-    """
-    found: dict[tuple[str, object], tuple[str, Permission]] = {}
-    for route in iter_route_contexts(routes):
-        for method in route.methods or ():
-            name = f"{method} {route.path}"
-            if name not in ROUTES:
-                raise Undeclared(f"{name} has no row in service.auth.permissions")
-            found[method, route.endpoint] = name, ROUTES[name]
-    missing = set(ROUTES) - {name for name, _ in found.values()}
-    if missing:
-        raise Undeclared(f"there are no such routes: {', '.join(sorted(missing))}")
     return found

@@ -11,10 +11,15 @@ from service.auth.principal import ANYBODY, Principal
 from service.errors import Forbidden
 
 
-async def guard(request: Request) -> Permission:
+async def guard(request: Request, asked: Permission, route: str) -> None:
     """Let the request in, note who sent it as ``request.state.principal``, and his project.
 
-    Its head alone says who that is. Gives what the route asks for.
+    Its head alone says who that is.
+
+    Args:
+        request: the request.
+        asked: what its route needs.
+        route: the route's method and template, for the audit log.
 
     Raises:
         Unauthorized: there is no good token.
@@ -22,7 +27,6 @@ async def guard(request: Request) -> Permission:
         TooMany: too many requests.
     """
     door: Authenticator = request.app.state.door
-    route, asked = door.asked_of(request)
     principal = ANYBODY if asked is Permission.OPEN else await door.admit(request, asked)
     if asked not in principal.may:
         raise Forbidden(_refusal(principal, asked))
@@ -30,7 +34,6 @@ async def guard(request: Request) -> Permission:
     request.state.project = principal.project
     if asked in AUDITED and request.method not in SAFE:
         request.state.witness = audit.audit_hook(principal, route, request.url.path)
-    return asked
 
 
 def _refusal(principal: Principal, asked: Permission) -> str:

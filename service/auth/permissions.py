@@ -1,13 +1,17 @@
-"""The permissions: one table for routes, one for kinds of token.
+"""The permissions: each route declares the one that it needs, a table says who has which.
 
-The service does not start if a route has no row. Pages of the dashboard and the static files have
-rows as well.
+A route of the API, a page or a file that declares none cannot be made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import StrEnum
+from typing import Any, TypeVar
+
+
+class Undeclared(Exception):
+    """A route does not say who may call it."""
 
 from service.models.access import TokenKind
 
@@ -47,107 +51,27 @@ AUDITED = frozenset({Permission.SUBMIT, Permission.TRIAGE, Permission.ADMIN})
 SAFE = frozenset({"GET", "HEAD"})
 """Methods that change nothing."""
 
-_API = "/api/v1"
-_ATTEMPT = "/jobs/{job_id}/attempts/{number}"
-_CALLS: Mapping[Permission, str] = {
-    Permission.OPEN: """
-        GET /health
-        POST /enrolments/redeem
-        GET /openapi.json
-        HEAD /openapi.json
-    """,
-    Permission.READ: """
-        GET /catalog
-        GET /changes
-        GET /comparisons
-        GET /comparisons/{comparison_id}
-        GET /confirmations
-        GET /environments/{digest}
-        GET /findings
-        GET /findings/report
-        GET /findings/{finding_id}
-        GET /jobs
-        GET /jobs/{job_id}
-        GET /results
-        GET /results/{result_id}
-        GET /results/{result_id}/exclusions
-        GET /results/{result_id}/trace
-        GET /schedules
-        GET /schedules/{name}
-        GET /series
-        GET /series/{series_id}
-        GET /series/{series_id}/judgement
-        GET /series/{series_id}/points
-        GET /submissions
-        GET /submissions/{submission_id}
-        GET /submissions/{submission_id}/report
-        GET /workers
-    """,
-    Permission.SUBMIT: """
-        POST /comparisons
-        POST /comparisons/{comparison_id}/cancel
-        POST /jobs
-        POST /jobs/{job_id}/cancel
-        POST /schedules/{name}/fire
-        POST /submissions
-    """,
-    Permission.TRIAGE: """
-        POST /findings/{finding_id}/actions
-        PATCH /findings/{finding_id}
-        DELETE /results/{result_id}/exclusion
-        PUT /results/{result_id}/exclusion
-    """,
-    Permission.WORK: f"""
-        POST /leases
-        POST {_ATTEMPT}/heartbeat
-        POST {_ATTEMPT}/release
-        POST {_ATTEMPT}/result
-        POST {_ATTEMPT}/start
-        POST {_ATTEMPT}/trace
-        PUT /workers/{{name}}
-    """,
-    Permission.ADMIN: """
-        DELETE /schedules/{name}
-        PUT /schedules/{name}
-        GET /audit
-        POST /enrolments
-        GET /tokens
-        POST /tokens
-        POST /tokens/{token_id}/revoke
-        POST /tokens/{token_id}/rotate
-    """,
-}
-_PAGES: Mapping[Permission, str] = {
-    Permission.OPEN: """
-        GET /assets/{digest}/{name}
-        GET /sign-in
-        POST /sign-in
-        POST /sign-out
-    """,
-    Permission.READ: """
-        GET /
-        GET /compare
-        GET /comparisons
-        GET /comparisons/{comparison_id}
-        GET /findings
-        GET /findings/{finding_id}
-        GET /jobs
-        GET /jobs/{job_id}
-        GET /runs/{result_id}
-        GET /schedules
-        GET /series/{series_id}
-        GET /series/{series_id}/points.csv
-        GET /workers
-    """,
-}
+F = TypeVar("F", bound=Callable[..., Any])
+_DECLARED = "needed_permission"
 
 
-def _rows(listed: Mapping[Permission, str], prefix: str) -> Iterable[tuple[str, Permission]]:
-    for permission, lines in listed.items():
-        for line in filter(None, map(str.strip, lines.splitlines())):
-            method, _, path = line.partition(" ")
-            yield f"{method} {prefix}{path}", permission
+def needs(permission: Permission) -> Callable[[F], F]:
+    """Declare, below a route's own decorator, the permission that it asks for."""
+
+    def declare(endpoint: F) -> F:
+        setattr(endpoint, _DECLARED, permission)
+        return endpoint
+
+    return declare
 
 
-ROUTES: Mapping[str, Permission] = {**dict(_rows(_CALLS, _API)), **dict(_rows(_PAGES, ""))}
-"""``METHOD /path/{template}`` to what it asks for."""
+def needed(endpoint: Callable[..., Any]) -> Permission:
+    """Return what an endpoint has declared.
+
+    Raises:
+        Undeclared: nothing.
+    """
+    permission = getattr(endpoint, _DECLARED, None)
+    if not isinstance(permission, Permission):
+        raise Undeclared(f"{endpoint.__qualname__} does not say who may call it: add @needs(...)")
+    return permission

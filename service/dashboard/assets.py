@@ -15,6 +15,7 @@ from importlib.resources.abc import Traversable
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
+from service.auth.permissions import Permission, needs
 from service.http.answer_room import InPieces
 
 _OURS = files("service.dashboard") / "static"
@@ -62,6 +63,7 @@ def plotly_styles() -> str:
     return found[1].decode() if found else ""
 
 
+@needs(Permission.OPEN)
 def _serve(request: Request, digest: str, name: str) -> Response:
     if name not in _ASSETS:
         return PlainTextResponse("There is no such file.", status_code=404)

@@ -11,6 +11,7 @@ from service import comparisons
 from service.analysis.gate.sentences import GOOD, REGRESSIONS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
+from service.auth.permissions import Permission, needs
 from service.dashboard.rendering import partial, render
 from service.dashboard.routers import COUNTED, page_router
 
@@ -20,6 +21,7 @@ PER_PAGE = 50
 
 
 @router.get("/comparisons")
+@needs(Permission.READ)
 def list_comparisons(
     request: Request,
     session: Reading,
@@ -32,6 +34,7 @@ def list_comparisons(
 
 
 @router.get("/comparisons/{comparison_id}")
+@needs(Permission.READ)
 def show_comparison(
     request: Request, session: Reading, now: Now, comparison_id: str
 ) -> HTMLResponse:

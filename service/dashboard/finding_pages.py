@@ -16,6 +16,7 @@ from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
+from service.auth.permissions import Permission, needs
 from service.dashboard import figures, finding_data, inbox, series_changes
 from service.dashboard import finding_labels as told
 from service.dashboard.query_params import InboxAddress
@@ -28,6 +29,7 @@ router = page_router(COUNTED)
 
 
 @router.get("/findings")
+@needs(Permission.READ)
 def list_findings(
     request: Request, session: Reading, now: Now, at: Annotated[InboxAddress, Query()]
 ) -> HTMLResponse:
@@ -52,6 +54,7 @@ def list_findings(
 
 
 @router.get("/findings/{finding_id}")
+@needs(Permission.READ)
 def show_finding(request: Request, session: Reading, now: Now, finding_id: str) -> HTMLResponse:
     """Show one finding: what changed, why, since when, and what was done about it."""
     found = findings.load_finding(session, finding_id)

@@ -14,6 +14,7 @@ from benchmarks.catalog.suites import suites
 from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import LeaseTerms, Now
+from service.auth.permissions import Permission, needs
 from service.comparisons.worker_choice import LATELY
 from service.dashboard import (
     assets,
@@ -60,6 +61,7 @@ def mount(app: FastAPI) -> None:
 
 
 @router.get("/")
+@needs(Permission.READ)
 def show_overview(
     request: Request,
     session: Reading,
@@ -98,6 +100,7 @@ def show_overview(
 
 
 @router.get("/runs/{result_id}")
+@needs(Permission.READ)
 def show_run(
     request: Request,
     session: Reading,
@@ -138,6 +141,7 @@ def show_run(
 
 
 @router.get("/jobs")
+@needs(Permission.READ)
 def list_jobs(
     request: Request, session: Reading, now: Now, at: Annotated[JobsAddress, Query()]
 ) -> HTMLResponse:
@@ -158,6 +162,7 @@ def list_jobs(
 
 
 @router.get("/jobs/{job_id}")
+@needs(Permission.READ)
 def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLResponse:
     """Show one job with its attempts; it refreshes itself until the job is over."""
     found = queries.job(session, job_id)
@@ -179,6 +184,7 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLR
 
 
 @router.get("/compare")
+@needs(Permission.READ)
 def show_comparison(
     request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
 ) -> HTMLResponse:
@@ -219,6 +225,7 @@ def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, l
 
 
 @router.get("/workers")
+@needs(Permission.READ)
 def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> HTMLResponse:
     """Show every worker that has ever introduced itself."""
     template = "_workers.html" if partial(request) else "workers.html"
@@ -231,6 +238,7 @@ def _gone_before(now: datetime, terms: Terms) -> datetime:
 
 
 @router.get("/schedules")
+@needs(Permission.READ)
 def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show what is measured regularly."""
     return render(request, "schedules.html", now=now, schedules=queries.schedules(session))

@@ -13,6 +13,7 @@ from fastapi.responses import HTMLResponse, PlainTextResponse
 
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
+from service.auth.permissions import Permission, needs
 from service.dashboard import (
     environments,
     figures,
@@ -40,6 +41,7 @@ POINTS_PER_PAGE = 50
 
 
 @router.get("/series/{series_id}")
+@needs(Permission.READ)
 def show_series(
     request: Request,
     session: Reading,
@@ -83,6 +85,7 @@ def show_series(
 
 
 @router.get("/series/{series_id}/points.csv")
+@needs(Permission.READ)
 def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     """Give every point of a series as CSV, in base units."""
     series = load_series(session, series_id)

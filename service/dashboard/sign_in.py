@@ -15,7 +15,7 @@ from service.api.dependencies import get_database
 from service.auth import audit, authenticate, csrf, sessions, sign_in_link
 from service.auth.access_mode import Asked
 from service.auth.authenticate import Authenticator
-from service.auth.permissions import Permission
+from service.auth.permissions import Permission, needs
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.dashboard.rendering import render
@@ -29,6 +29,7 @@ _FIELDS = 5
 
 
 @router.get("/sign-in")
+@needs(Permission.OPEN)
 async def show(
     request: Request,
     to: Annotated[str, Query(max_length=2_000)] = "/",
@@ -45,6 +46,7 @@ async def show(
 
 
 @router.post("/sign-in")
+@needs(Permission.OPEN)
 async def sign_in(request: Request) -> Response:
     """Begin a session for the holder of the token in the form, or of the code of a link."""
     csrf.check_origin(request)
@@ -63,6 +65,7 @@ async def sign_in(request: Request) -> Response:
 
 
 @router.post("/sign-out")
+@needs(Permission.OPEN)
 async def sign_out(request: Request) -> Response:
     """End the session; the same page asks for a token again."""
     csrf.check_origin(request)

@@ -5,7 +5,7 @@ In this order, because whoever is refused shall not have held, or had parsed, wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 from fastapi.dependencies.models import Dependant
@@ -14,9 +14,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from service.auth.authenticate import Undeclared
 from service.auth.authorize import guard
-from service.auth.permissions import ROUTES, SAFE, Permission
+from service.auth.permissions import Permission, Undeclared, needed
 from service.auth.principal import client_of
 from service.errors import Invalid
 from service.http.body_reader import BODY, DOCUMENT, Body
@@ -32,15 +31,20 @@ class _Parsed(Request):
 
 
 class GuardedRoute(APIRoute):
-    """A route that nobody reaches, and to which nobody's body is read, before the guard agrees."""
+    """A route that nobody reaches, and to which nobody's body is read, before the guard agrees.
+
+    Its endpoint declares with `permissions.needs` what it asks for.
+    """
 
     def get_route_handler(self) -> Handler:
         """Wrap FastAPI's handler, which would read the body first."""
         handle = super().get_route_handler()
+        needs = needed(self.endpoint)
 
         async def guarded(request: Request) -> Response:
-            stranger = await guard(request) is Permission.OPEN
+            await guard(request, needs, f"{request.method} {self.path}")
             body: Body = request.scope[BODY]
+            stranger = needs is Permission.OPEN
             await body.read(request.scope, client_of(request), stranger=stranger)
             return await handle(_Parsed(request.scope, request.receive))
 
@@ -63,19 +67,19 @@ class StrictRoute(GuardedRoute):
         return strict
 
 
-def guarded(routes: Sequence[BaseRoute]) -> Sequence[BaseRoute]:
-    """Give the routes back, each of which asks first who is there.
+def declared(routes: Sequence[BaseRoute]) -> Mapping[str, Permission]:
+    """Return what each route needs, by its method and template, such as ``GET /api/v1/jobs``.
 
     Raises:
-        Undeclared: one does not, and is more than a file that is open to all.
+        Undeclared: a route has no guard.
     """
+    found: dict[str, Permission] = {}
     for route in iter_route_contexts(routes):
-        methods = route.methods or set()
-        asked = {ROUTES.get(f"{method} {route.path}") for method in methods}
-        is_file = asked == {Permission.OPEN} and methods <= SAFE
-        if not isinstance(route.original_route, GuardedRoute) and not is_file:
+        if not isinstance(route.original_route, GuardedRoute):
             raise Undeclared(f"{route.path} has no guard")
-    return routes
+        methods = route.methods or set()
+        found |= {f"{method} {route.path}": needed(route.endpoint) for method in methods}
+    return found
 
 
 def _check_known(given: Iterable[str], known: set[str]) -> None:

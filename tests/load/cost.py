@@ -76,7 +76,7 @@ def measure(database: str, requests: int) -> dict[str, Cost]:
         held = traffic.prepare(app.state.database, folder, material, plan)
         due = list(traffic.requests(held, material.bodies, plan, [1]))
         by_kind = {
-            kind: [one for one in due if f"/{_PATHS[kind]} " in _line(one)] for kind in KINDS
+            kind: [one for one in due if f"/{_PATHS[kind]} " in _line(one)] for kind in _PATHS
         }
         try:
             beats = by_kind["heartbeat"]

@@ -21,6 +21,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import select, update
 
 from benchmarks.contracts import JobSpec, Lease
+from service.auth.permissions import MAY, Permission, TokenKind
 from service.findings import pipeline
 from service.models import FindingRow, FindingSeries, Job, Point, ResultRow, SeriesRow, Submission
 
@@ -33,21 +34,14 @@ PROJECTS = {"own": "ours", "foreign": "theirs"}
 REVISIONS = {"own": "r1", "foreign": "r1-of-theirs"}
 STRANGERS = ("none", "revoked", "expired")
 EVERYBODY = (*STRANGERS, *KINDS, *BOUND)
-SEE, ORDER, TRIAGE, WORK, RULE = (
-    ("read", "submit", "admin"),
-    ("submit", "admin"),
-    ("admin",),
-    ("worker", "admin"),
-    ("admin",),
-)
 ABSENT = "f" * 32
+VERBS = ("start", "heartbeat", "result", "trace", "release")
 
 
 @dataclass(frozen=True)
 class Row:
-    """Who may call, and what whoever may is answered."""
+    """What a caller is answered who may call."""
 
-    allowed: tuple[str, ...]
     own: int = 200
     foreign: int | None = None
     missing: int | None = None
@@ -56,79 +50,108 @@ class Row:
     shared: bool = False
     """Whether it is about something that belongs to no project."""
 
-    def allows(self, who: str) -> bool:
-        """Whether it is allowed to somebody at all."""
-        return BOUND.get(who, who) in self.allowed
-
-    def expected(self, who: str, thing: str) -> int | None:
+    def expected(self, who: str, thing: str, *, allowed: bool) -> int | None:
         """The status; None where the call is about no such thing."""
         bound = who in BOUND and thing == "foreign" and not self.shared
         status: int | None = self.missing if bound else getattr(self, thing)
-        if status is None or self.allows(who):
+        if status is None or allowed:
             return self.worker.get(thing, status) if who == "worker" else status
         return 401 if who in STRANGERS else 403
 
 
-def one(allowed: tuple[str, ...], status: int = 200, missing: int = 404) -> Row:
+def one(status: int = 200, missing: int = 404) -> Row:
     """A call about one thing; who is bound to a project is told that a foreign one is not there."""
-    return Row(allowed, status, status, missing)
+    return Row(status, status, missing)
 
 
 FENCED = {"foreign": 409}
 TABLE: dict[str, Row] = {
-    "GET /health": Row(EVERYBODY),
-    "GET /catalog": Row(SEE),
-    "GET /submissions": Row(SEE),
-    "POST /submissions": Row(ORDER, 201),
-    "GET /submissions/{submission_id}": one(SEE),
-    "GET /submissions/{submission_id}/report": one(SEE),
-    "GET /jobs": Row(SEE),
-    "POST /jobs": Row(ORDER, 201),
-    "GET /jobs/{job_id}": one(SEE),
-    "POST /jobs/{job_id}/cancel": one(ORDER),
-    "PUT /workers/{name}": Row(WORK, 200, 200, 200, {"foreign": 403, "missing": 403}),
-    "GET /workers": Row(SEE),
-    "POST /leases": Row(WORK, 204, 204, 404, {"foreign": 403, "missing": 403}),
-    "POST /jobs/{job_id}/attempts/{number}/start": Row(WORK, 204, 204, 409, FENCED),
-    "POST /jobs/{job_id}/attempts/{number}/heartbeat": Row(WORK, 200, 200, 409, FENCED),
-    "POST /jobs/{job_id}/attempts/{number}/result": Row(WORK, 201, 201, 404, FENCED),
-    "POST /jobs/{job_id}/attempts/{number}/trace": Row(WORK, 201, 201, 404, FENCED),
-    "POST /jobs/{job_id}/attempts/{number}/release": Row(WORK, 204, 204, 409, FENCED),
-    "GET /results": Row(SEE),
-    "GET /results/{result_id}": one(SEE),
-    "GET /results/{result_id}/exclusions": one(SEE),
-    "GET /results/{result_id}/trace": one(SEE),
-    "PUT /results/{result_id}/exclusion": one(TRIAGE),
-    "DELETE /results/{result_id}/exclusion": one(TRIAGE),
-    "GET /series": Row(SEE),
-    "GET /series/{series_id}": one(SEE),
-    "GET /series/{series_id}/points": one(SEE),
-    "GET /series/{series_id}/judgement": one(SEE),
-    "GET /confirmations": Row(SEE),
-    "GET /findings": Row(SEE),
-    "GET /findings/report": Row(SEE),
-    "GET /findings/{finding_id}": one(SEE),
-    "POST /findings/{finding_id}/actions": one(TRIAGE),
-    "PATCH /findings/{finding_id}": one(TRIAGE),
-    "GET /environments/{digest}": Row(SEE, 200, 200, 404, shared=True),
-    "GET /changes": Row(SEE),
-    "POST /comparisons": Row(ORDER, 201),
-    "GET /comparisons": Row(SEE),
-    "GET /comparisons/{comparison_id}": one(SEE),
-    "POST /comparisons/{comparison_id}/cancel": one(ORDER),
-    "GET /schedules": Row(SEE),
-    "GET /schedules/{name}": one(SEE),
-    "PUT /schedules/{name}": one(RULE, 200, missing=200),
-    "DELETE /schedules/{name}": one(RULE, 204),
-    "POST /schedules/{name}/fire": one(ORDER, 201),
-    "GET /tokens": Row(RULE),
-    "POST /tokens": Row(RULE, 201),
-    "POST /tokens/{token_id}/rotate": one(RULE),
-    "POST /tokens/{token_id}/revoke": one(RULE),
-    "GET /audit": Row(RULE),
-    "POST /enrolments": Row(RULE, 201),
-    "POST /enrolments/redeem": Row(EVERYBODY, 201, missing=401),
+    "GET /health": Row(),
+    "GET /catalog": Row(),
+    "GET /submissions": Row(),
+    "POST /submissions": Row(201),
+    "GET /submissions/{submission_id}": one(),
+    "GET /submissions/{submission_id}/report": one(),
+    "GET /jobs": Row(),
+    "POST /jobs": Row(201),
+    "GET /jobs/{job_id}": one(),
+    "POST /jobs/{job_id}/cancel": one(),
+    "PUT /workers/{name}": Row(200, 200, 200, {"foreign": 403, "missing": 403}),
+    "GET /workers": Row(),
+    "POST /leases": Row(204, 204, 404, {"foreign": 403, "missing": 403}),
+    "POST /jobs/{job_id}/attempts/{number}/start": Row(204, 204, 409, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/heartbeat": Row(200, 200, 409, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/result": Row(201, 201, 404, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/trace": Row(201, 201, 404, FENCED),
+    "POST /jobs/{job_id}/attempts/{number}/release": Row(204, 204, 409, FENCED),
+    "GET /results": Row(),
+    "GET /results/{result_id}": one(),
+    "GET /results/{result_id}/exclusions": one(),
+    "GET /results/{result_id}/trace": one(),
+    "PUT /results/{result_id}/exclusion": one(),
+    "DELETE /results/{result_id}/exclusion": one(),
+    "GET /series": Row(),
+    "GET /series/{series_id}": one(),
+    "GET /series/{series_id}/points": one(),
+    "GET /series/{series_id}/judgement": one(),
+    "GET /confirmations": Row(),
+    "GET /findings": Row(),
+    "GET /findings/report": Row(),
+    "GET /findings/{finding_id}": one(),
+    "POST /findings/{finding_id}/actions": one(),
+    "PATCH /findings/{finding_id}": one(),
+    "GET /environments/{digest}": Row(200, 200, 404, shared=True),
+    "GET /changes": Row(),
+    "POST /comparisons": Row(201),
+    "GET /comparisons": Row(),
+    "GET /comparisons/{comparison_id}": one(),
+    "POST /comparisons/{comparison_id}/cancel": one(),
+    "GET /schedules": Row(),
+    "GET /schedules/{name}": one(),
+    "PUT /schedules/{name}": one(200, missing=200),
+    "DELETE /schedules/{name}": one(204),
+    "POST /schedules/{name}/fire": one(201),
+    "GET /tokens": Row(),
+    "POST /tokens": Row(201),
+    "POST /tokens/{token_id}/rotate": one(),
+    "POST /tokens/{token_id}/revoke": one(),
+    "GET /audit": Row(),
+    "POST /enrolments": Row(201),
+    "POST /enrolments/redeem": Row(201, missing=401),
 }
+BEYOND_READING = {
+    "open": {"GET /health", "POST /enrolments/redeem"},
+    "submit": {
+        "POST /comparisons",
+        "POST /comparisons/{comparison_id}/cancel",
+        "POST /jobs",
+        "POST /jobs/{job_id}/cancel",
+        "POST /schedules/{name}/fire",
+        "POST /submissions",
+    },
+    "triage": {
+        "POST /findings/{finding_id}/actions",
+        "PATCH /findings/{finding_id}",
+        "DELETE /results/{result_id}/exclusion",
+        "PUT /results/{result_id}/exclusion",
+    },
+    "work": {
+        "POST /leases",
+        "PUT /workers/{name}",
+        *(f"POST /jobs/{{job_id}}/attempts/{{number}}/{verb}" for verb in VERBS),
+    },
+    "admin": {
+        "DELETE /schedules/{name}",
+        "PUT /schedules/{name}",
+        "GET /audit",
+        "GET /tokens",
+        "POST /tokens",
+        "POST /tokens/{token_id}/revoke",
+        "POST /tokens/{token_id}/rotate",
+        "POST /enrolments",
+    },
+}
+"""What each permission but reading is for."""
 SPEC = {"case": {"workload": "unet", "axes": {}}, "revision": "r1"}
 SCHEDULE = {
     "cron": "0 2 * * *",
@@ -340,27 +363,44 @@ def world(database_url: str, tmp_path: Path) -> Iterator[World]:
         yield World(doorman)
 
 
-def calls(world: World) -> set[str]:
+def permissions(world: World) -> dict[str, Permission]:
+    """Every call of the API with what its route declares, as the description says it."""
     document = world.client.get(f"{API}/openapi.json").json()
     return {
-        f"{method.upper()} {path.removeprefix(API)}"
+        f"{method.upper()} {path.removeprefix(API)}": Permission(operation["x-permission"])
         for path, operations in document["paths"].items()
-        for method in operations
+        for method, operation in operations.items()
     }
 
 
+def allows(permission: Permission, who: str) -> bool:
+    """Whether somebody may call what asks for a permission."""
+    kind = BOUND.get(who, who)
+    return permission is Permission.OPEN or (kind in KINDS and permission in MAY[TokenKind(kind)])
+
+
+def test_nothing_else_asks_for_another_permission_than_to_read(world: World) -> None:
+    found: dict[str, set[str]] = {}
+    for call, permission in permissions(world).items():
+        found.setdefault(permission.value, set()).add(call)
+    assert found.pop("read") == set(TABLE).difference(*BEYOND_READING.values())
+    assert found == BEYOND_READING
+
+
 def test_every_principal_gets_what_the_table_says(world: World) -> None:
-    assert calls(world) == set(TABLE), "a call without a row, or a row without a call"
+    needed = permissions(world)
+    assert set(needed) == set(TABLE), "a call without a row, or a row without a call"
     wrong = []
     asked = 0
     # Strangers first: what they are refused must not depend on what others have done.
     for who in EVERYBODY:
         for call, row in TABLE.items():
             for thing in THINGS:
-                expected = row.expected(who, thing)
+                allowed = allows(needed[call], who)
+                expected = row.expected(who, thing, allowed=allowed)
                 if expected is None:
                     continue
-                found = world.status(who, call, thing, allowed=row.allows(who))
+                found = world.status(who, call, thing, allowed=allowed)
                 asked += 1
                 if found != expected:
                     wrong.append(f"{who}: {call}, {thing}: {found}, not {expected}")
@@ -400,7 +440,11 @@ def test_a_page_about_a_foreign_thing_is_not_there_for_who_is_bound(world: World
 def told(world: World, who: str, thing: str = "own") -> dict[str, str]:
     """Everything that somebody may read, by its path: lists, reports, pages and files."""
     queries = {"GET /changes": {"baseline": "r1", "contender": "r1"}}
-    see = [call for call in calls(world) if call.startswith("GET") and TABLE[call].allows(who)]
+    see = [
+        call
+        for call, asked in permissions(world).items()
+        if call.startswith("GET") and allows(asked, who)
+    ]
     paths = [(f"{API}{call.partition(' ')[2]}", queries.get(call, {})) for call in see]
     paths += [(page, {}) for page in pages(world)]
     answers = {}
@@ -435,9 +479,9 @@ LISTS = ("submissions", "jobs", "results", "series", "findings", "comparisons", 
 
 def test_a_refused_call_changes_nothing(world: World) -> None:
     audited = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
-    for call, row in TABLE.items():
+    for call, permission in permissions(world).items():
         for who in EVERYBODY:
-            if not row.allows(who):
+            if not allows(permission, who):
                 world.status(who, call, "own", allowed=False)
     after = world.doorman.ask("GET", f"{API}/audit?limit=500", world.tokens["admin"]).json()
     assert audited["items"] == after["items"]

@@ -16,16 +16,20 @@ from builders.served import Served, serving
 from builders.service_hand import result_of
 from builders.working import API, Working, bearer
 
-from service.auth.permissions import ROUTES, Permission
+from service.api.routes import ROUTES
+from service.auth.permissions import Permission
+from service.dashboard import sign_in
 from service.errors import Overloaded
 from service.http import strict_json
 from service.http.body_reader import SMALL_B
 from service.http.memory_room import Room
+from service.http.strict_route import declared
 
 POOL_B = 4 * 2**20
 PROMPT_S = 2.0
 JSON = {"Content-Type": "application/json"}
-TAKE_BODIES = sorted(name for name in ROUTES if name.split()[0] in ("POST", "PUT", "PATCH"))
+PERMISSIONS = declared([*ROUTES, *sign_in.router.routes])
+TAKE_BODIES = sorted(name for name in PERMISSIONS if name.split()[0] in ("POST", "PUT", "PATCH"))
 
 
 @pytest.fixture
@@ -100,7 +104,7 @@ def answered(served: Served, route: str, length_b: int) -> bytes:
 def test_a_stranger_is_refused_before_he_has_sent_his_body(served: Served) -> None:
     assert len(TAKE_BODIES) > 20
     for route in TAKE_BODIES:
-        small, large = (100, 413) if ROUTES[route] is Permission.OPEN else (401, 401)
+        small, large = (100, 413) if PERMISSIONS[route] is Permission.OPEN else (401, 401)
         assert answered(served, route, 10).startswith(b"HTTP/1.1 %d " % small), route
         assert answered(served, route, 10**6).startswith(b"HTTP/1.1 %d " % large), route
 

@@ -12,7 +12,9 @@ from builders.access import Doorman, guarded
 from builders.service_program import serving
 
 from benchmarks import local_service
-from service.auth.permissions import ROUTES, SAFE, Permission
+from service.api.routes import ROUTES
+from service.auth.permissions import SAFE, Permission
+from service.http.strict_route import declared
 from service.settings import Access
 
 API = "/api/v1"
@@ -29,7 +31,7 @@ def path_of(template: str) -> str:
 
 def calls(*wanted: Permission) -> list[tuple[str, str]]:
     """Method and path of every route that asks for one of these."""
-    found = [route.split(" ") for route, asked in ROUTES.items() if asked in wanted]
+    found = [route.split(" ") for route, asked in declared(ROUTES).items() if asked in wanted]
     return [(method, path_of(path)) for method, path in found]
 
 

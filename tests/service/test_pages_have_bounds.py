@@ -23,7 +23,7 @@ from fastapi.testclient import TestClient
 from benchmarks.contracts import Lease, Result, Trace
 from benchmarks.contracts.bounds import BESIDE_TRACES_B, TRACE_VALUES
 from service import comparisons
-from service.auth.permissions import ROUTES, Permission
+from service.auth.permissions import Permission
 from service.database.session import Database
 from service.findings import pipeline
 from service.jobs import attempts
@@ -191,8 +191,8 @@ def peak_b(client: TestClient, address: str) -> int:
         tracemalloc.stop()
 
 
-def templates() -> Iterator[str]:
-    for route, permission in ROUTES.items():
+def templates(client: TestClient) -> Iterator[str]:
+    for route, permission in client.app.state.permissions.items():  # type: ignore[attr-defined]
         method, _, path = route.partition(" ")
         if method == "GET" and permission in (Permission.READ, Permission.OPEN):
             yield path
@@ -210,7 +210,7 @@ def test_every_page_and_answer_has_a_bound_whatever_a_child_printed(
         own = next(one for one in both if found["first_bad"].startswith(one.workload))
         own.ids["finding_id"] = found["id"]
     walked, wrong = set(), []
-    for template in sorted(set(templates()) - NOT_WALKED):
+    for template in sorted(set(templates(client)) - NOT_WALKED):
         little, much = (cost(client, one.address(template)) for one in both)
         most_held_b = peak_b(client, both[1].address(template))
         walked.add(template)
