@@ -9,11 +9,11 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
+from service.models.access import TokenKind
+
 
 class Undeclared(Exception):
     """A route does not say who may call it."""
-
-from service.models.access import TokenKind
 
 
 class Permission(StrEnum):

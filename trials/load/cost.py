@@ -1,6 +1,6 @@
 """Processor time of one heartbeat, claim and result in the application itself, and where it goes.
 
-    PYTHONPATH=.:tests .venv/bin/python -m load.cost [--database sqlite] [--requests 300]
+    PYTHONPATH=.:tests .venv/bin/python -m trials.load.cost [--database sqlite] [--requests 300]
 
 No socket and no client: each request is one call of the ASGI application. The time of PostgreSQL's
 own processes is not in it.
@@ -23,13 +23,13 @@ from typing import Any
 from unittest import mock
 
 import anyio.to_thread
-from chaos.__main__ import place
-from load import traffic
-from load.line import Due
-from load.traffic import Material, Plan, Shape
 
 from service.app import create_app
 from service.settings import Access, Settings
+from trials.chaos.__main__ import place
+from trials.load import traffic
+from trials.load.line import Due
+from trials.load.traffic import Material, Plan, Shape
 
 ROOT = Path(__file__).resolve().parents[2]
 SAMPLE_S = 0.001
@@ -54,7 +54,7 @@ class Cost:
 
 def main() -> None:
     """Print what each kind of request costs on each database."""
-    parser = argparse.ArgumentParser(prog="python -m load.cost", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m trials.load.cost", description=__doc__)
     parser.add_argument("--database", choices=["sqlite", "postgresql"])
     parser.add_argument("--requests", type=int, default=300)
     asked = parser.parse_args()
@@ -126,7 +126,7 @@ async def _crossed(ask: Send, due: Due) -> tuple[list[str], int]:
         await ask(due)
     finally:
         sys.setprofile(None)
-    listed = [name for name in files if not name.startswith("tests/")]
+    listed = [name for name in files if not name.startswith("trials/")]
     return listed, listed.index("service/api/leases.py")
 
 
