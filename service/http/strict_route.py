@@ -75,10 +75,11 @@ def declared(routes: Sequence[BaseRoute]) -> Mapping[str, Permission]:
     """
     found: dict[str, Permission] = {}
     for route in iter_route_contexts(routes):
-        if not isinstance(route.original_route, GuardedRoute):
+        guarded = route.original_route
+        if not isinstance(guarded, GuardedRoute):
             raise Undeclared(f"{route.path} has no guard")
         methods = route.methods or set()
-        found |= {f"{method} {route.path}": needed(route.endpoint) for method in methods}
+        found |= {f"{method} {route.path}": needed(guarded.endpoint) for method in methods}
     return found
 
 
