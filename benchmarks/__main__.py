@@ -23,6 +23,7 @@ from benchmarks import trace_file
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, UnknownName
 from benchmarks.contracts import Case, Protocol
+from benchmarks.data.cache import cache_folder
 from benchmarks.diagnosis.hill_climb import Bar
 from benchmarks.exits import NO_DEVICE
 
@@ -168,13 +169,6 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     request = Request(case, protocol, context, import_s, options.trace, options.beat)
     with Reporter(options.events_fd, case.key) as reporter:
         return measure(request, reporter).model_dump_json()
-
-
-def cache_folder() -> Path:
-    """Return the folder where input files are made once."""
-    named = os.environ.get("THROUGHLINE_CACHE_DIR")
-    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(named) if named else Path(home) / "throughline"
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClie
 from worker.deployments import Deployments
 from worker.device import nvml, usable
 from worker.device.usable import Unusable
-from worker.device.vacancy import Vacancy
 from worker.heartbeat import Heartbeat, now_s
 from worker.http_exchange import GoesOn
 from worker.labels import introduce
@@ -31,7 +30,7 @@ from worker.runner import Runner
 from worker.settings import Settings, visible_devices
 from worker.state_dir import Journal, Occupied, Pending, identity, locked
 from worker.stop import Aborted, Stop
-from worker.supervisor import Station
+from worker.supervisor import Station, Vacancy
 
 log = logging.getLogger(__name__)
 

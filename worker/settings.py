@@ -6,6 +6,7 @@ import os
 import platform
 import re
 import sys
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -15,7 +16,6 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from benchmarks import local_service
 from benchmarks.contracts import Worded
 from benchmarks.cpus import usable_cpus
-from worker.child.containment import Wanted
 
 Positive = Annotated[float, Field(gt=0)]
 _NAME = r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*(:[A-Za-z_]\w*)?"
@@ -25,6 +25,14 @@ _SECRETS = re.compile(
 _MODELS = rf"^( *{_NAME} *(, *{_NAME} *)*)?$"
 REVISION = "{revision}"
 """Where a revision's name goes in `Settings.worker_target`."""
+
+
+class ContainmentSetting(StrEnum):
+    """What the settings ask for, to keep the processes of a child together."""
+
+    AUTO = "auto"
+    PID_NAMESPACE = "pid_namespace"
+    PROCESS_GROUP = "process_group"
 
 
 class Settings(BaseSettings):
@@ -89,7 +97,7 @@ class Settings(BaseSettings):
     """After SIGKILL, before the worker says that a process does not die."""
     output_limit_b: Annotated[int, Field(gt=0)] = 64 * 2**20
     """What a child may write to standard output or standard error before it is stopped."""
-    containment: Wanted = Wanted.AUTO
+    containment: ContainmentSetting = ContainmentSetting.AUTO
     """What keeps a child's processes together; ``auto`` is `worker.child.containment.choose`'s."""
     processes_limit: Annotated[int, Field(gt=0)] = 1024
     """How many processes a child may have; 32 loaders and as many compilers are usual at most."""

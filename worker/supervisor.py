@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,15 +12,17 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.contracts import Progress
+from worker.child import process_tree
 from worker.child.containment import Containment, Hidden, guarded
 from worker.child.process import Child, Ending, Exit, Limits
 from worker.child.process_tree import Process, Tree
 from worker.child.resource_limits import Allowance, Excess
-from worker.device.conditions import Conditions
+from worker.device.conditions import VACANCY_LOOK_S, Conditions
 from worker.device.nvml import Gauge
 from worker.device.telemetry import Reading
 from worker.heartbeat import Cause
 from worker.settings import Settings
+from worker.stop import Stop
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +37,10 @@ _PLACES_NEEDED = (
 )
 """Variables that name folders which a child reads or writes; others, as PWD, may name what is to be
 hidden."""
+
+
+BRIEFLY_S, SAY_AGAIN_S = 2.0, 60.0
+"""How long a device may take to become free without a word, and between two words, in s."""
 
 
 class Interrupted(Exception):
@@ -145,6 +152,40 @@ class Station:
             pids = listed(process.pid for process in left.survivors)
             log.error("Processes %s do not die: the device or its driver is stuck.", pids)
         return left
+
+
+class Vacancy:
+    """Waits until nothing of the last job is left on the machine or the device."""
+
+    def __init__(self, station: Station, stop: Stop) -> None:
+        self._station = station
+        self._stop = stop
+        self._foreign: frozenset[int] = frozenset()
+
+    def await_it(self, goes_on: Callable[[], bool]) -> bool:
+        """Wait for it while ``goes_on()``; say whether it came.
+
+        Others on the device are none of ours to end: they are named, and what is measured beside
+        them carries the flag ``other_processes``.
+        """
+        say_at_s = time.monotonic() + BRIEFLY_S
+        while mine := self._remaining():
+            if time.monotonic() >= say_at_s:
+                log.error("No job is claimed: processes %s of the last one remain.", listed(mine))
+                say_at_s = time.monotonic() + SAY_AGAIN_S
+            if not self._stop.pause(VACANCY_LOOK_S, goes_on):
+                return False
+        return True
+
+    def _remaining(self) -> set[int]:
+        """Processes of the last job that live, or whose context is still on the device."""
+        holders = self._station.conditions.occupancy.look()
+        if holders.foreign - self._foreign:
+            pids = listed(holders.foreign)
+            log.warning("Processes %s, not this worker's, use its device.", pids)
+        self._foreign = holders.foreign
+        survivors = {(process.pid, process.started) for process in self._station.survivors}
+        return {pid for pid, _ in process_tree.alive(survivors)} | holders.own
 
 
 def hidden_from(task: Task, settings: Settings) -> Hidden:

@@ -18,6 +18,13 @@ STALE_S = 3_600.0
 """Age at which an unfinished folder has been left by a process that was killed."""
 
 
+def cache_folder() -> Path:
+    """Return the folder where input files are made once."""
+    named = os.environ.get("THROUGHLINE_CACHE_DIR")
+    home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(named) if named else Path(home) / "throughline"
+
+
 def made_once(folder: Path, what: str, make: Callable[[Path], None]) -> Path:
     """Return ``folder``; if it is not there yet, let ``make`` fill it.
 

@@ -21,9 +21,9 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
-from benchmarks.__main__ import cache_folder
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Protocol
+from benchmarks.data.cache import cache_folder
 from benchmarks.measure import batch_source, flags, loop, session
 from benchmarks.measure.device import choose
 from benchmarks.measure.estimate import StopRule

@@ -16,7 +16,8 @@ import httpx2
 import pytest
 
 from cli.exits import Exit
-from worker.child.containment import SEEN, Containment, Wanted, choose
+from worker.child.containment import SEEN, Containment, choose
+from worker.settings import ContainmentSetting
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 LIMIT_S = 120.0
@@ -44,7 +45,7 @@ def loot(tmp_path: Path) -> dict[str, object]:
 def test_in_a_pid_namespace_the_measured_code_gets_nothing(
     throughline: Run, thief: dict[str, str], tmp_path: Path
 ) -> None:
-    if choose(Wanted.AUTO, "cpu")[0] is not Containment.PID_NAMESPACE:
+    if choose(ContainmentSetting.AUTO, "cpu")[0] is not Containment.PID_NAMESPACE:
         pytest.skip("no PID namespace can be had here")
     done = throughline("up", "--once", "-r", "v1", "--port", free_port(), **thief)
     assert done.returncode == Exit.OK, done.stderr

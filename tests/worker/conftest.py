@@ -14,10 +14,10 @@ import pytest
 
 from benchmarks.contracts import JobSpec, Progress
 from tests.worker.miniature import Miniature, serving
-from worker.child.containment import Containment, Wanted, choose, obstacle_to_namespaces
+from worker.child.containment import Containment, choose, obstacle_to_namespaces
 from worker.heartbeat import Cause
 from worker.loop import run
-from worker.settings import Settings
+from worker.settings import ContainmentSetting, Settings
 from worker.stop import Stop
 
 CHILD = Path(__file__).parent / "scripted_child.py"
@@ -104,7 +104,7 @@ def _only_what_this_machine_can_do(request: pytest.FixtureRequest) -> None:
 @pytest.fixture(scope="session")
 def strongest() -> Containment:
     """The strongest containment that this machine has."""
-    return choose(Wanted.AUTO, "cpu")[0]
+    return choose(ContainmentSetting.AUTO, "cpu")[0]
 
 
 @pytest.fixture

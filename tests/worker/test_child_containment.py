@@ -18,13 +18,14 @@ import pytest
 from benchmarks.contracts import JobSpec, Result, Status
 from tests.worker.miniature import eventually
 from worker.child import process_tree
-from worker.child.containment import Containment, Unavailable, Wanted, choose, guarded
+from worker.child.containment import Containment, Unavailable, choose, guarded
 from worker.child.output import Output, Written
 from worker.child.process_tree import Tree
 from worker.child.resource_limits import Allowance, Consumption, Excess, Room, fits
 from worker.child.workspace import remove
 from worker.heartbeat import Cause
 from worker.runner import Runner
+from worker.settings import ContainmentSetting
 from worker.supervisor import Interrupted, Station
 
 EACH = list(Containment)
@@ -229,9 +230,9 @@ def test_descendants_are_counted_without_looking_at_the_whole_machine():
 
 def test_who_asks_for_a_namespace_and_cannot_have_one_is_told(monkeypatch):
     monkeypatch.setattr("worker.child.containment.obstacle_to_namespaces", lambda: "not permitted")
-    assert choose(Wanted.AUTO, "cpu")[0] is Containment.PROCESS_GROUP
+    assert choose(ContainmentSetting.AUTO, "cpu")[0] is Containment.PROCESS_GROUP
     with pytest.raises(Unavailable, match=r"not permitted.*process_group"):
-        choose(Wanted.PID_NAMESPACE, "cpu")
+        choose(ContainmentSetting.PID_NAMESPACE, "cpu")
 
 
 CHROOT = """
@@ -265,9 +266,9 @@ def test_a_chroot_gives_a_child_its_namespace_and_its_own_proc(tmp_path):
 
 
 def test_a_gpu_gets_no_namespace_unless_someone_asks(strongest):
-    assert choose(Wanted.AUTO, "cuda:0")[0] is Containment.PROCESS_GROUP
+    assert choose(ContainmentSetting.AUTO, "cuda:0")[0] is Containment.PROCESS_GROUP
     if strongest is Containment.PID_NAMESPACE:
-        assert choose(Wanted.PID_NAMESPACE, "cuda:0")[0] is Containment.PID_NAMESPACE
+        assert choose(ContainmentSetting.PID_NAMESPACE, "cuda:0")[0] is Containment.PID_NAMESPACE
 
 
 def test_a_command_that_lost_its_worker_before_it_began_does_not_begin():

@@ -15,11 +15,10 @@ from tests.worker.miniature import Miniature, eventually
 from worker.child.process_tree import Tree
 from worker.device import nvml
 from worker.device.occupancy import Occupancy
-from worker.device.vacancy import Vacancy
 from worker.loop import run
 from worker.runner import Runner
 from worker.stop import Stop
-from worker.supervisor import Station
+from worker.supervisor import Station, Vacancy
 
 
 class Driver:
@@ -72,7 +71,7 @@ def working(settings, service: Miniature) -> Iterator[Stop]:
 def test_the_next_job_waits_until_the_last_ones_context_has_gone(
     driver, service: Miniature, working, caplog, monkeypatch
 ):
-    monkeypatch.setattr("worker.device.vacancy.BRIEFLY_S", 0.2)
+    monkeypatch.setattr("worker.supervisor.BRIEFLY_S", 0.2)
     driver.clinging = True
     service.submit("slow")
     eventually(lambda: service.results)

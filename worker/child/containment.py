@@ -10,17 +10,10 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from worker.child import guard
+from worker.settings import ContainmentSetting
 
 PROBE = "import os, sys; sys.exit(os.readlink('/proc/self') != str(os.getpid()))"
 PROBE_LIMIT_S = 20.0
-
-
-class Wanted(StrEnum):
-    """The setting."""
-
-    AUTO = "auto"
-    PID_NAMESPACE = "pid_namespace"
-    PROCESS_GROUP = "process_group"
 
 
 class Containment(StrEnum):
@@ -58,7 +51,7 @@ class Unavailable(Exception):
     """The kernel, or whoever set this machine up, does not allow what the settings ask for."""
 
 
-def choose(wanted: Wanted, device: str) -> tuple[Containment, str]:
+def choose(setting: ContainmentSetting, device: str) -> tuple[Containment, str]:
     """Choose what contains children on ``device``, and say why in a sentence.
 
     ``auto`` takes a PID namespace on the CPU only: CUDA within one that this worker made has not
@@ -67,14 +60,14 @@ def choose(wanted: Wanted, device: str) -> tuple[Containment, str]:
     Raises:
         Unavailable: a PID namespace was asked for and cannot be had.
     """
-    if wanted is Wanted.PROCESS_GROUP:
+    if setting is ContainmentSetting.PROCESS_GROUP:
         return Containment.PROCESS_GROUP, "as THROUGHLINE_CONTAINMENT asks"
-    if wanted is Wanted.AUTO and device != "cpu":
+    if setting is ContainmentSetting.AUTO and device != "cpu":
         return Containment.PROCESS_GROUP, "the default on a GPU"
     obstacle = obstacle_to_namespaces()
     if not obstacle:
         return Containment.PID_NAMESPACE, "the kernel allows it"
-    if wanted is Wanted.PID_NAMESPACE:
+    if setting is ContainmentSetting.PID_NAMESPACE:
         raise Unavailable(
             f"No PID namespace can be had here ({obstacle}): allow user namespaces to this user, "
             "or set THROUGHLINE_CONTAINMENT=process_group."
