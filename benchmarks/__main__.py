@@ -1,15 +1,15 @@
 """Measure one replicate: ``python -m benchmarks resnet50 precision=bf16 layout=channels_last``.
 
+``python -m benchmarks -`` reads a `ProcessSpec` as JSON from standard input instead, as workers do.
 Progress goes to stderr; the last line of stdout is the Result as JSON. Exit status 0 says that
-there is such a line, whatever became of the measurement; 2 says that the command line is wrong,
-69 that the device cannot be used.
+there is such a line, whatever became of the measurement; 2 says that the request is wrong, 69 that
+the device cannot be used.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import re
 import sys
 import threading
 import time
@@ -22,9 +22,7 @@ from pydantic import ValidationError
 from benchmarks import trace_file
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, UnknownName
-from benchmarks.contracts import Case, Protocol
-from benchmarks.data.cache import cache_folder
-from benchmarks.diagnosis.hill_climb import Bar
+from benchmarks.contracts import Case, ProcessSpec, Protocol
 from benchmarks.exits import NO_DEVICE
 
 LEAVE_S = 5.0
@@ -44,12 +42,16 @@ def program() -> NoReturn:
 
 
 def main(arguments: Sequence[str] | None = None, out: TextIO | None = None) -> int:
-    """Parse, measure, print to ``out``, which is stdout unless something else is named."""
+    """Read the request, measure, print to ``out``, which is stdout unless something else is named.
+
+    Args:
+        arguments: of the command line.
+        out: where the Result goes.
+    """
     options = _parser().parse_args(arguments)
     try:
-        case = catalog.normalise(_case(options))
-        protocol = Protocol.model_validate_json(options.protocol)
-        line = _measured(options, case, protocol)
+        given = _read() if options.workload == "-" else _from_options(options)
+        line = _measured(given.model_copy(update={"case": catalog.normalise(given.case)}))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         return _refuse(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}")
@@ -82,32 +84,31 @@ def _parser() -> argparse.ArgumentParser:
     known = ", ".join(catalog.workloads())
     parser.add_argument(
         "workload",
-        help=f"{known}, or your own as package.module:build; :preset may follow",
+        help=f"{known}, or your own as package.module:build; :preset may follow; - reads a "
+        "ProcessSpec from standard input",
     )
     parser.add_argument(
         "axes", nargs="*", metavar="axis=value", help=f"axes: {', '.join(catalog.axes())}"
     )
     parser.add_argument("--preset", default="auto", help="full or tiny; by default what suits")
-    parser.add_argument(
-        "--device", type=_device, help="cpu, cuda or cuda:N; by default the first GPU, or cpu"
-    )
+    parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, or cpu")
     parser.add_argument("--protocol", default="{}", help="a Protocol as JSON, for other windows")
     parser.add_argument("--seed", type=int, default=0, help="seed of weights and of input order")
     parser.add_argument("--data-root", type=Path, help="your own ImageFolder or token file")
     parser.add_argument(
-        "--trace", type=_trace, help="profile, and keep the Chrome trace in this file (.json, .gz)"
+        "--trace",
+        type=Path,
+        help="profile, and keep the Chrome trace in this file (.json, .gz)",
     )
-    parser.add_argument(
-        "--beat",
-        type=_bar,
-        metavar="FULL,SYNTH",
-        help="rates: a case that beats neither is timed, and neither profiled nor checked",
-    )
-    parser.add_argument("--events-fd", type=int, help="write progress events to this descriptor")
     return parser
 
 
-def _case(options: argparse.Namespace) -> Case:
+def _read() -> ProcessSpec:
+    """Read standard input to its end; what comes after this finds nothing there."""
+    return ProcessSpec.model_validate_json(sys.stdin.buffer.read())
+
+
+def _from_options(options: argparse.Namespace) -> ProcessSpec:
     axes: dict[str, str] = {}
     for setting in options.axes:
         axis, equals, value = setting.partition("=")
@@ -116,32 +117,17 @@ def _case(options: argparse.Namespace) -> Case:
         if axis in axes:
             raise WrongUsage(f"The axis {axis!r} is given twice; choose one value.")
         axes[axis] = value
+    if options.trace is not None and (why := trace_file.fault(options.trace)):
+        raise WrongUsage(f"--trace: {why}")
     workload, preset = catalog.named(options.workload)
-    return Case(workload=workload, preset=preset or options.preset, axes=axes)
+    return ProcessSpec(
+        case=Case(workload=workload, preset=preset or options.preset, axes=axes),
+        protocol=Protocol.model_validate_json(options.protocol),
+        **{name: getattr(options, name) for name in ("device", "seed", "data_root", "trace")},
+    )
 
 
-def _device(name: str) -> str:
-    if not re.fullmatch(r"cpu|cuda(:\d+)?", name):
-        raise argparse.ArgumentTypeError(f"{name!r} is not cpu, cuda or cuda:N")
-    return name
-
-
-def _bar(text: str) -> Bar:
-    try:
-        full, synth = (float(rate) for rate in text.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is not two rates, as 950.5,1000") from None
-    return Bar(full, synth)
-
-
-def _trace(name: str) -> Path:
-    path = Path(name)
-    if why := trace_file.fault(path):
-        raise argparse.ArgumentTypeError(why)
-    return path
-
-
-def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> str:
+def _measured(spec: ProcessSpec) -> str:
     """The Result as one line of JSON; torch is imported here, when the names are known good."""
     # Threads that spin at a barrier take a shared machine's cores from the threads they wait for:
     # on two busy cores a step took five times as long. OpenMP reads this when torch loads it.
@@ -152,23 +138,15 @@ def _measured(options: argparse.Namespace, case: Case, protocol: Protocol) -> st
     # Seconds for torch, which a mistyped name need not wait for.
     from benchmarks.measure.device import choose  # noqa: PLC0415
     from benchmarks.measure.progress import Reporter  # noqa: PLC0415
-    from benchmarks.measure.session import Request, measure  # noqa: PLC0415
-    from benchmarks.workload import Context  # noqa: PLC0415
+    from benchmarks.measure.session import measure  # noqa: PLC0415
 
     import_s = time.perf_counter() - from_s
     try:
-        device = choose(options.device)
+        device = choose(spec.device)
     except RuntimeError as error:
         raise NoDevice(str(error).partition("\n")[0]) from error
-    context = Context(
-        device=device,
-        cache=cache_folder(),
-        data_root=options.data_root,
-        seed=options.seed,
-    )
-    request = Request(case, protocol, context, import_s, options.trace, options.beat)
-    with Reporter(options.events_fd, case.key) as reporter:
-        return measure(request, reporter).model_dump_json()
+    with Reporter(spec.events_fd, spec.case.key) as reporter:
+        return measure(spec, device, reporter, import_s).model_dump_json()
 
 
 if __name__ == "__main__":

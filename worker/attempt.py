@@ -46,6 +46,9 @@ class Attempt:
         """Let the next heartbeat carry ``progress``."""
         self._heart.tell(progress)
 
+    def hear(self, text: bytes) -> None:
+        """Nobody listens: a failed result carries the end of it."""
+
     def keep(self, trace: bytes) -> None:
         """Have ``trace`` sent after the result."""
         self.trace = trace

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import Canary, JobSpec, Progress, Rejected, Result, Status
+from benchmarks.contracts import Canary, JobSpec, ProcessSpec, Progress, Rejected, Result, Status
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
 from worker.child.allowed_models import refused
 from worker.child.compile_cache import Caches, Turn
-from worker.child.process import Ending, Exit
+from worker.child.process import Ending, Exit, Task
 from worker.child.target import Target, TargetAbsent, target_of
 from worker.child.workspace import environment_in, workspace
 from worker.device import canary, usable
@@ -38,7 +38,7 @@ from worker.result_builder import (
     without_numbers,
 )
 from worker.settings import Settings
-from worker.supervisor import Interrupted, Station, Task, Watch, listed
+from worker.supervisor import Interrupted, Station, Watch, listed
 
 log = logging.getLogger(__name__)
 
@@ -61,6 +61,23 @@ class Job:
     """Where compiled code is kept, if it must outlive this turn of the job."""
     measured: int
     """Replicates that earlier turns have measured."""
+    local: Local | None
+
+
+@dataclass(frozen=True)
+class Local:
+    """The wishes of a person who measures here, beside what the job says."""
+
+    caches: Path
+    """Where compiled code is kept from one job to the next."""
+    environment: Mapping[str, str] = field(default_factory=dict)
+    """On top of what every child gets."""
+    seed: int = 0
+    """Of the first process; each further one adds one."""
+    trace: Path | None = None
+    """The file in which the first process keeps the profiler's trace."""
+    beat: tuple[float, float] | None = None
+    """As `ProcessSpec.beat`."""
 
 
 class Runner:
@@ -72,10 +89,17 @@ class Runner:
         self._node = NodeHistory(settings.folder, settings.canary_every_s)
         self._caches = Caches(settings.folder / "caches")
 
-    def run(self, spec: JobSpec, watch: Watch, turn: Turn | None = None) -> Result:
+    def run(
+        self,
+        spec: JobSpec,
+        watch: Watch,
+        turn: Turn | None = None,
+        local: Local | None = None,
+    ) -> Result:
         """Measure ``spec``; no process of any child is left when this returns or raises.
 
         With ``turn`` only the next replicate, of a job whose replicates run in turn with others'.
+        ``local`` is for a job of no service.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
@@ -91,8 +115,9 @@ class Runner:
         first_c = self.station.conditions.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
-            with workspace() as folder, self._caches.of(turn) as caches:
-                job = Job(spec, target, folder, until_s, watch, first_c, caches, measured)
+            with workspace() as folder, self._caches.of(turn) as kept:
+                caches = local.caches if local else kept
+                job = Job(spec, target, folder, until_s, watch, first_c, caches, measured, local)
                 node = self._node.now(lambda: self._canary(job))
                 while len(results) < (1 if turn else spec.protocol.replicates):
                     results.append(self._replicate(job, results, rejected))
@@ -131,18 +156,20 @@ class Runner:
         if not job.spec.protocol.of_replicate(run.replicate).trace:
             return self._one(job, run)
         with trace.place(job.folder) as place:
-            result = self._one(job, run, "--trace", str(place.file))
+            result = self._one(job, run, place.file)
             body, absent = place.take(result)
         job.watch.keep(body)
         return trace.told(result, absent)
 
-    def _one(self, job: Job, run: Run, *more: str) -> Result:
+    def _one(self, job: Job, run: Run, trace_file: Path | None = None) -> Result:
         flags = self.station.conditions.await_idle(_goes_on(job.watch))
         environment = environment_in(job.folder, self._settings, job.caches)
         environment = job.target.environment(environment)
-        command = [*job.target.command, *self._arguments(job.spec, run.replicate), *more]
+        environment |= job.local.environment if job.local else {}
         limits = self.station.limits(job.until_s)
-        task = Task(command, environment, job.folder, job.target.folder, limits)
+        spec = self._spec(job, run.replicate, trace_file)
+        target = job.target
+        task = Task(target.command, environment, job.folder, target.folder, limits, spec)
         outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))
         if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
             self._insist_on_device(outcome.left, job.watch)
@@ -198,19 +225,19 @@ class Runner:
         at = datetime.now(UTC)
         return Run(spec, measured + len(results) + 1, earlier, at, self._settings.log_tail_b)
 
-    def _arguments(self, spec: JobSpec, replicate: int) -> list[str]:
+    def _spec(self, job: Job, replicate: int, trace_file: Path | None) -> ProcessSpec:
         """The same replicate of every case has the same seed, so that cases stay comparable."""
-        case = spec.case
-        arguments = [case.workload]
-        arguments += [f"{axis}={value}" for axis, value in sorted(case.axes.items())]
-        if case.preset != "auto":
-            arguments += ["--preset", case.preset]
-        arguments += ["--device", self._settings.device]
-        arguments += ["--protocol", spec.protocol.of_replicate(replicate).for_child()]
-        arguments += ["--seed", str(replicate - 1)]
-        if self._settings.data_root is not None:
-            arguments += ["--data-root", str(self._settings.data_root.expanduser().absolute())]
-        return arguments
+        root = self._settings.data_root
+        local = job.local or Local(job.folder)
+        return ProcessSpec(
+            case=job.spec.case,
+            protocol=job.spec.protocol.of_replicate(replicate),
+            seed=local.seed + replicate - 1,
+            device=self._settings.device,
+            data_root=root.expanduser().absolute() if root else None,
+            trace=local.trace if local.trace and replicate == 1 else trace_file,
+            beat=local.beat,
+        )
 
 
 def held_back(result: Result) -> bool:

@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     python: str = sys.executable
     """Interpreter of the child process; it needs torch, the worker does not."""
     child_command: tuple[str, ...] = ()
-    """Replaces ``python -m benchmarks``."""
+    """Replaces ``python -m benchmarks -``."""
     worker_target: str = ""
     """Folder of each revision's checkout, such as ``/srv/checkouts/{revision}``; empty: every
     revision runs what is installed here."""
@@ -172,8 +172,8 @@ class Settings(BaseSettings):
 
     @property
     def command(self) -> tuple[str, ...]:
-        """The command that starts a child, before its arguments."""
-        return self.child_command or (self.python, "-m", "benchmarks")
+        """The command that starts a child; it reads from its standard input what to measure."""
+        return self.child_command or (self.python, "-m", "benchmarks", "-")
 
     @property
     def folder(self) -> Path:

@@ -6,7 +6,7 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -14,7 +14,7 @@ from typing import Protocol
 from benchmarks.contracts import Progress
 from worker.child import process_tree
 from worker.child.containment import Containment, Hidden, guarded
-from worker.child.process import Child, Ending, Exit, Limits
+from worker.child.process import Child, Ending, Exit, Limits, Task
 from worker.child.process_tree import Process, Tree
 from worker.child.resource_limits import Allowance, Excess
 from worker.device.conditions import VACANCY_LOOK_S, Conditions
@@ -63,21 +63,11 @@ class Watch(Protocol):
     def tell(self, progress: Progress) -> None:
         """Take note of where the child is."""
 
+    def hear(self, text: bytes) -> None:
+        """Take what the child wrote to standard error; its end is kept in any case."""
+
     def keep(self, trace: bytes) -> None:
         """Take the profiler's trace, if there is one; each time in place of what came before."""
-
-
-@dataclass(frozen=True)
-class Task:
-    """The command, environment, folders and limits that a child is started with."""
-
-    command: Sequence[str]
-    environment: Mapping[str, str]
-    folder: Path
-    """For its temporary files."""
-    place: Path | None
-    """Where it runs; None is where this process does."""
-    limits: Limits
 
 
 @dataclass(frozen=True)
@@ -119,15 +109,11 @@ class Station:
             raise Interrupted(cause)
         mark = uuid.uuid4().hex
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
-        hidden = hidden_from(task, self._settings)
-        command = [*guarded(self._containment, tasks, hidden), *task.command]
-        with (
-            self.conditions.sampling() as sampling,
-            Child(command, task.environment, task.folder, mark, task.limits, task.place) as child,
-        ):
+        guard = guarded(self._containment, tasks, hidden_from(task, self._settings))
+        with self.conditions.sampling() as sampling, Child(task, guard, mark) as child:
             self._started(child.tree, task.folder)
             sampling.begin(child.tree)
-            ending = child.watch(watch.cause, tell)
+            ending = child.watch(watch.cause, tell, watch.hear)
             left = self._end(child, ending, watch)
         if isinstance(ending, Cause):
             raise Interrupted(ending)

@@ -80,14 +80,6 @@ class Protocol(Contract):
         """Without the passes beside timing."""
         return self.model_copy(update=dict.fromkeys(BESIDE, False))
 
-    def for_child(self) -> str:
-        """As JSON, without what is switched off: a revision of long ago may not know the switch.
-
-        Nor the trace: a child is told a file to keep it in instead.
-        """
-        off = {name for name in BESIDE if not getattr(self, name)}
-        return self.model_dump_json(exclude=off | {"trace"})
-
 
 BESIDE = ("phases", "profile", "parity", "efficiency", "trace")
 """Passes beside the timing, each switched by its field."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import Field
 
-from benchmarks.contracts.case import Case, Protocol
+from benchmarks.contracts.case import BESIDE, Case, Protocol
 from benchmarks.contracts.values import (
     Contract,
     Count,
@@ -21,6 +22,7 @@ from benchmarks.contracts.values import (
     Revision,
     Secret,
     Share,
+    Worded,
 )
 
 
@@ -52,6 +54,42 @@ class JobSpec(Contract):
     """One process at a time, in turn with the other cases of its submission: what drifts over the
     hours then touches all of them alike."""
     rerun_of: Id | None = None
+
+
+Device = Annotated[
+    str, Field(pattern=r"^(cpu|cuda(:\d+)?)$"), Worded("must be cpu, cuda or cuda:N")
+]
+
+
+class ProcessSpec(Contract):
+    """One process of a job, as a supervisor writes it to the standard input of that process."""
+
+    case: Case
+    protocol: Protocol = Protocol()
+    seed: Count = 0
+    """Of weights and of input order."""
+    device: Device | None = None
+    """Without it the first GPU, or the CPU."""
+    data_root: Path | None = None
+    """The user's own images or tokens."""
+    trace: Path | None = None
+    """The file for the profiler's Chrome trace; naming one asks for the profile."""
+    beat: tuple[Number, Number] | None = None
+    """Rates of FULL and SYNTH: a case that beats neither is timed and no more."""
+    events_fd: Count | None = None
+    """The descriptor to write an `Event` a line to."""
+
+    def document(self, events_fd: int) -> bytes:
+        """JSON with ``events_fd``, and without what is switched off.
+
+        A revision of long ago may not know a switch. ``protocol.trace`` is the worker's: the
+        process is told a file instead.
+        """
+        off = {name for name in BESIDE if not getattr(self.protocol, name)}
+        whole = self.model_copy(update={"events_fd": events_fd})
+        return whole.model_dump_json(
+            exclude={"protocol": off | {"trace"}}, exclude_none=True
+        ).encode()
 
 
 class JobState(StrEnum):

@@ -65,10 +65,6 @@ class Bar(NamedTuple):
     full: float
     synth: float
 
-    def beaten(self, full: float, synth: float) -> bool:
-        """Return True if one of a case's rates is above its rate here."""
-        return full > self.full or synth > self.synth
-
 
 @dataclass(frozen=True)
 class Rung:

@@ -122,7 +122,6 @@ def main() -> int:
     """Measure the device that is named and print one line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--device", help="cpu, cuda or cuda:N; by default the first GPU, or cpu")
-    parser.add_argument("--events-fd", help="accepted for the supervisor's sake; nothing is told")
     print(measure(choose(parser.parse_args().device)).model_dump_json())  # noqa: T201
     return 0
 

@@ -1,17 +1,14 @@
-"""Tells the supervisor, and a person at a terminal, where a measurement is."""
+"""Tells the supervisor, or a person, where a measurement is."""
 
 from __future__ import annotations
 
 import math
 import os
-import sys
 import threading
 import time
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
 from benchmarks import contracts
+from benchmarks.progress_bar import ProgressBar
 
 PULSE_S = 1.0
 """A sign of life at least so often, also while a compiler keeps the main thread busy."""
@@ -23,7 +20,7 @@ may hold a second compilation."""
 
 
 class Reporter:
-    """Writes events to a file descriptor and, at a terminal, a bar to stderr."""
+    """Writes events to a file descriptor, or without one shows them to a person."""
 
     def __init__(self, events_fd: int | None, title: str) -> None:
         self._fd = events_fd
@@ -31,23 +28,12 @@ class Reporter:
         self._last = contracts.Progress(phase="build")
         self._told_at_s = time.monotonic()
         self._stop = threading.Event()
-        self._bar: Progress | None = None
-        self._task: TaskID | None = None
-        if sys.stderr.isatty():
-            self._bar = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TextColumn("{task.fields[note]}"),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-                refresh_per_second=4,
-            )
-            self._task = self._bar.add_task(title, total=1.0, note="")
+        self._bar = ProgressBar(title) if events_fd is None else None
         self._thread = threading.Thread(target=self._pulse, name="pulse", daemon=True)
 
     def __enter__(self) -> Reporter:
         if self._bar is not None:
-            self._bar.start()
+            self._bar.__enter__()
         self._send()
         self._thread.start()
         return self
@@ -56,7 +42,7 @@ class Reporter:
         self._stop.set()
         self._thread.join()
         if self._bar is not None:
-            self._bar.stop()
+            self._bar.__exit__()
 
     def tell(
         self, phase: str, fraction: float, step: int = 0, rate: tuple[float, str] | None = None
@@ -73,8 +59,6 @@ class Reporter:
         )
         if changed:
             self._send()
-            if self._bar is None:
-                print(f"{phase} ...", file=sys.stderr, flush=True)  # noqa: T201 - progress
 
     def _pulse(self) -> None:
         while not self._stop.wait(PULSE_S):
@@ -87,14 +71,13 @@ class Reporter:
 
     def _send(self) -> None:
         now = self._last
-        if self._bar is not None and self._task is not None:
-            rate = f" {now.throughput:,.0f} {now.unit}" if now.throughput else ""
-            self._bar.update(self._task, completed=now.fraction, note=f"{now.phase}{rate}")
-        if self._fd is None:
-            return
-        line = contracts.Event(at_s=time.monotonic(), progress=now).model_dump_json() + "\n"
         with self._lock:
+            if self._bar is not None:
+                self._bar.show(now)
+            if self._fd is None:
+                return
+            event = contracts.Event(at_s=time.monotonic(), progress=now)
             try:
-                os.write(self._fd, line.encode())
+                os.write(self._fd, event.model_dump_json().encode() + b"\n")
             except OSError:
                 self._fd = None  # the supervisor is gone; the measurement need not know

@@ -6,9 +6,8 @@ import importlib
 import shlex
 import time
 import traceback
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
+from functools import partial
 
 import torch
 
@@ -19,14 +18,14 @@ from benchmarks.contracts import (
     Efficiency,
     Environment,
     Pass,
+    ProcessSpec,
     Protocol,
-    Replicate,
     Result,
     Status,
 )
+from benchmarks.data.cache import cache_folder
 from benchmarks.diagnosis import parity, sanity
 from benchmarks.diagnosis.conclude import concluded
-from benchmarks.diagnosis.hill_climb import Bar
 from benchmarks.diagnosis.merge import samples
 from benchmarks.environment import capture
 from benchmarks.measure import batch_search, check_recipe, device, flags, flops, graphs
@@ -39,28 +38,18 @@ from benchmarks.workload import Context, Recipe
 from benchmarks.workload_module import Sizes
 
 
-@dataclass(frozen=True)
-class Request:
-    """The order to one child process: what to measure, and how."""
+def measure(
+    spec: ProcessSpec, device: torch.device, reporter: Reporter, import_s: float = 0.0
+) -> Result:
+    """Measure one replicate.
 
-    case: Case
-    protocol: Protocol
-    context: Context
-    import_s: float = 0.0
-    trace: Path | None = None
-    """Where the profiler's trace is kept, if anywhere."""
-    bar: Bar | None = None
-    """A case that does not beat it is timed and no more, whatever the protocol asks beside."""
-
-    def beside(self, full: Pass, synth: Pass) -> Protocol:
-        """Return the protocol that remains after these timed passes."""
-        worth = self.bar is None or self.bar.beaten(full.rate, synth.rate)
-        return self.protocol if worth else self.protocol.timing_only()
-
-
-def measure(request: Request, reporter: Reporter) -> Result:
-    """Measure one replicate."""
-    session = _Session(request, reporter)
+    Args:
+        spec: what to measure, and how.
+        device: where.
+        reporter: is told of the progress.
+        import_s: how long torch took to load.
+    """
+    session = _Session(spec, device, reporter, import_s)
     try:
         return session.measured()
     except (Exception, SystemExit) as error:  # every failure is information, with its reason
@@ -70,15 +59,28 @@ def measure(request: Request, reporter: Reporter) -> Result:
         return session.failed(status, reason, tail)
 
 
+def protocol_after(spec: ProcessSpec, full: Pass, synth: Pass) -> Protocol:
+    """Return the protocol that remains after these timed passes.
+
+    A case that beats neither rate of ``spec.beat`` is timed and no more.
+    """
+    beaten = spec.beat is None or full.rate > spec.beat[0] or synth.rate > spec.beat[1]
+    return spec.protocol if beaten else spec.protocol.timing_only()
+
+
 class _Session:
     """The state of a measurement, kept so that a failure is stored with all that is known."""
 
-    def __init__(self, request: Request, reporter: Reporter) -> None:
-        self._request = request
+    def __init__(
+        self, spec: ProcessSpec, device: torch.device, reporter: Reporter, import_s: float
+    ) -> None:
+        self._spec = spec
+        self._context = Context(device, cache_folder(), spec.data_root, spec.seed)
         self._reporter = reporter
+        self._import_s = import_s
         self._started_at = datetime.now(UTC)
-        self._case = request.case
-        self._environment = Environment(facts={"hw.device": request.context.device.type})
+        self._case = spec.case
+        self._environment = Environment(facts={"hw.device": device.type})
         self.batch = 0
 
     def failed(self, status: Status, reason: str, log_tail: str) -> Result:
@@ -89,9 +91,9 @@ class _Session:
             reason=reason,
             log_tail=log_tail,
             measured_at=self._started_at,
-            protocol=self._request.protocol,
+            protocol=self._spec.protocol,
             environment=self._environment,
-            repro=_repro(self._case, self._request),
+            repro=_repro(self._case, self._spec),
         )
 
     def measured(self) -> Result:
@@ -102,7 +104,8 @@ class _Session:
             return result
         if check is not None:
             result = parity.with_parity(result, check.verdict())
-        if not self._beside(result.replicates[0]).efficiency:
+        first = result.replicates[0]
+        if not protocol_after(self._spec, first.full, first.synth).efficiency:
             return result
         return result.model_copy(update={"efficiency": self._efficiency()})
 
@@ -110,18 +113,17 @@ class _Session:
         """The timed passes, and the parity of the very trainer that was timed, if it is asked."""
         from_s = time.perf_counter()
         trainer = self._trainer()
-        asked = self._request
+        spec = self._spec
         item = workload_module.load(self._case.workload).entry.item
-        passes = Passes(
-            trainer, asked.protocol, self._reporter, f"{item}/s", asked.trace, asked.beside
-        )
+        after = partial(protocol_after, spec)
+        passes = Passes(trainer, spec.protocol, self._reporter, f"{item}/s", spec.trace, after)
         build_s = time.perf_counter() - from_s
-        replicate = passes.replicate(asked.context.seed, asked.import_s, build_s)
+        replicate = passes.replicate(spec.seed, self._import_s, build_s)
         result = Result(
             case=self._case,
             status=Status.OK,
             measured_at=self._started_at,
-            protocol=self._request.protocol,
+            protocol=self._spec.protocol,
             item=item,
             batch_items=passes.items_per_step,
             parameters=trainer.parameters,
@@ -129,32 +131,29 @@ class _Session:
             samples=samples(replicate, item),
             replicates=(replicate,),
             flags=replicate.flags,
-            repro=_repro(self._case, self._request),
+            repro=_repro(self._case, self._spec),
         )
         result = concluded(result)
         if broken := sanity.not_finite(replicate.flags):
             return sanity.without_speed(result, broken), None
-        if not self._beside(replicate).parity:
+        if not protocol_after(self._spec, replicate.full, replicate.synth).parity:
             return result, None
         check = self._check()
         check.follow(trainer)
         return result, check
 
-    def _beside(self, replicate: Replicate) -> Protocol:
-        return self._request.beside(replicate.full, replicate.synth)
-
     def _efficiency(self) -> Efficiency:
         facts = self._environment.facts
-        return flops.efficiency(self._case, self.batch, self._request.context, facts, build)
+        return flops.efficiency(self._case, self.batch, self._context, facts, build)
 
     def _check(self) -> Check:
         def tell(step: int) -> None:
             self._reporter.tell(PHASE, 1.0, step)
 
-        return Check(self._case, self._request.context, self._environment.facts, build, tell)
+        return Check(self._case, self._context, self._environment.facts, build, tell)
 
     def _trainer(self) -> Trainer:
-        context = self._request.context
+        context = self._context
         module = workload_module.load(self._case.workload)
         self._case = catalog.normalise(self._case, context.device.type, module.entry)
         if context.device.type == "cuda":
@@ -171,16 +170,16 @@ class _Session:
         return graphs.trainer(recipe, context.device)
 
 
-def _repro(case: Case, request: Request) -> str:
+def _repro(case: Case, spec: ProcessSpec) -> str:
     """A command that measures ``case`` again, with nothing left to a default of the day."""
     words = ["python", "-m", "benchmarks", case.workload]
     words += [f"{axis}={value}" for axis, value in case.axes.items()]
-    words += ["--preset", case.preset, "--seed", str(request.context.seed)]
-    unusual = request.protocol.model_dump_json(exclude_defaults=True, exclude={"replicates"})
+    words += ["--preset", case.preset, "--seed", str(spec.seed)]
+    unusual = spec.protocol.model_dump_json(exclude_defaults=True, exclude={"replicates"})
     if unusual != "{}":
         words += ["--protocol", unusual]
-    if request.context.data_root:
-        words += ["--data-root", str(request.context.data_root)]
+    if spec.data_root:
+        words += ["--data-root", str(spec.data_root)]
     return shlex.join(words)
 
 

@@ -55,38 +55,35 @@ def bench(
 ) -> None:
     """Measure one case on this machine, without a service, and print what limits it.
 
-    It starts the same process as a worker, waits for an NVIDIA GPU to be idle, and shows what went
-    wrong with the device under flags. With several processes the interval is the one between them.
+    A worker's runner does it: it waits for an NVIDIA GPU to be idle, flags what went wrong with the
+    device, and ends what hangs. With several processes the interval is the one between them.
     The profile is taken after the timed passes of the first process.
 
     The exit code is 1 if the case failed, or with --parity if it computes something else.
     """
-    from cli import bench as measuring
-    from cli import interrupts
-    from cli.local.local_device import set_up
+    from benchmarks import trace_file
+    from benchmarks.contracts import Status
+    from cli import interrupts, parse_case
+    from cli.exits import Exit, Stop
+    from cli.local.measure import read_protocol, set_up
+    from cli.output import result_panel
 
-    given = {
-        "--preset": preset,
-        "--device": device,
-        "--data-root": data_root,
-    }
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
-    base = timed(tier) if tier else None
-    asked = measuring.read_protocol(protocol, base).model_copy(update={"efficiency": True})
-    if trace is not None:
-        measuring.check_trace(trace)
-    if profile or trace is not None:
-        asked = asked.model_copy(update={"phases": True, "profile": True})
-    if parity:
-        asked = asked.model_copy(update={"parity": True})
-    words = [workload, *(settings or []), *options]
+    name, size = parse_case.named(workload)
+    case = parse_case.case(name, settings or [], preset or size or None)
+    timing = read_protocol(protocol, timed(tier) if tier else None)
+    if trace is not None and (why := trace_file.fault(trace)):
+        raise Stop(why)
+    profiled = profile or trace is not None
+    wanted = {"efficiency": True, "phases": profiled, "profile": profiled, "parity": parity}
+    update: dict[str, object] = {switch: True for switch, on in wanted.items() if on}
+    if replicates:
+        update["replicates"] = replicates
+    file = trace.absolute() if trace else None
     interrupts.as_ctrl_c()
-    with set_up(device) as rig:
-        result = measuring.measure(
-            rig, words, replicates or asked.replicates, seed, protocol=asked, trace=trace
-        )
+    with set_up(name, device, data_root) as runner:
+        result = runner.measure(case, timing.model_copy(update=update), seed=seed, trace=file)
     if as_json:
         say(result.model_dump_json())
     else:
-        measuring.show(result)
-    raise typer.Exit(measuring.exit_code(result))
+        result_panel.show(result)
+    raise typer.Exit(Exit.OK if result.status is Status.OK else Exit.FAILED)

@@ -37,26 +37,25 @@ def diagnose(
     batch= to begin with another one. The exit code is 1 if the first case could not be measured, or
     if processes of a case do not leave the device.
     """
-    from cli import bench, diagnose_report, interrupts, parse_case
-    from cli import diagnose as climbing
+    from cli import interrupts, parse_case
     from cli.durations import seconds
-    from cli.local.local_device import set_up
-    from cli.output import output_format
+    from cli.local import climb as climbing
+    from cli.local.measure import read_protocol, set_up
+    from cli.output import climb_report, output_format
     from cli.output.console import Console
     from cli.output.lines import say
 
-    given = {"--device": device, "--data-root": data_root}
-    options = [f"{name}={value}" for name, value in given.items() if value is not None]
     first = parse_case.case(workload, settings or [], preset)
-    timing = bench.read_protocol(protocol, climbing.BRIEF)
+    timing = read_protocol(protocol, climbing.BRIEF)
+    limit_s = seconds(budget)
     interrupts.as_ctrl_c()
-    with set_up(device) as rig:
-        measure = climbing.measurer(rig, options, timing, first)
-        found = climbing.run(measure, first, seconds(budget), Console(stderr=True))
+    with set_up(workload, device, data_root) as runner:
+        measure = climbing.measurer(runner, timing, first)
+        climb = climbing.run(measure, first, limit_s, Console(stderr=True))
     if as_json:
         import json
 
-        say(json.dumps(found.document()))
+        say(json.dumps(climb.document()))
     else:
-        diagnose_report.show(found, output_format.paper())
-    raise typer.Exit(climbing.exit_code(found))
+        climb_report.show(climb, output_format.paper())
+    raise typer.Exit(climbing.exit_code(climb))

@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.contracts import Case, Protocol, Status
+from benchmarks.contracts import Case, ProcessSpec, Status
 from benchmarks.measure import device, session
 from benchmarks.measure.progress import Reporter
-from benchmarks.workload import Context
 
 
 def test_the_cpu_is_taken_when_it_is_named() -> None:
@@ -65,8 +64,9 @@ def test_what_an_older_gpu_cannot_do_is_unsupported_before_anything_is_built(
 ) -> None:
     monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: (7, 5))
     case = Case(workload="nanogpt", axes={"precision": "tf32"})
-    request = session.Request(case, Protocol(), Context(torch.device("cuda"), tmp_path))
-    told = session.measure(request, Reporter(None, case.key))
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(tmp_path))
+    spec = ProcessSpec(case=case)
+    told = session.measure(spec, torch.device("cuda"), Reporter(None, case.key))
     assert told.status is Status.UNSUPPORTED
     assert told.reason == (
         "precision=tf32 needs compute capability 8.0 or more, and this GPU has 7.5."

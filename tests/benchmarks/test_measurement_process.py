@@ -9,15 +9,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import torch
 from builders.measured import BATCH, a_pass
 
 from benchmarks.__main__ import main as benchmarks_command
-from benchmarks.contracts import Case, Event, Protocol, Result, Status
-from benchmarks.diagnosis.hill_climb import Bar
+from benchmarks.contracts import Case, Event, ProcessSpec, Protocol, Result, Status
 from benchmarks.exits import NO_DEVICE
-from benchmarks.measure.session import Request
-from benchmarks.workload import Context
+from benchmarks.measure.session import protocol_after
 
 BRIEF = json.dumps(
     {
@@ -59,18 +56,20 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(
     cache: Path,
     *words: str,
-    pass_fds: tuple[int, ...] = (),
+    spec: ProcessSpec | None = None,
     limit: Callable[[], None] | None = None,
-    protocol: str = BRIEF,
     **variables: str,
 ) -> subprocess.CompletedProcess[str]:
+    """Measure what a person would type, or what a worker would write to standard input."""
+    options = ("-",) if spec else (*words, "--protocol", BRIEF, "--device", "cpu")
     return subprocess.run(
-        [sys.executable, "-m", "benchmarks", *words, "--protocol", protocol, "--device", "cpu"],
+        [sys.executable, "-m", "benchmarks", *options],
+        input=spec.model_dump_json() if spec else "",
         env={**os.environ, "THROUGHLINE_CACHE_DIR": str(cache), **ONE_THREAD, **variables},
         capture_output=True,
         text=True,
         timeout=240,
-        pass_fds=pass_fds,
+        pass_fds=() if spec is None or spec.events_fd is None else (spec.events_fd,),
         preexec_fn=limit,
         check=False,
     )
@@ -139,17 +138,22 @@ def test_a_compiled_case_tells_compilation_from_steady_state_and_is_profiled(
 def test_a_trace_that_could_not_be_kept_is_refused_at_once(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    with pytest.raises(SystemExit):
-        benchmarks_command(["nanogpt", "--trace", str(tmp_path / name)])
-    assert "--trace" in capsys.readouterr().err
+    assert benchmarks_command(["nanogpt", "--trace", str(tmp_path / name)]) == 2
+    assert capsys.readouterr().err.startswith("--trace: ")
+
+
+def as_a_worker_asks(**more: object) -> ProcessSpec:
+    case = {"workload": "nanogpt", "axes": {"batch": "2"}}
+    told = {"case": case, "protocol": json.loads(BRIEF), "device": "cpu", **more}
+    return ProcessSpec.model_validate(told)
 
 
 def test_events_tell_the_supervisor_that_the_process_lives(cache: Path) -> None:
     reader, writer = os.pipe()
-    finished = run(cache, "nanogpt", "--seed", "7", "--events-fd", str(writer), pass_fds=(writer,))
+    finished = run(cache, spec=as_a_worker_asks(seed=7, events_fd=writer))
     os.close(writer)
     assert result_of(finished).repro.startswith(
-        "python -m benchmarks nanogpt --preset tiny --seed 7"
+        "python -m benchmarks nanogpt batch=2 --preset tiny --seed 7"
     )
     with os.fdopen(reader) as lines:
         events = [Event.model_validate_json(line) for line in lines]
@@ -163,8 +167,8 @@ BESIDE = dict.fromkeys(("phases", "profile", "parity", "efficiency"), True)
 
 
 def test_a_case_that_beats_no_bar_is_timed_and_left_at_that(cache: Path) -> None:
-    protocol = json.dumps({**json.loads(BRIEF), **BESIDE})
-    result = result_of(run(cache, "nanogpt", SMALL, "--beat", "1e12,1e12", protocol=protocol))
+    protocol = {**json.loads(BRIEF), **BESIDE}
+    result = result_of(run(cache, spec=as_a_worker_asks(protocol=protocol, beat=(1e12, 1e12))))
     (replicate,) = result.replicates
     assert result.status is Status.OK
     assert replicate.full.rate > 0
@@ -173,29 +177,19 @@ def test_a_case_that_beats_no_bar_is_timed_and_left_at_that(cache: Path) -> None
 
 
 @pytest.mark.parametrize(
-    ("bar", "looked_at"),
-    [(None, True), (Bar(9.9, 99.0), True), (Bar(99.0, 19.9), True), (Bar(10.0, 20.0), False)],
+    ("beat", "looked_at"),
+    [(None, True), ((9.9, 99.0), True), ((99.0, 19.9), True), ((10.0, 20.0), False)],
 )
 def test_a_case_that_beats_a_bar_in_one_rate_is_looked_at(
-    tmp_path: Path, bar: Bar | None, looked_at: bool
+    beat: tuple[float, float] | None, looked_at: bool
 ) -> None:
-    asked = Request(
-        Case(workload="nanogpt"),
-        Protocol.model_validate(BESIDE),
-        Context(torch.device("cpu"), tmp_path),
-        bar=bar,
+    asked = ProcessSpec(
+        case=Case(workload="nanogpt"), protocol=Protocol.model_validate(BESIDE), beat=beat
     )
     full, synth = (a_pass(BATCH / rate) for rate in (10.0, 20.0))
     assert (full.rate, synth.rate) == pytest.approx((10.0, 20.0))
-    left = asked.beside(full, synth)
+    left = protocol_after(asked, full, synth)
     assert [left.phases, left.profile, left.parity, left.efficiency] == [looked_at] * 4
-
-
-@pytest.mark.parametrize("bar", ["1", "1,2,3", "fast,2"])
-def test_a_bar_is_two_rates(cache: Path, bar: str) -> None:
-    finished = run(cache, "nanogpt", "--beat", bar)
-    assert finished.returncode == 2
-    assert f"argument --beat: {bar!r} is not two rates, as 950.5,1000" in finished.stderr
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from builders.measured import a_pass, a_replicate, a_result
 from hypothesis import given
 from hypothesis import strategies as st
 
-from benchmarks.contracts import Parity, ParityStatus, Result, Status
+from benchmarks.contracts import Parity, ParityStatus, ProcessSpec, Result, Status
 from benchmarks.diagnosis import parity, update_distance
 from benchmarks.diagnosis.merge import merge
 from benchmarks.diagnosis.parity import HALF, SINGLE, STEPS, Reference, Rule, Trajectory, judge
@@ -256,5 +256,9 @@ def test_only_the_first_process_of_a_job_is_asked_and_old_revisions_are_not_told
     asked = measured().protocol.model_copy(update={"parity": True})
     assert asked.of_replicate(1).parity
     assert not asked.of_replicate(2).parity
-    assert "parity" in asked.for_child()
-    assert "parity" not in asked.of_replicate(2).for_child()
+    first, second = (
+        ProcessSpec(case=measured().case, protocol=asked.of_replicate(number)).document(3)
+        for number in (1, 2)
+    )
+    assert b"parity" in first
+    assert b"parity" not in second

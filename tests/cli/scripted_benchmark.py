@@ -3,22 +3,19 @@ its pipes, a Result in a tenth of a second. The environment variable SCRIPT says
 (default), oom (in bf16), crash, segfault (with seed 2), leaves
 (without a word), garbage, slow, caches (says which)."""
 
-import argparse
 import gzip
 import os
 import signal
 import sys
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 
 from benchmarks.contracts import (
-    Case,
     Environment,
     Event,
     Pass,
+    ProcessSpec,
     Progress,
-    Protocol,
     Replicate,
     Result,
     Status,
@@ -34,16 +31,16 @@ RATES = {"resnet50": 120.0, "nanogpt": 4_000.0, "unet": 60.0}
 
 
 def main() -> None:
-    arguments = _arguments()
-    script = os.environ.get("SCRIPT", "ok")
-    if arguments.workload not in RATES:
-        sys.exit(_refuse(f"There is no workload {arguments.workload!r}."))
-    _report(arguments.events_fd, "build", 0.0)
+    spec = ProcessSpec.model_validate_json(sys.stdin.buffer.read())
+    script, workload = os.environ.get("SCRIPT", "ok"), spec.case.workload
+    if workload not in RATES:
+        sys.exit(_refuse(f"There is no workload {workload!r}."))
+    _report(spec.events_fd, "build", 0.0)
     if script == "caches":
         sys.stderr.write(f"caches: {os.environ['TORCHINDUCTOR_CACHE_DIR']}\n")
     if script == "crash":
         os.kill(os.getpid(), signal.SIGKILL)
-    if script == "segfault" and arguments.seed == 2:
+    if script == "segfault" and spec.seed == 2:
         os.kill(os.getpid(), signal.SIGSEGV)
     if script == "leaves":
         os._exit(0)
@@ -51,28 +48,14 @@ def main() -> None:
         sys.stdout.write("this is no Result\n")
         return
     for step in range(600 if script == "slow" else 3):
-        _report(arguments.events_fd, "full", step / 600, step, RATES[arguments.workload])
+        _report(spec.events_fd, "full", step / 600, step, RATES[workload])
         time.sleep(0.05)
-    if arguments.trace is not None:
-        arguments.trace.write_bytes(gzip.compress(b'{"traceEvents": []}'))
-    printed = _result(arguments, script).model_dump_json()
+    if spec.trace is not None:
+        spec.trace.write_bytes(gzip.compress(b'{"traceEvents": []}'))
+    printed = _result(spec, script).model_dump_json()
     if script == "nan":
         printed = printed.replace('"values":[', '"values":[NaN,', 1)
     sys.stdout.write(printed + "\n")
-
-
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("workload")
-    parser.add_argument("settings", nargs="*")
-    parser.add_argument("--preset", default="auto")
-    parser.add_argument("--device")
-    parser.add_argument("--protocol", default="{}")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--data-root")
-    parser.add_argument("--trace", type=Path)
-    parser.add_argument("--events-fd", type=int)
-    return parser.parse_intermixed_args()
 
 
 def _refuse(sentence: str) -> int:
@@ -90,21 +73,21 @@ def _report(
     os.write(fd, event.model_dump_json().encode() + b"\n")
 
 
-def _result(arguments: argparse.Namespace, script: str) -> Result:
-    axes = dict(setting.split("=") for setting in arguments.settings)
-    device = (arguments.device or "cpu").partition(":")[0]
-    preset = "tiny" if arguments.preset == "auto" else arguments.preset
+def _result(spec: ProcessSpec, script: str) -> Result:
+    case = spec.case
+    device = (spec.device or "cpu").partition(":")[0]
+    preset = "tiny" if case.preset == "auto" else case.preset
     common = {
-        "case": Case(workload=arguments.workload, preset=preset, axes=axes),
+        "case": case.model_copy(update={"preset": preset}),
         "measured_at": datetime.now(UTC),
-        "protocol": Protocol.model_validate_json(arguments.protocol),
+        "protocol": spec.protocol,
         "environment": Environment(facts={"hw.device": device, "hw.cpu.model": "a test's CPU"}),
     }
-    if script == "oom" and axes.get("precision") == "bf16":
+    if script == "oom" and case.axes.get("precision") == "bf16":
         reason = "The batch does not fit into 4.0 GiB: choose a smaller batch."
         return Result(status=Status.OOM, reason=reason, **common)
-    rate = RATES[arguments.workload] * (2 if axes.get("precision") == "bf16" else 1)
-    replicate = _replicate(rate, arguments.seed)
+    rate = RATES[case.workload] * (2 if case.axes.get("precision") == "bf16" else 1)
+    replicate = _replicate(rate, spec.seed)
     return Result(
         status=Status.OK,
         samples=samples(replicate, "img"),

@@ -6,7 +6,7 @@ reference that does not repeat itself, on a device that held itself back). The f
 which rates each case was to beat.
 """
 
-import argparse
+import json
 import os
 import sys
 import time
@@ -16,23 +16,14 @@ sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from builders.machines import Machine
 
-from benchmarks.contracts import Case, Parity, ParityStatus, Status
+from benchmarks.contracts import Parity, ParityStatus, ProcessSpec, Status
 
 FACTORS = {"precision=bf16": 0.5, "layout=channels_last": 0.8, "compile=default": 1.3}
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("workload")
-    parser.add_argument("settings", nargs="*")
-    parser.add_argument("--preset", default="auto")
-    parser.add_argument("--device")
-    parser.add_argument("--protocol", default="{}")
-    parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--beat", default="")
-    arguments = parser.parse_intermixed_args()
-    script = os.environ.get("MACHINE", "ok")
-    axes = dict(setting.split("=") for setting in arguments.settings)
+    spec = ProcessSpec.model_validate_json(sys.stdin.buffer.read())
+    script, axes = os.environ.get("MACHINE", "ok"), spec.case.axes
     if script == "hangs" and axes.get("precision") == "bf16":
         time.sleep(60)
     fails = {"oom": {"precision=bf16": Status.OOM}, "broken": {"workers=2": Status.CRASHED}}
@@ -44,9 +35,8 @@ def main() -> None:
     )
     if heard := os.environ.get("HEARD"):
         with Path(heard).open("a") as file:
-            file.write(f"{arguments.beat}\n")
-    case = Case(workload=arguments.workload, preset="full", axes=axes)
-    result = machine.measure(case)
+            file.write(f"{json.dumps(spec.beat)}\n")
+    result = machine.measure(spec.case.model_copy(update={"preset": "full"}))
     if script == "doubtful" and axes.get("precision") == "bf16":
         unsure = Parity(status=ParityStatus.NONDETERMINISTIC, reason="Two runs differ by 1e-3.")
         result = result.model_copy(update={"parity": unsure, "flags": ("throttled",)})

@@ -2,26 +2,59 @@
 
 import io
 import json
+import os
 import re
+import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from benchmarks.contracts import Case, Result
-from cli import bench
+from cli import interrupts
 from cli.exits import Exit, Stop
 from cli.local import ports
 from cli.local.state_dir import StateFolder
-from cli.main import app
+from cli.main import app, main
+from cli.output import result_panel
 from cli.output.console import Console
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HEAVY = {"torch", "sqlalchemy", "fastapi", "numpy", "scipy", "pydantic", "httpx2", "alembic"}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
+
+
+@pytest.fixture
+def throughline(
+    tmp_path: Path,
+    environment: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[Run]:
+    """The command line in this process, with measurements in processes of their own."""
+    handlers = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ.keys() - environment.keys():
+        monkeypatch.delenv(name)
+
+    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
+        capsys.readouterr()
+        with pytest.MonkeyPatch.context() as now:
+            for name, value in (environment | more).items():
+                now.setenv(name, value)
+            now.setattr(sys, "argv", ["throughline", *arguments])
+            with pytest.raises(SystemExit) as ended:
+                main()
+        return subprocess.CompletedProcess(
+            arguments, int(ended.value.code or 0), *capsys.readouterr()
+        )
+
+    yield run
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 def test_help_imports_nothing_heavy() -> None:
@@ -226,7 +259,7 @@ def test_a_benchmark_here_and_now_prints_its_result(throughline: Run) -> None:
 
 @pytest.fixture
 def written(tmp_path: Path, environment: dict[str, str]) -> Callable[..., tuple[int, bytes]]:
-    """Run `throughline ARGUMENTS` with its output in a file; its exit code, and stderr."""
+    """Run `throughline ARGUMENTS` with its output in a file; its exit code, and its complaints."""
 
     def run(file: Path, *arguments: str, **more: str) -> tuple[int, bytes]:
         with file.open("wb") as out:
@@ -239,23 +272,22 @@ def written(tmp_path: Path, environment: dict[str, str]) -> Callable[..., tuple[
                 timeout=60,
                 check=False,
             )
-        return done.returncode, done.stderr
+        return done.returncode, re.sub(rb"(?m)^\w+ \.\.\.\n", b"", done.stderr)
 
     return run
 
 
-@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
 def test_a_terminal_without_a_character_costs_no_measurement(
-    written: Callable[..., tuple[int, bytes]], tmp_path: Path, encoding: str
+    written: Callable[..., tuple[int, bytes]], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
-    assert written(out, "bench", "resnet50", PYTHONIOENCODING=encoding) == (Exit.OK, b"")
-    assert "resnet50:tiny" in out.read_text(encoding=encoding)
-    assert written(out, "bench", "unet", "--json", PYTHONIOENCODING=encoding) == (Exit.OK, b"")
-    assert json.loads(out.read_text(encoding=encoding))["status"] == "ok"
+    assert written(out, "bench", "resnet50", PYTHONIOENCODING="ascii") == (Exit.OK, b"")
+    assert "resnet50:tiny" in out.read_text(encoding="ascii")
+    assert written(out, "bench", "unet", "--json", PYTHONIOENCODING="latin-1") == (Exit.OK, b"")
+    assert json.loads(out.read_text(encoding="latin-1"))["status"] == "ok"
 
 
-@pytest.mark.parametrize("words", ["bench resnet50", "bench unet --json", "--help"])
+@pytest.mark.parametrize("words", ["bench unet --json", "--help"])
 def test_an_output_that_takes_nothing_is_one_sentence(
     written: Callable[..., tuple[int, bytes]], words: str
 ) -> None:
@@ -289,39 +321,26 @@ def test_a_case_is_named_as_it_is_and_its_command_is_whole(throughline: Run) -> 
         "case": Case(workload="mypkg.more:train", preset="tiny", axes={"batch": "8"}),
         "repro": f"python -m benchmarks --protocol '{protocol}'",
     }
-    bench.show(result.model_copy(update=told), Console(file=sink, width=80))
+    result_panel.show(result.model_copy(update=told), Console(file=sink, width=80))
     shown = sink.getvalue()
     assert "mypkg.more:train:tiny batch=8" in shown
     assert "\u2026" not in shown
     assert "".join(re.findall("1+", shown.partition("again with")[2])) == "1" * 90
 
 
-def test_a_benchmark_as_json_is_a_result_and_nothing_else(throughline: Run) -> None:
-    done = throughline("bench", "unet", "--replicates", "2", "--json")
+def test_the_processes_of_a_benchmark_have_seeds_of_their_own_and_share_their_caches(
+    throughline: Run,
+) -> None:
+    """As JSON it is a Result and nothing else."""
+    words = ("bench", "unet", "--replicates", "2", "--seed", "7", "--json")
+    done, again = (throughline(*words, SCRIPT="caches") for _ in range(2))
     result = json.loads(done.stdout)
     assert result["status"] == "ok"
     assert result["samples"][0]["values"] == [60.0, 60.0]
-
-
-@pytest.mark.parametrize(
-    ("options", "seeds"), [((), [0, 1]), (("--seed", "7"), [7, 8])], ids=["default", "chosen"]
-)
-def test_each_process_of_a_benchmark_has_a_seed_of_its_own(
-    throughline: Run, options: tuple[str, ...], seeds: list[int]
-) -> None:
-    done = throughline("bench", "unet", "--replicates", "2", "--json", *options)
-    assert [each["seed"] for each in json.loads(done.stdout)["replicates"]] == seeds
-
-
-def test_the_processes_of_a_benchmark_share_caches_that_nothing_else_uses(throughline: Run) -> None:
-    def caches() -> list[str]:
-        done = throughline("bench", "unet", "--replicates", "2", SCRIPT="caches")
-        return re.findall("caches: (.+)", done.stderr)
-
-    first, again = caches(), caches()
-    assert len(first) == 2
-    assert first[0] == first[1] != again[0]
-    assert not Path(first[0]).parent.exists()
+    assert [replicate["seed"] for replicate in result["replicates"]] == [7, 8]
+    first, second = re.findall("caches: (.+)", done.stderr)
+    assert first == second != re.findall("caches: (.+)", again.stderr)[0]
+    assert not Path(first).parent.exists()
 
 
 @pytest.mark.parametrize(
@@ -342,7 +361,6 @@ def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence
 @pytest.mark.parametrize(
     ("script", "status", "sentence"),
     [
-        ("segfault", "crashed", "The child died by SIGSEGV; see the end of its log."),
         ("crash", "crashed", "out-of-memory killer"),
         ("leaves", "garbage", "is no Result"),
     ],
@@ -350,7 +368,7 @@ def test_a_benchmark_that_fails_says_why(throughline: Run, script: str, sentence
 def test_a_child_that_leaves_no_result_is_one_json_document_all_the_same(
     throughline: Run, script: str, status: str, sentence: str
 ) -> None:
-    words = ("unet", "precision=bf16", "--preset", "tiny", "--seed", "2")
+    words = ("unet", "precision=bf16", "--preset", "tiny")
     done = throughline("bench", *words, "--json", SCRIPT=script)
     told = json.loads(done.stdout)
     assert done.returncode == Exit.FAILED
@@ -360,10 +378,12 @@ def test_a_child_that_leaves_no_result_is_one_json_document_all_the_same(
 
 
 def test_what_was_measured_before_a_child_died_is_kept(throughline: Run) -> None:
-    done = throughline("bench", "unet", "--replicates", "3", "--json", SCRIPT="segfault")
+    words = ("unet", "--replicates", "3", "--seed", "1", "--json")
+    done = throughline("bench", *words, SCRIPT="segfault")
     told = json.loads(done.stdout)
     assert (done.returncode, told["status"]) == (Exit.FAILED, "crashed")
-    assert [each["seed"] for each in told["replicates"]] == [0, 1]
+    assert told["reason"] == "The child died by SIGSEGV; see the end of its log."
+    assert [replicate["seed"] for replicate in told["replicates"]] == [1]
     assert told["environment"]["facts"]["hw.device"] == "cpu"
 
 

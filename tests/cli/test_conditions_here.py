@@ -6,7 +6,6 @@ import io
 import os
 import re
 import signal
-import subprocess
 import sys
 import threading
 import time
@@ -17,24 +16,25 @@ from pathlib import Path
 import psutil
 import pytest
 
-from benchmarks.contracts import Case, Result
-from cli import bench, diagnose, diagnose_report
+from benchmarks.contracts import Case, Protocol, Result, Status
 from cli.enrolment import enroll
 from cli.exits import Exit, Stop
-from cli.local import devices, local_device
-from cli.local.local_device import Rig
+from cli.local import climb, devices, measure
+from cli.local.measure import DeviceHeld, LocalRunner
+from cli.output import climb_report, result_panel
 from cli.output.console import Console
 from worker.child import process_tree
-from worker.child.output import Output
+from worker.child.containment import Containment
 from worker.device.conditions import Conditions
 from worker.device.nvml import DriverFailed, Gpu
+from worker.runner import Local
 from worker.settings import Settings
+from worker.supervisor import Station
 
 HERE = Path(__file__).parent
-ON_GPU = ("resnet50", "--device=cuda")
+CASE = Case(workload="resnet50")
 LEAVES = (
-    "setsid sleep 60 >/dev/null 2>&1 & echo $! >>{left}\n"
-    f'exec {sys.executable} {HERE}/{{child}} "$@"'
+    f"setsid sleep 60 >/dev/null 2>&1 & echo $! >>{{left}}\nexec {sys.executable} {HERE}/{{child}}"
 )
 """A child that leaves a process in a session of its own behind, and writes its id down."""
 THERMAL = 0x40
@@ -81,17 +81,21 @@ def device() -> Device:
 @pytest.fixture
 def scripted(
     tmp_path: Path, environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., Rig]:
-    """A rig on a device, with a scripted child."""
+) -> Callable[..., LocalRunner]:
+    """A runner on a device, with a scripted child."""
     for name in [name for name in os.environ if name.startswith(("THROUGHLINE_", "SCRIPT"))]:
         monkeypatch.delenv(name)
     monkeypatch.setenv("PYTHONPATH", environment["PYTHONPATH"])
 
-    def make(device: Device | None, child: str = "scripted_benchmark.py", **more: object) -> Rig:
+    def make(
+        device: Device | None, child: str = "scripted_benchmark.py", **more: object
+    ) -> LocalRunner:
         command = (sys.executable, str(HERE / child))
         usual = {"child_command": command, "idle_limit_s": 0.2, "telemetry_hz": 50.0}
+        usual |= {"device": "cuda", "state_dir": tmp_path} | measure.UNLIKE_A_WORKER
         settings = Settings.model_validate(usual | more)
-        return Rig(settings, tmp_path, Conditions(settings, device))
+        station = Station(settings, Containment.PROCESS_GROUP, device)
+        return LocalRunner(settings, station, Local(tmp_path))
 
     return make
 
@@ -118,8 +122,7 @@ def left(tmp_path: Path) -> Iterator[Path]:
 
 def held_by_what_is_left(device: Device, left: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the driver did not let go of what has been killed."""
-    monkeypatch.setattr(process_tree, "end", lambda tree, grace_s, patience_s: [])
-    monkeypatch.setattr(device, "processes", lambda: frozenset(alive(left)))
+    monkeypatch.setattr(device, "processes", lambda: frozenset(map(int, left.read_text().split())))
 
 
 def channels(result: Result) -> set[str]:
@@ -132,7 +135,7 @@ def channels(result: Result) -> set[str]:
 
 
 def test_a_healthy_device_is_told_and_not_flagged(scripted, device) -> None:
-    result = bench.measure(scripted(device), ON_GPU, 2)
+    result = scripted(device).measure(CASE, Protocol(replicates=2))
     assert [set(one.telemetry) for one in result.replicates] == [{"full", "synth"}] * 2
     assert {"power_w", "sm_clock_hz"} <= channels(result)
     power = next(sample for sample in result.samples if sample.metric == "power")
@@ -144,10 +147,10 @@ def test_a_device_that_protected_itself_is_flagged_and_the_flag_is_printed(
     scripted, device
 ) -> None:
     device.mask = THERMAL
-    result = bench.measure(scripted(device), ON_GPU)
+    result = scripted(device).measure(CASE, Protocol())
     assert result.flags == ("throttled",)
     out = io.StringIO()
-    bench.show(result, Console(file=out, width=120))
+    result_panel.show(result, Console(file=out, width=120))
     assert re.search(r"flags +throttled", out.getvalue())
 
 
@@ -156,34 +159,28 @@ def test_a_device_that_is_busy_and_not_empty_is_waited_for_in_vain_and_flagged(
 ) -> None:
     device.busy = iter([0.9] * 10_000)
     device.told["memory_used_b"] = 2.0**30
-    assert bench.measure(scripted(device), ON_GPU).flags == ("device_busy", "foreign_memory")
+    assert scripted(device).measure(CASE, Protocol()).flags == ("device_busy", "foreign_memory")
 
 
 def test_load_that_fades_in_time_is_waited_for(scripted, device) -> None:
     device.busy = iter([0.9, 0.4, 0.06])
-    assert bench.measure(scripted(device, idle_limit_s=60.0), ON_GPU).flags == ()
+    assert scripted(device, idle_limit_s=60.0).measure(CASE, Protocol()).flags == ()
 
 
 def test_a_stranger_is_flagged(scripted, device) -> None:
     device.foreign = frozenset({os.getppid()})
-    assert bench.measure(scripted(device), ON_GPU).flags == ("other_processes",)
+    assert scripted(device).measure(CASE, Protocol()).flags == ("other_processes",)
 
 
 def test_all_of_a_childs_processes_are_ours(scripted, device) -> None:
     """Two: without their mark the second one would be taken for a stranger."""
-    script = f'sleep 2 >/dev/null 2>&1 & exec {sys.executable} {HERE}/scripted_benchmark.py "$@"'
+    script = f"sleep 2 >/dev/null 2>&1 & exec {sys.executable} {HERE}/scripted_benchmark.py"
     with_helper = scripted(device, child_command=("sh", "-c", script, "child"))
-    assert bench.measure(with_helper, ON_GPU).flags == ()
-
-
-def test_a_case_that_was_measured_on_the_cpu_has_nothing_of_the_gpu(scripted, device) -> None:
-    device.mask, device.busy = THERMAL, iter([0.9] * 10_000)
-    result = bench.measure(scripted(device), ["resnet50", "--device=cpu"])
-    assert (channels(result), result.flags) == (set(), ())
+    assert with_helper.measure(CASE, Protocol()).flags == ()
 
 
 def test_without_a_device_nothing_is_missed(scripted) -> None:
-    result = bench.measure(scripted(None), ON_GPU)
+    result = scripted(None).measure(CASE, Protocol())
     assert (channels(result), result.flags) == (set(), ())
     assert {sample.metric for sample in result.samples}.isdisjoint({"power", "sm_clock"})
 
@@ -195,35 +192,34 @@ def test_the_device_cools_to_its_first_temperature_between_two_processes(
     monkeypatch.setattr(
         Conditions, "cool", lambda self, to_c, limit_s, goes_on: asked.append((to_c, limit_s))
     )
-    bench.measure(scripted(device), ON_GPU, 3)
+    scripted(device).measure(CASE, Protocol(replicates=3))
     assert asked == [(40.0, Settings().cool_limit_s)] * 2
 
 
-def test_the_wait_for_the_device_is_part_of_a_childs_time(
+def test_the_wait_for_the_device_is_part_of_the_time(
     scripted, device, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     device.busy = iter([0.9] * 10_000)
-    given: list[float | None] = []
-    once = bench.read_until_exit
-
-    def noted(child: subprocess.Popen[bytes], printed: Output, limit_s: float | None) -> None:
-        given.append(limit_s)
-        once(child, printed, limit_s)
-
-    monkeypatch.setattr(bench, "read_until_exit", noted)
-    bench.measure(scripted(device, idle_limit_s=0.5), ON_GPU, limit_s=60.0)
-    assert given[0] is not None
-    assert given[0] <= 59.5
+    monkeypatch.setenv("SCRIPT", "slow")
+    began_s = time.monotonic()
+    result = scripted(device, idle_limit_s=1.0).measure(CASE, Protocol(), limit_s=1.0)
+    assert result.status is Status.TIMEOUT
+    assert time.monotonic() - began_s < 1.9
 
 
 def test_a_child_that_is_too_late_is_ended_and_watched_no_longer(
-    scripted, device, monkeypatch: pytest.MonkeyPatch
+    scripted, device, left: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Nor is there anything that it left behind."""
     monkeypatch.setenv("SCRIPT", "slow")
     began_s = time.monotonic()
-    with pytest.raises(bench.TookTooLong, match="not done after 1 s"):
-        bench.measure(scripted(device), ON_GPU, limit_s=1.0)
+    runner = scripted(device, child_command=that_leaves(left))
+    result = runner.measure(CASE, Protocol(), limit_s=1.0)
+    assert result.status is Status.TIMEOUT
+    assert "ran past its limit of 1 s" in result.reason
     assert time.monotonic() - began_s < 20  # the child would have gone on for 30 s
+    assert left.read_text()
+    assert alive(left) == []
     assert device.processes() == frozenset()
     assert "telemetry" not in {thread.name for thread in threading.enumerate()}
 
@@ -233,17 +229,7 @@ def test_nothing_that_a_child_left_behind_is_there_when_it_has_ended(
     scripted, device, left: Path, *, told: bool
 ) -> None:
     gauge = device if told else None
-    bench.measure(scripted(gauge, child_command=that_leaves(left)), ON_GPU)
-    assert left.read_text()
-    assert alive(left) == []
-
-
-def test_nothing_that_a_late_child_left_behind_is_there_either(
-    scripted, device, left: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SCRIPT", "slow")
-    with pytest.raises(bench.TookTooLong):
-        bench.measure(scripted(device, child_command=that_leaves(left)), ON_GPU, limit_s=1.0)
+    scripted(gauge, child_command=that_leaves(left)).measure(CASE, Protocol())
     assert left.read_text()
     assert alive(left) == []
 
@@ -253,10 +239,12 @@ def test_no_process_is_measured_beside_what_holds_the_device(
 ) -> None:
     held_by_what_is_left(device, left, monkeypatch)
     on_it = scripted(device, child_command=that_leaves(left), kill_patience_s=0.2)
-    with pytest.raises(
-        bench.DeviceHeld, match=r"Processes \d+ of the last .* hold the dev"
-    ) as held:
-        bench.measure(on_it, ON_GPU, 3)
+    result = on_it.measure(CASE, Protocol(replicates=3))
+    assert result.status is Status.INFRA_ERROR
+    assert re.match(r"Processes \d+ of the last .* hold the dev", result.reason)
+    assert len(result.replicates) == 1
+    with pytest.raises(DeviceHeld, match=r"Processes \d+ of the last .* hold the dev") as held:
+        on_it.measure(CASE, Protocol())
     assert held.value.code is Exit.FAILED
     assert len(left.read_text().split()) == 1
 
@@ -268,12 +256,12 @@ def test_a_climb_ends_where_what_a_rung_left_behind_holds_the_device(
     command = that_leaves(left, "simulated_machine.py")
     on_it = scripted(device, child_command=command, kill_patience_s=0.2)
     first, said, shown = Case(workload="resnet50", preset="full"), io.StringIO(), io.StringIO()
-    measure = diagnose.measurer(on_it, ["--device=cuda"], diagnose.BRIEF, first)
-    found = diagnose.run(measure, first, 600.0, Console(file=said, width=200))
+    measured = climb.measurer(on_it, climb.BRIEF, first)
+    found = climb.run(measured, first, 600.0, Console(file=said, width=200))
     assert (len(found.rungs), found.document()["ended"]) == (1, "held")
-    assert diagnose.exit_code(found) is Exit.FAILED
+    assert climb.exit_code(found) is Exit.FAILED
     assert "hold the device, and the next one would measure beside them" in said.getvalue()
-    diagnose_report.show(found, Console(file=shown, width=140))
+    climb_report.show(found, Console(file=shown, width=140))
     assert "Processes of an earlier case hold the device" in shown.getvalue()
 
 
@@ -281,31 +269,34 @@ def test_the_rungs_of_a_climb_carry_the_flags_of_their_conditions(scripted, devi
     device.told["memory_used_b"] = 2.0**30
     first = Case(workload="resnet50", preset="full")
     on_it = scripted(device, "simulated_machine.py", idle_limit_s=0.0)
-    measure = diagnose.measurer(on_it, ["--device=cuda"], diagnose.BRIEF, first)
+    measured = climb.measurer(on_it, climb.BRIEF, first)
     said, shown = io.StringIO(), io.StringIO()
-    found = diagnose.run(measure, first, 5.0, Console(file=said))
+    found = climb.run(measured, first, 5.0, Console(file=said))
     assert all(rung["flags"] == ["foreign_memory"] for rung in found.document()["rungs"])
-    diagnose_report.show(found, Console(file=shown, width=140))
+    climb_report.show(found, Console(file=shown, width=140))
     assert f"{first.key}: flags: foreign_memory" in shown.getvalue()
     assert "  flags: foreign_memory\n" in said.getvalue()
 
 
 @pytest.mark.parametrize(
-    ("named", "index"), [(None, 0), ("cuda", 0), ("cuda:1", 1), ("cpu", None), ("cuda:x", None)]
+    ("named", "index"), [(None, 0), ("cuda", 0), ("cuda:1", 1), ("cpu", None), ("cuda:7", None)]
 )
 def test_the_device_that_is_watched_is_the_one_that_is_measured(
-    monkeypatch: pytest.MonkeyPatch, device, named: str | None, index: int | None
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, device, named: str | None, index: int | None
 ) -> None:
     gpus = [Gpu(number, f"GPU-{number}", "a GPU") for number in range(2)]
     opened: list[Gpu | None] = []
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("worker.device.nvml.devices", lambda: gpus)
     monkeypatch.setattr("worker.device.nvml.open_gauge", lambda gpu: opened.append(gpu) or device)
-    with local_device.set_up(named) as made:
-        assert made.folder.is_dir()
+    temporary = tmp_path / "t"
+    temporary.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    with measure.set_up("resnet50", named):
+        assert list(temporary.iterdir())
         assert not device.closed
     assert device.closed
-    assert not made.folder.exists()
+    assert not list(temporary.iterdir())
     assert opened == [None if index is None else gpus[index]]
 
 
@@ -318,11 +309,11 @@ def test_where_the_driver_fails_no_gpu_is_mistaken_for_a_cpu(
 ) -> None:
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     monkeypatch.setattr("worker.device.nvml.devices", failing)
-    with pytest.raises(Stop, match="choose --device cpu"), local_device.set_up(None):
+    with pytest.raises(Stop, match="choose --device cpu"), measure.set_up("resnet50"):
         pass
     for named in ("cpu", "cuda"):
-        with local_device.set_up(named) as made:
-            assert made.folder.is_dir()
+        with measure.set_up("resnet50", named) as runner:
+            assert runner
     with pytest.raises(Stop, match="set CUDA_VISIBLE_DEVICES=-1"):
         devices.look()
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "-1")

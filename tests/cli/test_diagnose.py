@@ -11,9 +11,9 @@ import pytest
 
 from benchmarks.contracts import Protocol
 from benchmarks.diagnosis import hill_climb
-from cli import bench
-from cli.diagnose import BRIEF
 from cli.exits import Exit, Stop
+from cli.local.climb import BRIEF
+from cli.local.measure import read_protocol
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 CHILD = Path(__file__).with_name("simulated_machine.py")
@@ -47,10 +47,10 @@ def test_each_try_is_told_what_it_must_beat(diagnose: Run, tmp_path: Path) -> No
     heard = tmp_path / "heard"
     rungs = json.loads(diagnose("resnet50", "--json", HEARD=str(heard)).stdout)["rungs"]
     first, *bars = heard.read_text().splitlines()
-    assert first == ""
+    assert first == "null"
     best = rungs[0]
     for bar, rung in zip(bars, rungs[1:], strict=True):
-        full, synth = map(float, bar.split(","))
+        full, synth = json.loads(bar)
         assert full == pytest.approx(1.005 * best["throughput"])
         assert synth == pytest.approx(1.005 * best["throughput_synth"])
         best = rung if rung["kept"] else best
@@ -150,8 +150,8 @@ def test_the_page_tells_the_thresholds_that_are_in_force() -> None:
 
 
 def test_a_given_protocol_replaces_only_the_fields_that_it_names() -> None:
-    told = bench.read_protocol('{"window_max_s": 9.0}', BRIEF)
+    told = read_protocol('{"window_max_s": 9.0}', BRIEF)
     assert told == BRIEF.model_copy(update={"window_max_s": 9.0})
-    assert bench.read_protocol(None) == Protocol()
+    assert read_protocol(None) == Protocol()
     with pytest.raises(Stop, match="windows: Extra"):
-        bench.read_protocol('{"windows": 1}')
+        read_protocol('{"windows": 1}')

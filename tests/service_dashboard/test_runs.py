@@ -13,7 +13,7 @@ from benchmarks.catalog import catalog
 from benchmarks.contracts import Bottleneck, Environment, Verdict
 from benchmarks.diagnosis.merge import merge
 from benchmarks.diagnosis.verdict import judge
-from cli import bench
+from cli.output import result_panel
 from cli.output.console import Console
 from service.analysis.summary import summarise
 from service.dashboard import labels, runs
@@ -80,7 +80,7 @@ def test_peak_memory_says_what_it_is_of(device: str, of: str) -> None:
     (metric,) = (one for one in runs.metrics(result, []) if one.name == "peak_memory")
     assert metric.explained == of
     sink = io.StringIO()
-    bench.show(result, Console(file=sink, width=160))
+    result_panel.show(result, Console(file=sink, width=160))
     assert of in sink.getvalue()
 
 

@@ -4,26 +4,27 @@ the node that it runs on, and in what is installed there. It needs no package, s
 
 # ruff: noqa: T201 - printing is what a child does
 
-import argparse
 import json
 import os
 import random
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 USUAL = {"resnet50": 1_000.0, "nanogpt": 50_000.0, "unet": 300.0}
 NOISE = 0.002
 
 
 def main() -> None:
-    asked = _arguments()
-    axes = dict(setting.split("=") for setting in asked.settings)
+    spec = json.load(sys.stdin)
+    workload, axes, node_folder = spec["case"]["workload"], spec["case"]["axes"], spec["data_root"]
     code = json.loads(Path("speed.json").read_text())
-    node = json.loads((Path(asked.data_root) / "node.json").read_text())
-    name = asked.workload + "".join(f" {axis}={value}" for axis, value in sorted(axes.items()))
-    speed = USUAL[asked.workload] * code.get(name, code.get(asked.workload, 1.0)) * node["speed"]
-    speed *= 1.0 + _noise(Path(asked.data_root), f"{Path.cwd().name} {name}")
-    print(json.dumps(_result(asked, axes, speed, node["facts"] | code["facts"])))
+    node = json.loads((Path(node_folder) / "node.json").read_text())
+    name = workload + "".join(f" {axis}={value}" for axis, value in sorted(axes.items()))
+    speed = USUAL[workload] * code.get(name, code.get(workload, 1.0)) * node["speed"]
+    speed *= 1.0 + _noise(Path(node_folder), f"{Path.cwd().name} {name}")
+    print(json.dumps(_result(spec, speed, node["facts"] | code["facts"])))
 
 
 def _noise(node: Path, what: str) -> float:
@@ -35,27 +36,12 @@ def _noise(node: Path, what: str) -> float:
     return random.Random(f"{node.name} {what} {runs[what]}").gauss(0.0, NOISE)
 
 
-def _arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("workload")
-    parser.add_argument("settings", nargs="*")
-    parser.add_argument("--preset", default="auto")
-    parser.add_argument("--device")
-    parser.add_argument("--protocol")
-    parser.add_argument("--seed", type=int)
-    parser.add_argument("--data-root")
-    parser.add_argument("--events-fd", type=int)
-    return parser.parse_intermixed_args()
-
-
-def _result(
-    asked: argparse.Namespace, axes: dict[str, str], speed: float, facts: dict[str, str]
-) -> dict[str, object]:
+def _result(spec: dict[str, Any], speed: float, facts: dict[str, str]) -> dict[str, object]:
     return {
-        "case": {"workload": asked.workload, "preset": "tiny", "axes": axes},
+        "case": spec["case"] | {"preset": "tiny"},
         "status": "ok",
         "measured_at": datetime.now(UTC).isoformat(),
-        "protocol": json.loads(asked.protocol),
+        "protocol": spec["protocol"],
         "item": "img",
         "environment": {"facts": facts | {"hw.kernel": os.uname().release}},
         "samples": [

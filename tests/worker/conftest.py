@@ -29,6 +29,7 @@ class Onlooker:
     def __init__(self) -> None:
         self.why: Cause | None = None
         self.told: list[Progress] = []
+        self.heard = b""
         self.trace = b""
 
     def cause(self) -> Cause | None:
@@ -39,6 +40,9 @@ class Onlooker:
 
     def tell(self, progress: Progress) -> None:
         self.told.append(progress)
+
+    def hear(self, text: bytes) -> None:
+        self.heard += text
 
     def keep(self, trace: bytes) -> None:
         self.trace = trace

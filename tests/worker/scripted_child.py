@@ -92,7 +92,7 @@ def beat_for(asked, seconds):
 
 
 def note(asked, *pids):
-    """Tell the test which processes there are, in the folder that it gave as --data-root."""
+    """Tell the test which processes there are, in the folder that it gave as data_root."""
     namespace = Path("/proc/self/ns/pid").stat().st_ino
     for pid in pids:
         stat = Path(f"/proc/{pid}/stat").read_text()
@@ -305,7 +305,7 @@ def environment(asked):
     told["names"] = sorted(os.environ)
     told["warm"] = stamp.exists()
     stamp.touch()
-    told["arguments"] = sys.argv[1:]
+    told["spec"] = asked["spec"]
     (asked["folder"] / f"environment-{asked['seed']}.json").write_text(json.dumps(told))
     succeed(asked)
 
@@ -414,30 +414,19 @@ def ranks(asked):
     succeed(asked)
 
 
-def parse(arguments):
-    asked = {"axes": {}, "workload": arguments[0]}
-    rest = iter(arguments[1:])
-    for word in rest:
-        if word.startswith("--"):
-            asked[word[2:]] = next(rest)
-        else:
-            axis, _, value = word.partition("=")
-            asked["axes"][axis] = value
-    asked["seed"] = int(asked["seed"])
-    asked["protocol"] = json.loads(asked["protocol"])
-    asked["events"] = int(asked["events-fd"])
-    asked["folder"] = Path(asked["data-root"])
-    return asked
+def read():
+    """What is asked, as the worker writes it to standard input."""
+    spec = json.load(sys.stdin)
+    asked = {name: spec[name] for name in ("seed", "protocol", "trace") if name in spec}
+    asked |= {"workload": spec["case"]["workload"], "axes": spec["case"]["axes"], "spec": spec}
+    return asked | {"events": spec["events_fd"], "folder": Path(spec["data_root"])}
 
 
 def main():
-    arguments = sys.argv[1:]
-    part = None
-    if arguments[0] == "--part":
-        _, part, *arguments = arguments
-    asked = parse(arguments)
+    asked = read()
+    part = sys.argv[2] if sys.argv[1:2] == ["--part"] else asked["workload"]
     event(asked, "build")
-    globals()[part or asked["workload"]](asked)
+    globals()[part](asked)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from benchmarks.contracts import Result, Status
 from tests.worker import scripted_child
 from tests.worker.miniature import eventually
 from worker.child.containment import guarded
-from worker.child.process import Child, Limits
+from worker.child.process import Child, Limits, Task
 from worker.child.process_tree import Tree
 from worker.child.resource_limits import Allowance
 from worker.heartbeat import Cause
@@ -329,19 +329,24 @@ def test_a_child_that_cannot_be_watched_leaves_no_process_and_no_file(
 
     monkeypatch.setattr(*where, refuse)
     before = held()
-    command = (*guarded(contained, 400), sys.executable, "-c", "import time; time.sleep(600)")
+    command = (sys.executable, "-c", "import time; time.sleep(600)")
     limits = Limits(1.0, 1.0, 1, 1.0, Allowance(1, 1, 1))
     with pytest.raises(OSError, match="open files"):
-        Child(command, os.environ, tmp_path, "m", limits)
+        Child(Task(command, os.environ, tmp_path, None, limits), guarded(contained, 400), "m")
     assert held() == before
 
 
 def test_the_child_is_told_the_whole_case(run, notes):
     run("environment", axes={"b": "2", "a": "1"})
-    arguments = read(notes, 0)["arguments"]
-    assert arguments[:3] == ["environment", "a=1", "b=2"]
-    assert arguments[arguments.index("--device") + 1] == "cpu"
-    assert json.loads(arguments[arguments.index("--protocol") + 1])["replicates"] == 1
+    spec = read(notes, 0)["spec"]
+    assert spec["case"] == {
+        "workload": "environment",
+        "preset": "auto",
+        "axes": {"a": "1", "b": "2"},
+    }
+    assert (spec["device"], spec["seed"], spec["data_root"]) == ("cpu", 0, str(notes))
+    assert spec["protocol"]["replicates"] == 1
+    assert "trace" not in spec
 
 
 def test_an_interrupted_child_is_gone_at_once(settings, job, onlooker, living, pids, contained):

@@ -21,10 +21,11 @@ from worker.supervisor import Station
 
 SCRIPT = Path(__file__).with_name("scripted_child.py")
 TELLS = """
-import json, os, pathlib, sys
-folder = pathlib.Path(sys.argv[sys.argv.index("--data-root") + 1])
-told = {"cwd": os.getcwd(), "python": sys.executable, "path": os.environ.get("PYTHONPATH")}
-(folder / "told.json").write_text(json.dumps(told))
+def main():
+    asked = read()
+    told = {"cwd": os.getcwd(), "python": sys.executable, "path": os.environ.get("PYTHONPATH")}
+    (asked["folder"] / "told.json").write_text(json.dumps(told))
+    globals()[asked["workload"]](asked)
 """
 
 
@@ -43,8 +44,8 @@ def deploy(checkouts):
         package = checkouts / revision / "benchmarks"
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
-        child = SCRIPT.read_text().replace("def main():", f"{TELLS}\n\ndef main():")
-        (package / "__main__.py").write_text(child)
+        scripted = SCRIPT.read_text().partition("def main():")[0]
+        (package / "__main__.py").write_text(f"{scripted}{TELLS}\n\nmain()\n")
         if own_python:
             python = checkouts / revision / ".venv" / "bin" / "python"
             python.parent.mkdir(parents=True)

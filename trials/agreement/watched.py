@@ -21,7 +21,7 @@ from functools import partial
 
 import torch
 
-from benchmarks.__main__ import cache_folder
+from benchmarks.data.cache import cache_folder
 from benchmarks.measure import fidelity
 from benchmarks.workload import Context
 from trials.agreement.record import HZ

@@ -37,16 +37,16 @@ class Output:
         with suppress(OSError):  # a user's share of pipe memory may be used up
             fcntl.fcntl(self.fd, fcntl.F_SETPIPE_SZ, CHUNK_B)
 
-    def read(self) -> bool:
-        """Take what is there, up to a chunk; False once nobody can write any more."""
+    def read(self) -> bytes | None:
+        """Take what is there, up to a chunk; nothing once nobody can write, None before that."""
         try:
             chunk = os.read(self.fd, CHUNK_B)
         except BlockingIOError:
-            return True
+            return None
         self.total_b += len(chunk)
         self._kept += chunk
         del self._kept[: -self._keep_b]
-        return bool(chunk)
+        return chunk
 
     def drain(self, limit_b: int) -> Written:
         """Take what its dead writers left behind; ``limit_b`` in all, in case one still writes."""

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import BinaryIO, Self
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import Event, Progress
+from benchmarks.contracts import Event, ProcessSpec, Progress
 from worker.child import process_tree
 from worker.child.output import Output, Written
 from worker.child.process_tree import Process, Tree
@@ -52,6 +52,21 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Task:
+    """The command, environment, folders and limits that a child is started with."""
+
+    command: Sequence[str]
+    environment: Mapping[str, str]
+    folder: Path
+    """For its temporary files."""
+    place: Path | None
+    """Where it runs; None is where this process does."""
+    limits: Limits
+    spec: ProcessSpec | None = None
+    """What it finds on its standard input; None leaves that empty."""
+
+
+@dataclass(frozen=True)
 class Exit:
     """The exit code, the output and the surviving processes of a child."""
 
@@ -69,23 +84,13 @@ class Child:
     measures: a supervisor that polls takes a core from the data loader.
     """
 
-    def __init__(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        folder: Path,
-        mark: str,
-        limits: Limits,
-        place: Path | None = None,
-    ) -> None:
-        """Start ``command``, a guarded one, with ``--events-fd N`` added; ``folder`` is its own.
-
-        It runs in ``place``, or where this process does.
+    def __init__(self, task: Task, guard: Sequence[str], mark: str) -> None:
+        """Start the command of ``task`` behind the words of ``guard``.
 
         Raises:
             OSError: it cannot be started or watched; then nothing of it is left.
         """
-        self._limits = limits
+        self._limits = limits = task.limits
         self._pending = b""
         self._told_b = 0
         self.last: Progress | None = None
@@ -97,32 +102,23 @@ class Child:
                 handed_over.callback(os.close, theirs)
                 self._stdout = _output(limits.output_b, undo, handed_over)
                 self._stderr = _output(LOG_KEPT_B, undo, handed_over)
-                marked = {**environment, process_tree.MARK: mark}
-                self._process = self._start(command, marked, theirs, place)
+                stdin = handed_over.enter_context(_document(task.spec, theirs))
+                self._process = subprocess.Popen(
+                    [*guard, *task.command],
+                    stdin=stdin,
+                    stdout=self._stdout.theirs,
+                    stderr=self._stderr.theirs,
+                    env={**task.environment, process_tree.MARK: mark},
+                    cwd=task.place,
+                    pass_fds=(theirs,),
+                    start_new_session=True,
+                )
             undo.callback(_kill, self._process)
             self._exit = os.pidfd_open(self._process.pid)
             undo.callback(os.close, self._exit)
             self.tree = Tree.of(self._process.pid, mark)
-            self._consumption = Consumption(self.tree.leader, folder, limits.allowance)
+            self._consumption = Consumption(self.tree.leader, task.folder, limits.allowance)
             undo.pop_all()
-
-    def _start(
-        self,
-        command: Sequence[str],
-        environment: Mapping[str, str],
-        events: int,
-        place: Path | None,
-    ) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            [*command, "--events-fd", str(events)],
-            stdin=subprocess.DEVNULL,
-            stdout=self._stdout.theirs,
-            stderr=self._stderr.theirs,
-            env=environment,
-            cwd=place,
-            pass_fds=(events,),
-            start_new_session=True,
-        )
 
     def __enter__(self) -> Self:
         return self
@@ -141,9 +137,18 @@ class Child:
             output.close()
 
     def watch(
-        self, interrupted: Callable[[], Cause | None], tell: Callable[[Progress], None]
+        self,
+        interrupted: Callable[[], Cause | None],
+        tell: Callable[[Progress], None],
+        hear: Callable[[bytes], None],
     ) -> Ending | Excess | Cause:
-        """Block until the child exits, or there is a reason to end it; it may still run then."""
+        """Block until the child exits, or there is a reason to end it; it may still run then.
+
+        Args:
+            interrupted: gives the reason, if there is one.
+            tell: is given the child's progress.
+            hear: is given what the child writes to standard error.
+        """
         outputs = {output.fd: output for output in (self._stdout, self._stderr)}
         with selectors.DefaultSelector() as selector:
             for number in (self._events, self._exit, *outputs):
@@ -152,8 +157,11 @@ class Child:
             while True:
                 ready = {key.fd for key, _ in selector.select(self._limits.tick_s)}
                 for number in ready & outputs.keys():
-                    if not outputs[number].read():
+                    chunk = outputs[number].read()
+                    if chunk == b"":
                         selector.unregister(number)
+                    elif chunk and number == self._stderr.fd:
+                        hear(chunk)
                 if self._exit in ready:
                     return Ending.EXITED
                 if self._events in ready and self._read_events(selector, tell):
@@ -200,6 +208,14 @@ class Child:
             tell(self.last)
             return True
         return False
+
+
+def _document(spec: ProcessSpec | None, events: int) -> BinaryIO:
+    """A child's standard input, in memory: a file is there as a whole, and no pipe can fill up."""
+    file = os.fdopen(os.memfd_create("spec"), "w+b")
+    file.write(spec.document(events) if spec else b"")
+    file.seek(0)
+    return file
 
 
 def _output(keep_b: int, undo: ExitStack, handed_over: ExitStack) -> Output:

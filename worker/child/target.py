@@ -69,11 +69,8 @@ def target_of(settings: Settings, revision: str) -> Target:
         )
     own = folder / OWN_PYTHON
     has_own = own.is_file()
-    command = settings.child_command or (
-        str(own) if has_own else settings.python,
-        "-m",
-        "benchmarks",
-    )
+    python = str(own) if has_own else settings.python
+    command = settings.child_command or (python, "-m", "benchmarks", "-")
     return Target(command, folder, own_python=has_own)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from benchmarks.contracts import Case, Protocol, Result, Status
 from benchmarks.diagnosis import hill_climb
@@ -11,10 +11,9 @@ from benchmarks.diagnosis.conclude import place_of
 from benchmarks.diagnosis.hill_climb import Bar, Ending, Rung
 from benchmarks.diagnosis.parity import FEED
 from benchmarks.diagnosis.suggestions import Move, with_move
-from cli import bench
-from cli.diagnose_report import Climb, answer, remarks, say
 from cli.exits import Exit, Stop
-from cli.local.local_device import Rig
+from cli.local.measure import LONGEST_S, DeviceHeld, LocalRunner
+from cli.output.climb_report import Climb, answer, remarks, say
 from cli.output.console import Console
 from service import formats
 
@@ -54,57 +53,56 @@ def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
         Stop: the first case cannot even be tried.
     """
     end_s = time.monotonic() + budget_s
-    found = Climb(budget_s)
+    climb = Climb(budget_s)
     result, took_s = _timed(measure, first, max(LEAST_S, budget_s), None)
-    found.rungs.append(hill_climb.rung_of(result, None, took_s))
-    found.unit = f"{result.item}/s"
-    found.hardware = formats.hardware(result.environment.comparability())
-    _say_first(found.rungs[0], told)
-    _say_remarks(found.rungs[0], told)
-    found.place = place_of(result)
+    climb.rungs.append(hill_climb.rung_of(result, None, took_s))
+    climb.unit = f"{result.item}/s"
+    climb.hardware = formats.hardware(result.environment.comparability())
+    _say_first(climb.rungs[0], told)
+    _say_remarks(climb.rungs[0], told)
+    climb.place = place_of(result)
     try:
-        while found.ending is None:
-            move = hill_climb.next_move(found.rungs, found.place, end_s - time.monotonic())
+        while climb.ending is None:
+            move = hill_climb.next_move(climb.rungs, climb.place, end_s - time.monotonic())
             if isinstance(move, Ending):
-                found.ending = move
+                climb.ending = move
             else:
-                _try(measure, move, found, end_s, told)
+                _try(measure, move, climb, end_s, told)
     except KeyboardInterrupt:  # what was climbed so far is worth showing
-        found.ending = Ending.INTERRUPTED
-    except bench.DeviceHeld as held:
+        climb.ending = Ending.INTERRUPTED
+    except DeviceHeld as held:
         say(told, f"  {held.sentence}")
-        found.ending = Ending.HELD
-    return found
+        climb.ending = Ending.HELD
+    return climb
 
 
-def _try(measure: Measure, move: Move, found: Climb, end_s: float, told: Console) -> None:
-    best = found.best
+def _try(measure: Measure, move: Move, climb: Climb, end_s: float, told: Console) -> None:
+    best = climb.best
     assert best is not None, "a climb that has no rung has ended"
     case = with_move(best.case, move)
     say(told, f"Trying {move.axis}={move.value}: {move.reason}.")
-    left_s = max(1.0, end_s - time.monotonic())
     from_s = time.monotonic()
     try:
+        left_s = max(1.0, end_s - from_s)
         result, took_s = _timed(measure, case, left_s, hill_climb.bar(best))
         rung = hill_climb.rung_of(result, move, took_s)
-    except bench.TookTooLong as late:
-        rung = _failed(case, move, Status.TIMEOUT, late.sentence, time.monotonic() - from_s)
-    except bench.DeviceHeld:  # neither this case nor any other can be measured now
+    except DeviceHeld:  # neither this case nor any other can be measured now
         raise
     except Stop as stop:
-        rung = _failed(case, move, Status.CRASHED, stop.sentence, time.monotonic() - from_s)
-    found.rungs.append(rung)
+        took_s = time.monotonic() - from_s
+        rung = Rung(case, Status.CRASHED, stop.sentence, move=move, took_s=took_s)
+    climb.rungs.append(rung)
     say(told, f"  {_outcome(rung, best)}")
     _say_remarks(rung, told)
 
 
-def _failed(case: Case, move: Move, status: Status, reason: str, took_s: float) -> Rung:
-    return Rung(case, status, reason, move=move, took_s=took_s)
-
-
 def _timed(measure: Measure, case: Case, limit_s: float, bar: Bar | None) -> tuple[Result, float]:
     from_s = time.monotonic()
-    return measure(case, limit_s, bar), time.monotonic() - from_s
+    result = measure(case, limit_s, bar)
+    if result.status is Status.TIMEOUT:  # a worker's sentence names settings of a job
+        reason = f"It was not done after {limit_s:.0f} s."
+        result = result.model_copy(update={"reason": reason})
+    return result, time.monotonic() - from_s
 
 
 def _outcome(rung: Rung, base: Rung) -> str:
@@ -129,27 +127,22 @@ def _say_remarks(rung: Rung, told: Console) -> None:
         say(told, f"  {remark}")
 
 
-def measurer(rig: Rig, options: Sequence[str], protocol: Protocol, first: Case) -> Measure:
+def measurer(runner: LocalRunner, protocol: Protocol, first: Case) -> Measure:
     """Measure in child processes of this machine, as `throughline bench` does.
 
     The first case is not held against the reference: it is what people run, its answer is awaited,
     and a reference takes most of a minute. Nor is what only feeds it otherwise. All else is.
 
     Args:
-        rig: for all of it, so that a case compiles only what is new in it.
-        options: for each child.
+        runner: for all of it, so that a case compiles only what is new in it.
         protocol: how to time.
         first: where the climb begins.
     """
     unchecked = protocol.model_copy(update={"parity": False})
 
     def measure(case: Case, limit_s: float, bar: Bar | None) -> Result:
-        settings = [f"{axis}={value}" for axis, value in case.axes.items()]
-        preset = [f"--preset={case.preset}"] if case.preset != "auto" else []
-        beat = [f"--beat={bar.full!r},{bar.synth!r}"] if bar else []
-        words = [case.workload, *settings, *preset, *options, *beat]
         timing = unchecked if _step(case) == _step(first) else protocol
-        return bench.measure(rig, words, protocol=timing, limit_s=limit_s)
+        return runner.measure(case, timing, limit_s=min(limit_s, LONGEST_S), beat=bar)
 
     return measure
 
@@ -159,9 +152,11 @@ def _step(case: Case) -> dict[str, str]:
     return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
 
-def exit_code(found: Climb) -> Exit:
+def exit_code(climb: Climb) -> Exit:
     """Zero once there is a verdict, and nothing was in the way of a further one."""
-    if found.ending is Ending.INTERRUPTED:
+    if climb.ending is Ending.INTERRUPTED:
         return Exit.INTERRUPTED
-    told = found.best is not None and found.ending is not Ending.HELD
-    return Exit.OK if told else Exit.FAILED
+    if climb.rungs[0].status is Status.TIMEOUT:
+        return Exit.TIMEOUT
+    measured = climb.best is not None and climb.ending is not Ending.HELD
+    return Exit.OK if measured else Exit.FAILED

@@ -1,0 +1,165 @@
+"""Measures cases on this machine with a worker's runner: no service, no queue."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from math import inf
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from benchmarks.catalog import catalog
+from benchmarks.contracts import Case, JobSpec, Progress, Protocol, Result
+from benchmarks.progress_bar import ProgressBar
+from cli.exits import Exit, Stop
+from cli.settings import our_packages
+from worker.child import containment
+from worker.child.workspace import workspace
+from worker.device import nvml
+from worker.device.usable import Unusable
+from worker.runner import Local, Runner
+from worker.settings import Settings, visible_devices
+from worker.supervisor import Station, listed
+
+UNLIKE_A_WORKER = {"canary_every_s": 0.0, "throttle_retries": 0, "worker_target": ""}
+"""Nobody compares nodes here, a throttled measurement is shown as it is, and what is installed is
+what is measured."""
+LONGEST_S = 86_400.0
+
+
+class DeviceHeld(Stop):
+    """Processes of an earlier child do not leave the device: a next one would share it."""
+
+
+class LocalRunner:
+    """Measures one case after another; what one compiles, the next one finds."""
+
+    def __init__(self, settings: Settings, station: Station, local: Local) -> None:
+        self._runner = Runner(settings, station)
+        self._local = local
+
+    def measure(
+        self,
+        case: Case,
+        protocol: Protocol,
+        *,
+        seed: int = 0,
+        trace: Path | None = None,
+        limit_s: float = LONGEST_S,
+        beat: tuple[float, float] | None = None,
+    ) -> Result:
+        """Measure ``case`` in as many fresh processes as ``protocol`` says.
+
+        Args:
+            case: what to measure.
+            protocol: how to time; what it asks for beside timing, only the first process does.
+            seed: of the first process; each further one adds one.
+            trace: where the first process keeps its profiler's trace.
+            limit_s: seconds for all of it, and for the wait until the device is idle.
+            beat: rates of FULL and SYNTH; a case that beats neither is timed and no more.
+
+        Raises:
+            DeviceHeld: what an earlier child left behind does not leave the device.
+            Stop: the device cannot be used.
+        """
+        if pids := self._runner.station.conditions.remaining(lambda: True):
+            raise DeviceHeld(
+                f"Processes {listed(pids)} of the last measurement hold the device, and the next "
+                "one would measure beside them: see whether the driver is stuck.",
+                Exit.FAILED,
+            )
+        spec = JobSpec(case=case, revision="here", protocol=protocol, timeout_s=limit_s)
+        local = replace(self._local, seed=seed, trace=trace, beat=beat)
+        try:
+            with ProgressBar(case.key) as bar:
+                return self._runner.run(spec, _Shown(bar), local=local)
+        except Unusable as gone:
+            raise Stop(f"The device cannot be used: {gone}", Exit.FAILED) from gone
+
+
+class _Shown:
+    """Shows a person what a worker would send to its service; only Ctrl-C ends the measurement."""
+
+    def __init__(self, bar: ProgressBar) -> None:
+        self._bar = bar
+
+    def cause(self) -> None:
+        return None
+
+    def left_s(self) -> float:
+        return inf
+
+    def tell(self, progress: Progress) -> None:
+        self._bar.show(progress)
+
+    def hear(self, text: bytes) -> None:
+        self._bar.write(text)
+
+    def keep(self, trace: bytes) -> None:
+        """A trace is written to the file that was asked for."""
+
+
+@contextmanager
+def set_up(
+    workload: str, device: str | None = None, data_root: Path | None = None
+) -> Iterator[LocalRunner]:
+    """Set up on ``device``, which is the first GPU, or the CPU, unless one is named.
+
+    Folders are removed at the end. Without an NVIDIA GPU nothing is watched.
+
+    Args:
+        workload: that is measured; a user's own model is allowed by being named.
+        device: cpu, cuda or cuda:N.
+        data_root: the user's own images or tokens.
+
+    Raises:
+        OSError: the folder cannot be made.
+        Stop: no device is named, and whether there is a GPU cannot be told.
+    """
+    own = workload if catalog.is_own(workload) else ""
+    told = Settings(device=device or "auto", data_root=data_root, models=own)
+    settings, gpu = _on_machine(told.model_copy(update=UNLIKE_A_WORKER))
+    gauge = nvml.open_gauge(gpu)
+    try:
+        contained = containment.choose(settings.containment, settings.device)[0]
+        with workspace() as folder:
+            local = Local(folder, our_packages())
+            yield LocalRunner(settings, Station(settings, contained, gauge), local)
+    except containment.Unavailable as error:
+        raise Stop(str(error)) from error
+    finally:
+        if gauge is not None:
+            gauge.close()
+
+
+def _on_machine(settings: Settings) -> tuple[Settings, nvml.Gpu | None]:
+    """The settings with the device that is meant, and its GPU, as far as NVML knows one."""
+    if settings.device == "cpu":
+        return settings, None
+    try:
+        gpus = nvml.devices()
+    except nvml.DriverFailed as failed:
+        if settings.device == "auto":  # a CPU would be measured without a word
+            sentence = f"{failed} To measure on the CPU all the same, choose --device cpu."
+            raise Stop(sentence, Exit.FAILED) from failed
+        return settings, None
+    chosen = settings.on_machine(bool(gpus))
+    return chosen, nvml.find(chosen.device, visible_devices(), gpus)
+
+
+def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:
+    """``base`` with the fields that ``text`` names as JSON.
+
+    Raises:
+        Stop: it is no Protocol; the sentence says which field is wrong.
+    """
+    base = base or Protocol()
+    try:
+        given = Protocol.model_validate_json(text or "{}")
+    except ValidationError as error:
+        fault = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, fault["loc"]))
+        raise Stop(": ".join(filter(None, [place, fault["msg"]]))) from error
+    return base.model_copy(update=given.model_dump(include=given.model_fields_set))

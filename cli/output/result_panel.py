@@ -1,0 +1,118 @@
+"""Shows one Result to a person: its figures, what limits it, and what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.panel import Panel
+from rich.table import Table
+from rich.text import Text
+
+from benchmarks.contracts import Profile, Result, Sample, Status
+from benchmarks.terminal import printable
+from cli.output.console import Console
+from service import formats
+from service.analysis.summary import summarise
+from service.reports import efficiency
+
+
+def show(result: Result, console: Console | None = None) -> None:
+    """Print a Result for a person."""
+    grid = Table.grid(padding=(0, 2))
+    grid.add_column(style="dim", no_wrap=True)
+    grid.add_column(overflow="fold")  # a command is copied whole
+    for name, text in _facts(result):
+        grid.add_row(name, text)
+    good = result.status is Status.OK
+    # As a string it would be markup, and :train: a train.
+    title = Text(printable(result.case.key))
+    panel = Panel(grid, title=title, border_style="green" if good else "red")
+    console = console or Console()
+    console.print(panel)
+    if not good and result.log_tail:
+        console.print(result.log_tail.rstrip(), markup=False, highlight=False, style="dim")
+
+
+_METRICS = {
+    "throughput": "throughput",
+    "throughput_synth": "without the loader",
+    "step_time": "step time",
+    "input_stall": "input stall",
+    "first_step_time": "first step",
+    "peak_memory": "peak memory",
+}
+
+
+def _facts(result: Result) -> list[tuple[str, str]]:
+    """Name and text of each line, in the order in which they are read."""
+    facts = []
+    if result.status is not Status.OK:
+        facts.append((result.status.value, result.reason))
+    samples = {sample.metric: sample for sample in result.samples}
+    of = {"peak_memory": f", {formats.peak_memory_of(result.environment.comparability())}"}
+    facts += [
+        (label, _quantity(samples[metric]) + of.get(metric, ""))
+        for metric, label in _METRICS.items()
+        if metric in samples
+    ]
+    if result.verdict is not None:
+        facts.append(("limited by", f"{result.verdict.bottleneck}: {result.verdict.sentence}"))
+        facts += [("try", told.sentence) for told in result.verdict.suggestions]
+    facts += _profiled(result)
+    facts += _beside(result)
+    if result.flags:
+        facts.append(("flags", ", ".join(result.flags)))
+    device = formats.hardware(result.environment.comparability())
+    facts.append(("measured on", device))
+    if result.repro:
+        facts.append(("again with", result.repro))
+    return facts
+
+
+TOP = 3
+"""Operations and waits that are named; --json has them all."""
+
+
+def _profiled(result: Result) -> Iterator[tuple[str, str]]:
+    """Give the phases and the profile of the first process's step, where they were asked for."""
+    first = result.replicates[0] if result.replicates else None
+    if first is None:
+        return
+    if first.phases is not None:
+        spans = (f"{name} {formats.quantity(s, 's')}" for name, s in first.phases.seconds.items())
+        yield "phases", first.phases.absent or ", ".join(spans)
+    if first.profile is not None and first.profile.absent:
+        yield "profile", first.profile.absent
+    elif first.profile is not None:
+        yield from _operations(first.profile)
+
+
+def _operations(profile: Profile) -> Iterator[tuple[str, str]]:
+    total = sum(profile.seconds.values()) or 1.0
+    for told in profile.operations[:TOP]:
+        where = f" at {told.source}" if told.source else ""
+        yield "spends", f"{told.self_s / total:.0%} in {told.name}{where}"
+    for wait in profile.synchronizations[:TOP]:
+        yield "waits", f"for the device at {wait.source}: {wait.what}"
+    for note in profile.notes:
+        yield "profile", note
+
+
+def _beside(result: Result) -> list[tuple[str, str]]:
+    """Return the lines on parity and on how much of the device is used, where they are known."""
+    found = []
+    if result.parity is not None:
+        why = f": {result.parity.reason}" if result.parity.reason else ""
+        found.append(("parity", f"{result.parity.status}{why}"))
+    if result.efficiency is not None:
+        found.append(("efficiency", efficiency.sentence(result.efficiency)))
+    return found
+
+
+def _quantity(sample: Sample) -> str:
+    """A metric's mean over replicates with its interval, and what that rests on."""
+    told = summarise(sample)
+    spread = formats.half_width(told.value, told.low, told.high, sample.unit)
+    basis = {"replicates": f"over {told.replicates} processes", "within_run": "within this run"}
+    note = f" {spread}  (95 %, {basis[told.interval]})" if told.interval in basis else ""
+    return formats.quantity(told.value, sample.unit) + note
