@@ -1,4 +1,8 @@
-"""Databases for tests: whatever asks for one runs on SQLite and on a real PostgreSQL.
+"""Databases for tests: SQLite, and a real PostgreSQL too where a test is marked `both_databases`.
+
+Marked are the files about SQL: locks, races, leases, types, triggers, migrations, paging, and the
+promise that both databases answer alike. Of what only computes with rows, a few tests are, so that
+every statement of the service runs on PostgreSQL.
 
 Hypothesis has no deadline here: how long an example takes on a busy machine is no property of ours.
 """
@@ -35,6 +39,14 @@ if TYPE_CHECKING:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """The longest test begins first: at the end all processes but one would wait for it."""
     items.sort(key=lambda item: not item.nodeid.startswith("tests/whole/"))
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Both databases for tests that are about databases."""
+    if "database_url" in metafunc.fixturenames and any(
+        metafunc.definition.iter_markers("both_databases")
+    ):
+        metafunc.parametrize("database_url", ["sqlite", "postgresql"], indirect=True)
 
 
 def pytest_collection_finish() -> None:
@@ -89,10 +101,10 @@ def postgres_url(postgres: PostgresServer, lent_databases: LentDatabases) -> Ite
         yield postgres.url(name)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database_url(request: pytest.FixtureRequest) -> str:
-    """A fresh, migrated database of either kind."""
-    name = {"sqlite": "sqlite_url", "postgresql": "postgres_url"}[request.param]
+    """A fresh, migrated database: see `pytest_generate_tests`."""
+    name = "postgres_url" if getattr(request, "param", "") == "postgresql" else "sqlite_url"
     url = request.getfixturevalue(name)
     assert isinstance(url, str)
     return url
@@ -100,7 +112,7 @@ def database_url(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def database(database_url: str) -> Iterator[Database]:
-    """Sessions on a fresh database of either kind."""
+    """Sessions on a fresh database."""
     from service.database.session import Database
 
     found = Database(database_url)

@@ -40,6 +40,8 @@ from service.maintenance.verify import check
 from service.models import Attempt, Job, ResultRow
 from trials.chaos import mutants
 
+pytestmark = pytest.mark.both_databases
+
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 START = datetime(2026, 11, 20, 10, tzinfo=UTC)
 CREW = ("w1", "w2", "w3")

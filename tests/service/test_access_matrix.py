@@ -25,6 +25,8 @@ from service.auth.permissions import MAY, Permission, TokenKind
 from service.findings import pipeline
 from service.models import FindingRow, FindingSeries, Job, Point, ResultRow, SeriesRow, Submission
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 THINGS = ("own", "foreign", "missing")
 KINDS = ("read", "submit", "worker", "admin")

@@ -18,6 +18,8 @@ from service.jobs.submit import submit
 from service.jobs.types import Terms
 from service.models import Job
 
+pytestmark = pytest.mark.both_databases
+
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 
 

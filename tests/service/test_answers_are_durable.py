@@ -13,6 +13,8 @@ from service.app import create_app
 from service.database.session import Database
 from service.settings import Settings
 
+pytestmark = pytest.mark.both_databases
+
 REFUSE_AT_COMMIT = """
 CREATE FUNCTION refuse() RETURNS trigger AS 'BEGIN RAISE EXCEPTION ''no''; END' LANGUAGE plpgsql;
 CREATE CONSTRAINT TRIGGER refuse AFTER INSERT ON results

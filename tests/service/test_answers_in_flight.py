@@ -22,6 +22,8 @@ from benchmarks.contracts import Result, Trace
 from service.dashboard.assets import url
 from service.http.answer_room import PIECE_B, Sending
 
+pytestmark = pytest.mark.both_databases
+
 ROOM_B = 5 * 2**20
 """Of which a client has half: one answer of those below, and not two."""
 STEPS = 40_000

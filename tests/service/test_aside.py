@@ -26,6 +26,8 @@ from service.database.session import Database
 from service.errors import ProcessEnded
 from trials.chaos.replica import environment
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def aside(database: Database) -> Iterator[AnalysisProcess]:

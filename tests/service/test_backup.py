@@ -23,6 +23,8 @@ from service.maintenance.backup import BackupRefused, backup, restore
 from service.maintenance.verify import verify
 from tests.service.test_verify import TERMS
 
+pytestmark = pytest.mark.both_databases
+
 
 def measure(database: Database) -> None:
     """Take one job all the way."""

@@ -18,6 +18,8 @@ from service.jobs import workers
 from service.jobs.types import Terms
 from service.models import ComparisonJob, ComparisonRow, Job
 
+pytestmark = pytest.mark.both_databases
+
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 REQUEST = ComparisonRequest(baseline="a", contender="b", case=Case(workload="unet"))
 

@@ -87,6 +87,7 @@ def test_a_worker_that_comes_without_the_revisions_does_not_get_the_comparison(
     assert decision["warnings"][1].startswith("No worker has new; known are old.")
 
 
+@pytest.mark.both_databases
 def test_what_was_started_is_answered_again_though_its_revision_is_gone(gate: GateHand) -> None:
     gate.worker.introduce(["old", "new"])
     answers = []
@@ -471,6 +472,7 @@ def test_a_policy_lets_speed_be_traded_for_memory(gate: GateHand) -> None:
     assert outcomes == {0.75e9: ("pass", ["allowed"]), 0.9e9: ("regression", ["worse"])}
 
 
+@pytest.mark.both_databases
 def test_a_comparison_that_is_cancelled_stays_so(gate: GateHand) -> None:
     told = gate.start()
     answer = gate.client.post(f"/api/v1/comparisons/{told['id']}/cancel")

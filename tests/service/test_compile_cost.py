@@ -14,6 +14,8 @@ from cli.output import result_table
 from cli.service_answers import ReportView
 from service.reports import compile_cost
 
+pytestmark = pytest.mark.both_databases
+
 EAGER = Case(workload="resnet50", preset="full", axes={"precision": "bf16"})
 COMPILED = EAGER.model_copy(update={"axes": {"compile": "default", "precision": "bf16"}})
 

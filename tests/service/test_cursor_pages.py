@@ -3,8 +3,11 @@
 from collections.abc import Callable
 from typing import Any
 
+import pytest
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+
+pytestmark = pytest.mark.both_databases
 
 
 def pages(client: TestClient, path: str, limit: int, between: Callable[[], Any]) -> list[Any]:

@@ -24,6 +24,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+pytestmark = pytest.mark.both_databases
+
 EXAMPLES = int(os.environ.get("THROUGHLINE_FUZZ_EXAMPLES", "0"))
 PER_CALL = EXAMPLES or 12
 CHECKS = [

@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 from service.database.session import Database
 from service.findings.bad_nodes import compare_nodes
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 Submit = Callable[..., dict[str, Any]]
 

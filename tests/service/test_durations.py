@@ -23,6 +23,8 @@ from service.database.session import Database
 from service.jobs.estimates import expectations, taken_before
 from service.models import Attempt
 
+pytestmark = pytest.mark.both_databases
+
 SMOKE = suites.suite("smoke")
 
 

@@ -14,6 +14,8 @@ from service.auth import token_format
 from service.database.session import now_of
 from service.models import EnrolmentRow
 
+pytestmark = pytest.mark.both_databases
+
 CODES = "/api/v1/enrolments"
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import orjson
+import pytest
 from builders.measured import a_pass, a_replicate
 from builders.service_hand import Hand, result_of
 from fastapi.testclient import TestClient
@@ -22,6 +23,8 @@ from benchmarks.contracts import (
     Work,
 )
 from worker.result_builder import without_numbers
+
+pytestmark = pytest.mark.both_databases
 
 GREATEST, LEAST = 1e100, 5e-324
 TEXT = '\u202e</script><img src=x onerror=alert(1)>{{7*7}}\U0001f600\ufffe\ufeff"&'

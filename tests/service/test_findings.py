@@ -35,6 +35,7 @@ from service.history import analysis, exclusions, pending, placed_changes, recen
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
+@pytest.mark.both_databases
 def test_corrected_dates_move_what_findings_say_of_their_place(session: Session) -> None:
     """As when a history that was taken in undated is dated afterwards."""
     arrive(session, noisy([100.0] * 20 + [95.0] * 12 + [100.0] * 12))
@@ -122,6 +123,7 @@ def test_what_is_better_than_before_a_drop_ends_it_and_is_told(session: Session)
     assert (better.kind, better.state) == (FindingKind.IMPROVEMENT, FindingState.OPEN)
 
 
+@pytest.mark.both_databases
 def test_two_series_that_fall_together_are_one_finding(session: Session) -> None:
     both = noisy(STEADY + DROPPED), noisy(STEADY + DROPPED, seed=9)
     for number, (one, other) in enumerate(zip(*both, strict=True)):
@@ -204,6 +206,7 @@ def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
     assert actions_of(session, finding.id).count("announce") == 1
 
 
+@pytest.mark.both_databases
 def test_a_withdrawn_finding_comes_back_where_its_change_is_by_then(session: Session) -> None:
     """Of the results that were excluded, the first two stay so: they were no part of it."""
     arrive(session, noisy(STEADY + DROPPED))
@@ -379,6 +382,7 @@ def test_an_imported_history_announces_only_what_is_recent(session: Session) -> 
     assert len(analysis.load_analysis(session, long.SERIES).changes) == 1
 
 
+@pytest.mark.both_databases
 def test_looking_twice_opens_nothing_twice(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED))
     place = long.placed_at(0)
@@ -387,6 +391,7 @@ def test_looking_twice_opens_nothing_twice(session: Session) -> None:
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
 
+@pytest.mark.both_databases
 def test_whoever_saw_an_older_version_is_told(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED))
     finding = only(session)
@@ -533,6 +538,7 @@ def both(
     return [first, *(each for each in told if each.id != first.id)]
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize(
     ("workload", "level", "taken_in"),
     [("resnet50", 194.0, True), ("resnet50", 160.0, False), ("unet", 194.0, False)],
@@ -564,6 +570,7 @@ def test_at_one_revision_for_ever_a_later_drop_of_another_series_is_told(
     assert sorted(each.series_count for each in told) == [1, 1]
 
 
+@pytest.mark.both_databases
 def test_two_changes_of_one_series_in_one_look_are_two_findings(session: Session) -> None:
     """The second begins a revision later: each was measured twelve times."""
     for number, value in enumerate(noisy(STEADY + DROPPED + [88.0] * 12)):

@@ -11,6 +11,8 @@ from fastapi.testclient import TestClient
 from service.database.session import Database
 from service.findings import pipeline
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 NOBODYS = "f" * 32
 

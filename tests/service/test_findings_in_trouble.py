@@ -33,6 +33,7 @@ def test_a_series_with_zeros_holds_no_other_up(session: Session) -> None:
     assert any(each.first_bad == long.revision_of(40) for each in found)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("shift", [0.0, -1.2])
 def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift: float) -> None:
     """By its ratio, or where a series holds zeros or both signs, by its part of the size."""
@@ -70,6 +71,7 @@ def test_a_neighbour_that_is_zero_on_one_machine_holds_no_finding_up(database: D
         assert finding.first_bad == long.revision_of(20)
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("glitch", [math.nan, math.inf])
 def test_a_reading_that_is_no_number_keeps_no_regression_from_being_told(
     database: Database, monkeypatch: pytest.MonkeyPatch, glitch: float
@@ -165,6 +167,7 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
     assert session.scalar(select(func.count()).select_from(FindingRow)) == 1
 
 
+@pytest.mark.both_databases
 def test_a_finding_stands_while_its_series_cannot_be_judged(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,8 @@ from service.database.session import Database, UnitOfWork, do_alone, do_together
 from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
 
+pytestmark = pytest.mark.both_databases
+
 
 def note(name: str, session: Session) -> str:
     """Write something down."""

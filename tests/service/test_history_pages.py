@@ -18,6 +18,8 @@ from service.database.session import Database
 from service.history import queries
 from service.models import EnvironmentRow, Exclusion, Point
 
+pytestmark = pytest.mark.both_databases
+
 
 def submit(client: TestClient, day: int, **axes: str) -> None:
     body = {

@@ -20,6 +20,8 @@ from sqlalchemy import text
 from service.analysis.gate.policy import Policy, Rule
 from service.models import Base
 
+pytestmark = pytest.mark.both_databases
+
 SQL = (
     "' OR '1'='1",
     "'; DROP TABLE jobs; --",

@@ -3,7 +3,10 @@
 import threading
 from typing import Any
 
+import pytest
 from fastapi.testclient import TestClient
+
+pytestmark = pytest.mark.both_databases
 
 BODY = {"suite": "smoke", "revision": "abc123"}
 

@@ -15,6 +15,8 @@ from service.database.session import Database, now_of
 from service.jobs.workers import PRESENT
 from service.models import WorkerRow
 
+pytestmark = pytest.mark.both_databases
+
 Submit = Callable[..., dict[str, Any]]
 
 

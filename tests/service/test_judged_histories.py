@@ -99,6 +99,7 @@ def test_the_order_of_arrival_changes_nothing(database: Database, seed: int) -> 
         assert judged_whole(session) == shuffled
 
 
+@pytest.mark.both_databases
 def test_a_new_point_costs_one_window_however_long_the_past_is(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -121,6 +122,7 @@ def test_a_new_point_costs_one_window_however_long_the_past_is(
         assert (again.next_from, again.changes) == (row.next_from, row.changes)
 
 
+@pytest.mark.both_databases
 def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> None:
     values = values_of(5)
     late = 500
@@ -141,6 +143,7 @@ def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> 
         assert analysis.load_analysis(session, long.SERIES).points == LENGTH
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("seed", [8, 9])
 def test_points_of_a_disturbed_device_are_judged_by_nobody_in_any_order(
     database: Database, seed: int
@@ -194,6 +197,7 @@ def test_an_excluded_result_is_judged_no_more_until_it_is_put_back(database: Dat
         assert (told.reason, told.undone_by) == ("the fan was broken", "ada")
 
 
+@pytest.mark.both_databases
 def test_values_that_cannot_be_judged_are_said_to_be_so(database: Database) -> None:
     with database.writing() as session:
         long.prepare(session)
@@ -242,6 +246,7 @@ def store(database: Database, told: analysis.AnalysisResult, now: datetime) -> i
         return analysis.load_analysis(session, long.SERIES).points
 
 
+@pytest.mark.both_databases
 @pytest.mark.parametrize("judged_before", [False, True])
 def test_who_has_read_fewer_points_judges_again(database: Database, judged_before: bool) -> None:
     """Two services judge one series; the slower one stores what it read first."""
@@ -255,6 +260,7 @@ def test_who_has_read_fewer_points_judges_again(database: Database, judged_befor
     assert store(database, first, LATER) == 13
 
 
+@pytest.mark.both_databases
 def test_a_point_that_was_taken_out_meanwhile_does_not_come_back(database: Database) -> None:
     with database.writing() as session:
         long.prepare(session)

@@ -26,6 +26,8 @@ from service.jobs.types import Holder, Terms
 from service.models import Attempt, Eligibility, Job, LabelSet, WorkerRow
 from trials.load import queued
 
+pytestmark = pytest.mark.both_databases
+
 T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=100)
 CASE = Case(workload="unet", preset="tiny")

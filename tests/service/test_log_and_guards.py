@@ -22,6 +22,8 @@ from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.models import JobEvent
 
+pytestmark = pytest.mark.both_databases
+
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=2)
 LATER = timedelta(hours=1)
 

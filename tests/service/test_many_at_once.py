@@ -5,8 +5,11 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pytest
 from builders.service_hand import Hand
 from fastapi.testclient import TestClient
+
+pytestmark = pytest.mark.both_databases
 
 MANY = 40
 

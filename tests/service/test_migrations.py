@@ -21,6 +21,8 @@ from service.errors import DatabaseUnavailable, MadeByNewer, NotMigrated, Servic
 from service.models import Base
 from service.settings import Settings
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None:
     with database.engine.connect() as connection:

@@ -116,6 +116,7 @@ def test_thirty_nights_end_in_what_happened_once_each(sqlite_url: str) -> None:
     database.close()
 
 
+@pytest.mark.both_databases
 def test_quiet_nights_find_nothing_on_either_database(database: Database) -> None:
     team = Team(database, steady, seed=3)
     for night in range(14):
@@ -126,6 +127,7 @@ def test_quiet_nights_find_nothing_on_either_database(database: Database) -> Non
         assert session.scalar(select(func.min(AnalysisRow.points))) == 14
 
 
+@pytest.mark.both_databases
 def test_what_is_measured_again_makes_no_point_in_any_history(database: Database) -> None:
     team = Team(database, drop)
     for night in range(11):

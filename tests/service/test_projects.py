@@ -31,6 +31,8 @@ from service.models import (
     project_filter,
 )
 
+pytestmark = pytest.mark.both_databases
+
 API = "/api/v1"
 SPEC = {"case": {"workload": "unet", "axes": {}}, "revision": "r1"}
 COMPARISON = {"baseline": "r1", "contender": "r2", "case": SPEC["case"]}

@@ -19,6 +19,8 @@ from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.models import Attempt, Job, ResultRow
 
+pytestmark = pytest.mark.both_databases
+
 T = TypeVar("T")
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 

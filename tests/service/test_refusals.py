@@ -14,6 +14,8 @@ from benchmarks.contracts import Trace
 from benchmarks.contracts.bounds import FACTS_B
 from service.models import Base
 
+pytestmark = pytest.mark.both_databases
+
 CASE = {"workload": "resnet50"}
 SECRET = "0" * 64
 NOBODYS = "0" * 32

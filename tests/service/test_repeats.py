@@ -13,6 +13,8 @@ from service.database.session import Database
 from service.history.run_noise import repeats_of
 from service.models import Point
 
+pytestmark = pytest.mark.both_databases
+
 
 def changes(client: TestClient, baseline: int, contender: int) -> Any:
     revisions = {"baseline": long.revision_of(baseline), "contender": long.revision_of(contender)}

@@ -232,6 +232,7 @@ def test_markdown_shows_the_same_and_no_markup_of_strangers(client: TestClient, 
     assert any("missing" in line for line in lines)
 
 
+@pytest.mark.both_databases
 def test_waiting_for_a_submission_ends_when_it_is_finished(client: TestClient, hand: Hand) -> None:
     submission = order(client, f"r-{secrets.token_hex(4)}")
     path = f"/api/v1/submissions/{submission}"

@@ -14,6 +14,8 @@ from service.app import create_app
 from service.http.strict_route import StrictRoute
 from service.settings import Settings
 
+pytestmark = pytest.mark.both_databases
+
 Schema = dict[str, Any]
 
 

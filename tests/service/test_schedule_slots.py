@@ -18,6 +18,8 @@ from service.jobs import schedules
 from service.jobs.schedules import ScheduleRequest, newest_due, slots
 from service.models import Job, Schedule, ScheduleRun, Submission
 
+pytestmark = pytest.mark.both_databases
+
 BERLIN = ZoneInfo("Europe/Berlin")
 
 

@@ -11,6 +11,8 @@ from builders.service_program import outcome, run, serving
 
 from benchmarks.contracts import Case
 
+pytestmark = pytest.mark.both_databases
+
 
 def test_it_serves_and_stops_in_order_when_asked(database_url: str) -> None:
     with serving(database_url) as (address, process):

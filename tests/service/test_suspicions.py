@@ -15,6 +15,8 @@ from service.findings.confirm import Suspicion, begin
 from service.findings.pipeline import follow_series
 from service.models import ComparisonRow, ConfirmationRow, WorkerRow
 
+pytestmark = pytest.mark.both_databases
+
 STEADY = 20
 
 

@@ -30,6 +30,8 @@ from service.auth.rate_limit import Buckets
 from service.models import Base, TokenRow
 from service.settings import Access, Settings
 
+pytestmark = pytest.mark.both_databases
+
 JOBS = "/api/v1/jobs"
 BODY = f"tl_admin_0123456789abcdef_{'5a' * 32}"
 ALWAYS = f"{BODY}_{zlib.crc32(BODY.encode()):08x}"

@@ -23,6 +23,8 @@ from service.maintenance.backup import backup
 from service.maintenance.verify import CheckOutcome, verify
 from service.models import ComparisonRow, ConfirmationRow, TraceRow
 
+pytestmark = pytest.mark.both_databases
+
 Submit = Callable[..., dict[str, Any]]
 TRACE = a_trace_file()
 

@@ -25,6 +25,8 @@ from service.maintenance.verify import verify
 from service.models import Job, ResultRow, WorkerRow
 from worker.result_builder import Run, failure
 
+pytestmark = pytest.mark.both_databases
+
 WORKLOADS = ("nanogpt", "resnet50", "unet")
 Told = dict[str, Any]
 PATIENCE = timedelta(minutes=15)

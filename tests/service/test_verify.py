@@ -28,6 +28,8 @@ from service.maintenance.verify import CheckOutcome, check, verify
 from service.maintenance.verify.steps import ATTEMPT_STEPS, FINAL, JOB_STEPS
 from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
 
+pytestmark = pytest.mark.both_databases
+
 TERMS = Terms(timedelta(seconds=60), timedelta(seconds=10), max_lost_attempts=3)
 HOUR = timedelta(hours=1)
 

@@ -17,6 +17,8 @@ from service.maintenance.verify.invariants import check
 from service.maintenance.verify.values import CheckOutcome
 from service.models import ComparisonJob, ComparisonRow
 
+pytestmark = pytest.mark.both_databases
+
 
 @pytest.fixture
 def gate(client: TestClient, hand: Hand) -> GateHand:

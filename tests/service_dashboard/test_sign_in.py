@@ -17,6 +17,8 @@ from service.auth.sessions import LASTS
 from service.database.session import now_of
 from service.models import BrowserSession, EnrolmentRow, TokenRow
 
+pytestmark = pytest.mark.both_databases
+
 HERE = {"Sec-Fetch-Site": "same-origin"}
 SUBMISSION = {"suite": "smoke", "revision": "r1"}
 
