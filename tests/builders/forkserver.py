@@ -1,0 +1,143 @@
+"""``python -m builders.forkserver FD``: starts our programs by forking, with everything imported.
+
+To start Python and import the service costs two seconds of a processor, hundreds of times in a
+run; to fork costs a hundredth of that. A forked program is a process like any other: it has its
+own arguments, environment, folder, pipes and end. `builders.forked` asks for them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import runpy
+import select
+import socket
+import sys
+import threading
+import traceback
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any, NoReturn
+
+import typer.main
+
+import cli.main
+
+REQUEST_B = 2**20
+IMPORTED = ("service.__main__", "service.app", "worker.__main__", "alembic.command")
+"""Beside everything of the command line. Nothing here imports torch."""
+
+
+class Become(BaseException):
+    """Take the place of the program, as `os.execve` does."""
+
+    def __init__(self, words: Sequence[str], environment: dict[str, str]) -> None:
+        super().__init__(words)
+        self.request = {"words": list(words), "environment": environment}
+
+
+def main() -> None:
+    """Fork until the other side is gone; in a forked process, run what was asked for."""
+    for module in pkgutil.walk_packages(cli.__path__, "cli."):
+        if not module.name.endswith("__main__"):
+            importlib.import_module(module.name)
+    for name in IMPORTED:
+        importlib.import_module(name)
+    typer.main.get_command = functools.cache(typer.main.get_command)
+    typer.main.get_command(cli.main.app)
+    gc.collect()
+    gc.freeze()
+    request = _serve(socket.socket(fileno=int(sys.argv[1])))
+    if request is not None:
+        os._exit(_ended(request))
+
+
+def _ended(request: dict[str, Any]) -> int:
+    """The exit code of a program, after all that Python does at an end but freeing memory."""
+    code: object = None
+    try:
+        _run(request)
+    except SystemExit as ending:
+        code = ending.code
+    except Become as become:
+        return _ended(become.request)
+    except BaseException:
+        traceback.print_exc()
+        code = 1
+    threading._shutdown()  # type: ignore[attr-defined]
+    atexit._run_exitfuncs()
+    if isinstance(code, str):
+        sys.stderr.write(f"{code}\n")
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    return code if isinstance(code, int) else int(code is not None)
+
+
+def _serve(asking: socket.socket) -> dict[str, Any] | None:
+    """In this process None, at the end; in each forked one what it is to run."""
+    running: dict[int, tuple[int, int]] = {}
+    """By a descriptor of the process: its id, and where its end is said."""
+    events = select.poll()
+    events.register(asking, select.POLLIN)
+    while True:
+        for ready, _ in events.poll():
+            if ready in running:
+                events.unregister(ready)
+                _reap(ready, *running.pop(ready))
+                continue
+            told, files, _, _ = socket.recv_fds(asking, REQUEST_B, 4)
+            if not told:
+                return None
+            pid = os.fork()
+            if pid == 0:
+                asking.detach()
+                return _settled(json.loads(told), files)
+            *outputs, status = files
+            for file in outputs:
+                os.close(file)
+            os.write(status, str(pid).encode())
+            ended = os.pidfd_open(pid)
+            running[ended] = pid, status
+            events.register(ended, select.POLLIN)
+
+
+def _reap(ended: int, pid: int, status: int) -> None:
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    with suppress(OSError):  # nobody may wait for it any more
+        os.write(status, str(code).encode())
+    os.close(status)
+    os.close(ended)
+
+
+def _settled(request: dict[str, Any], files: Sequence[int]) -> dict[str, Any]:
+    """Give a forked process the surroundings of one that was started."""
+    for number in range(3):
+        os.dup2(files[number], number)
+    os.closerange(3, os.sysconf("SC_OPEN_MAX"))
+    if request["session"]:
+        os.setsid()
+    os.chdir(request["folder"])
+    os.execve = _become
+    return request
+
+
+def _become(_path: str, words: Sequence[str], environment: dict[str, str]) -> NoReturn:
+    assert words[1] == "-m"
+    raise Become(words[2:], environment)
+
+
+def _run(request: dict[str, Any]) -> None:
+    os.environ.clear()
+    os.environ.update(request["environment"])
+    module, *sys.argv[1:] = request["words"]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+if __name__ == "__main__":
+    main()
