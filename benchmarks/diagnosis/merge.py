@@ -4,27 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from benchmarks.contracts import Case, Direction, Pass, Replicate, Result, Sample, Status
+from benchmarks.catalog.metrics import sample
+from benchmarks.contracts import Case, Pass, Replicate, Result, Sample, Status
 from benchmarks.diagnosis.conclude import concluded
 from benchmarks.diagnosis.efficiency import used
 from benchmarks.diagnosis.verdict import input_stall
 
-_HIGHER, _LOWER = Direction.HIGHER, Direction.LOWER
 _FIRST_STEP = "first_step_time"
 
 
 def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
     """Return one replicate's sample of each metric."""
     full, synth = replicate.full, replicate.synth
-    unit = f"{item}/s"
     return (
-        _sample("throughput", unit, _HIGHER, full.rate, full.half_width),
-        _sample("throughput_synth", unit, _HIGHER, synth.rate, synth.half_width),
-        _sample("step_time", "s", _LOWER, *_step_time(full)),
-        _sample("step_time_synth", "s", _LOWER, *_step_time(synth)),
-        _sample("input_stall", "1", _LOWER, input_stall(full.rate, synth.rate)),
-        _sample(_FIRST_STEP, "s", _LOWER, replicate.warmup.first_step_s),
-        _sample("peak_memory", "B", _LOWER, float(replicate.peak_memory_b)),
+        sample("throughput", full.rate, full.half_width, item=item),
+        sample("throughput_synth", synth.rate, synth.half_width, item=item),
+        sample("step_time", *_step_time(full)),
+        sample("step_time_synth", *_step_time(synth)),
+        sample("input_stall", input_stall(full.rate, synth.rate)),
+        sample(_FIRST_STEP, replicate.warmup.first_step_s),
+        sample("peak_memory", float(replicate.peak_memory_b)),
     )
 
 
@@ -33,18 +32,6 @@ def _step_time(timed: Pass) -> tuple[float, float | None]:
     step_s = sum(timed.step_trace.values()) / timed.steps
     relative = None if timed.half_width is None else timed.half_width / timed.rate
     return step_s, None if relative is None else step_s * relative
-
-
-def _sample(
-    metric: str, unit: str, direction: Direction, value: float, half_width: float | None = None
-) -> Sample:
-    return Sample(
-        metric=metric,
-        unit=unit,
-        direction=direction,
-        values=(value,),
-        half_widths=None if half_width is None else (half_width,),
-    )
 
 
 def merge(results: Sequence[Result]) -> Result:
@@ -116,10 +103,10 @@ def _merged_samples(results: Sequence[Result]) -> tuple[Sample, ...]:
     """Each metric that every replicate has, with one value per replicate."""
     by_metric: dict[str, list[Sample]] = {}
     for result in results:
-        for sample in result.samples:
-            by_metric.setdefault(sample.metric, []).append(sample)
+        for measured in result.samples:
+            by_metric.setdefault(measured.metric, []).append(measured)
     whole = (group for group in by_metric.values() if len(group) == len(results))
-    return tuple(sample for group in whole for sample in _over_replicates(group))
+    return tuple(merged for group in whole for merged in _over_replicates(group))
 
 
 def _over_replicates(group: Sequence[Sample]) -> Iterator[Sample]:
@@ -133,10 +120,10 @@ def _over_replicates(group: Sequence[Sample]) -> Iterator[Sample]:
 
 
 def _joined(group: Sequence[Sample]) -> Sample:
-    widths = [width for sample in group for width in sample.half_widths or ()]
+    widths = [width for measured in group for width in measured.half_widths or ()]
     return group[0].model_copy(
         update={
-            "values": tuple(value for sample in group for value in sample.values),
+            "values": tuple(value for measured in group for value in measured.values),
             "half_widths": tuple(widths) if len(widths) == len(group) else None,
         }
     )

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
 from benchmarks.catalog import catalog
+from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Bottleneck, Case, ParityStatus, Status
 from benchmarks.diagnosis.disturbances import FLAGS
-
-METRICS = {
-    "throughput": "Throughput",
-    "throughput_synth": "Throughput without input",
-    "step_time": "Step time",
-    "step_time_synth": "Step time without input",
-    "input_stall": "Input stall",
-    "first_step_time": "First step",
-    "first_step_time_warm": "First step, warm caches",
-    "peak_memory": "Peak memory",
-    "power": "Power",
-    "energy_per_item": "Energy per item",
-    "sm_clock": "SM clock",
-    "cycles_per_step": "Cycles per step without input",
-    "cycles": "Cycles per step",
-}
-
-SPEEDS = ("throughput", "step_time", "first_step_time")
-"""How metrics begin that say how fast something is; the others get better, but not faster."""
 
 STATUSES = {
     Status.OK: "Measured.",
@@ -156,20 +138,9 @@ def plain(name: str) -> str:
     return name.replace("_", " ").replace(".", " ")
 
 
-def metric(name: str) -> str:
-    """Name a metric for a heading."""
-    return METRICS.get(name) or plain(name).capitalize()
-
-
-def against_baseline(metric: str) -> str:
-    """Name what a metric of a case is told as beside its baseline."""
-    return "Speed-up" if metric.startswith(SPEEDS) else "Times better"
-
-
-def in_order(metrics: Iterable[str]) -> list[str]:
-    """Sort metrics as people think of them; what is not named here follows by name."""
-    order = {name: place for place, name in enumerate(METRICS)}
-    return sorted(metrics, key=lambda name: (order.get(name, len(order)), name))
+def against_baseline(name: str) -> str:
+    """Name the ratio of a metric to that of the baseline."""
+    return "Speed-up" if metric(name).is_speed else "Times better"
 
 
 def status(found: Status) -> str:

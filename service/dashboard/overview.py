@@ -9,6 +9,7 @@ from statistics import median
 from markupsafe import Markup
 
 from benchmarks.catalog import catalog
+from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction, Verdict
 from service import formats
 from service.dashboard import labels
@@ -182,7 +183,7 @@ def _usual_interval(points: Sequence[SeriesPoint]) -> float:
 def _spark_label(series: Series) -> str:
     values = [point.value for point in series.points]
     low, high = (formats.quantity(end, series.unit) for end in (min(values), max(values)))
-    return f"{labels.metric(series.metric)}, last {len(values)} revisions: {low} to {high}"
+    return f"{metric(series.metric).title}, last {len(values)} revisions: {low} to {high}"
 
 
 def matching(groups_: Sequence[SeriesGroup], text: str) -> list[SeriesGroup]:

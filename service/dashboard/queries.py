@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from sqlalchemy import Row, func, select, tuple_
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.metrics import reading_order
 from benchmarks.contracts import (
     Case,
     Direction,
@@ -18,7 +19,6 @@ from benchmarks.contracts import (
     Verdict,
     workload_of,
 )
-from service.dashboard import labels as dashboard_labels
 from service.history.revisions import IN_HISTORY
 from service.history.types import Series
 from service.models import (
@@ -263,7 +263,7 @@ def revisions(session: Session, limit: int = 200) -> Sequence[Revision]:
 def metrics(session: Session) -> list[str]:
     """Name the metrics that have a series, as people think of them, and no more than fit a page."""
     known = session.scalars(select(SeriesRow.metric).distinct())
-    return dashboard_labels.in_order(known)[:MOST_METRICS]
+    return sorted(known, key=reading_order)[:MOST_METRICS]
 
 
 def siblings(session: Session, series: Series) -> list[Sibling]:

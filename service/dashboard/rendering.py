@@ -9,6 +9,7 @@ from fastapi import Request
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from benchmarks.catalog.metrics import metric
 from service import formats
 from service.auth.permissions import Permission
 from service.auth.principal import READER
@@ -37,6 +38,7 @@ _templates.globals.update(
     asset=assets.url,
     plotly_styles=assets.plotly_styles,
     words=labels,
+    metric=metric,
     formats=formats,
     efficiency=efficiency,
 )

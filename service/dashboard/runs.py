@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from benchmarks.catalog.metrics import metric, reading_order
 from benchmarks.contracts import (
     Bottleneck,
     Direction,
@@ -24,14 +25,7 @@ from service.dashboard.figures import PassName
 from service.dashboard.queries import MetricValue
 from service.dashboard.sparkline import stacked_bar
 
-HEADLINES = ("throughput", "throughput_synth", "input_stall", "first_step_time", "peak_memory")
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
-_EXPLAINED = {
-    "throughput": "with the real input pipeline",
-    "throughput_synth": "batches already on the device",
-    "input_stall": "share of time lost to input",
-    "first_step_time": "compilation, autotuning, allocation",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,22 +81,19 @@ class Readings:
 def metrics(result: Result, stored: Sequence[MetricValue]) -> list[ShownMetric]:
     """List a run's metrics, the headlines first; a run that does not count has no series."""
     by_name = {value.metric: value for value in stored}
-    order = {name: place for place, name in enumerate(HEADLINES)}
-    samples = sorted(result.samples, key=lambda one: (order.get(one.metric, 99), one.metric))
-    explained = _EXPLAINED | {
-        "peak_memory": formats.peak_memory_of(result.environment.comparability())
-    }
-    return [_metric(sample, by_name.get(sample.metric), explained) for sample in samples]
+    samples = sorted(result.samples, key=lambda one: reading_order(one.metric))
+    notes = {"peak_memory": formats.peak_memory_of(result.environment.comparability())}
+    return [_metric(sample, by_name.get(sample.metric), notes) for sample in samples]
 
 
-def _metric(
-    sample: Sample, stored: MetricValue | None, explained: Mapping[str, str]
-) -> ShownMetric:
+def _metric(sample: Sample, stored: MetricValue | None, notes: Mapping[str, str]) -> ShownMetric:
     told = stored or summarise(sample)
+    declared = metric(sample.metric)
+    note = notes.get(sample.metric) or declared.note or f"{sample.direction.value} is better"
     return ShownMetric(
         name=sample.metric,
-        title=labels.metric(sample.metric),
-        explained=explained.get(sample.metric, f"{sample.direction.value} is better"),
+        title=declared.title,
+        explained=note,
         unit=sample.unit,
         value=told.value,
         low=told.low,
@@ -115,8 +106,8 @@ def _metric(
 
 def headlines(listed: Iterable[ShownMetric], verdict: Verdict | None) -> list[ShownMetric]:
     """Keep the numbers that a reader wants first, and doubt what was not measurable."""
-    kept = [metric for metric in listed if metric.name in HEADLINES]
-    return [replace(metric, doubt=_doubt(metric, verdict)) for metric in kept]
+    kept = [shown for shown in listed if metric(shown.name).is_headline]
+    return [replace(shown, doubt=_doubt(shown, verdict)) for shown in kept]
 
 
 def _doubt(metric: ShownMetric, verdict: Verdict | None) -> str:

@@ -11,13 +11,13 @@ from typing import Annotated
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
+from benchmarks.catalog.metrics import metric, reading_order
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
 from service.dashboard import (
     environments,
     figures,
-    labels,
     overview,
     queries,
     series_changes,
@@ -28,7 +28,6 @@ from service.dashboard.queries import Sibling
 from service.dashboard.query_params import HistoryAddress
 from service.dashboard.rendering import render
 from service.dashboard.routers import COUNTED, page_router
-from service.findings.rules import watched
 from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
@@ -71,7 +70,7 @@ def show_series(
         told=told,
         levels=found[::-1],
         judgement=describe(session, whole),
-        watched=watched(whole.metric),
+        watched=metric(whole.metric).is_watched,
         reasons=judged.reasons,
         changes=environments.changes(series.points, known),
         shown=environments.SHOWN,
@@ -95,8 +94,7 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
 
 
 def _in_order(siblings: Sequence[Sibling]) -> list[Sibling]:
-    names = labels.in_order({one.metric for one in siblings})
-    return sorted(siblings, key=lambda one: names.index(one.metric))
+    return sorted(siblings, key=lambda one: reading_order(one.metric))
 
 
 def _newest(series: Series, last: str) -> Series:

@@ -10,6 +10,7 @@ from datetime import datetime, timedelta
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import workload_of
 from service.analysis.attribution import Cause
 from service.analysis.detection.alarms import SAME
@@ -52,7 +53,7 @@ def candidates(
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
     row = session.get_one(SeriesRow, standing.series_id)
-    if not rules.watched(row.metric):
+    if not metric(row.metric).is_watched:
         return []
     ends = {each.change.index: rules.recovery(standing, each) for each in standing.changes}
     over = {

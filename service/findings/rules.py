@@ -34,13 +34,6 @@ LEAVING = 2
 The detector needs some more to end it, and meanwhile takes them for a part of the new level."""
 NEAR = 3
 """Revisions, or points of a series, by which small changes may be placed apart."""
-DERIVED = frozenset({"step_time", "step_time_synth", "input_stall"})
-"""Metrics that say again what throughput says; they explain findings and open none."""
-
-
-def watched(metric: str) -> bool:
-    """Return True if changes of a metric become findings."""
-    return metric not in DERIVED
 
 
 def worth_telling(change: float) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from sqlalchemy import Row, func, or_, select
 from sqlalchemy.orm import Session
 
+from benchmarks.catalog.metrics import RATES
 from benchmarks.contracts import Case, Result, Status
 from benchmarks.diagnosis.suggestions import Neighbour, distance
 from service.analysis.summary import summarise
@@ -15,7 +16,6 @@ from service.history.queries import COUNTED, taken_out
 from service.history.types import StoredResult
 from service.models import Point, Revision, SeriesRow
 
-_RATES = ("throughput", "throughput_synth")
 _MOST = 2_000
 """Series that are read, those of the most similar cases first; a night has a few hundred."""
 
@@ -94,7 +94,7 @@ def neighbours_of(
 def _gave(result: Result) -> Iterator[MeasuredNeighbour]:
     comparability = result.environment.comparability()
     for sample in result.samples:
-        if sample.metric in _RATES:
+        if sample.metric in RATES:
             mean = summarise(sample).value
             yield MeasuredNeighbour(sample.metric, comparability, Neighbour(result.case, mean))
 
@@ -133,7 +133,7 @@ def _candidates(
         for workload, preset in sorted(named)
     )
     wanted = select(SeriesRow.id, SeriesRow.metric, SeriesRow.case, SeriesRow.comparability)
-    rates = (SeriesRow.project == project, SeriesRow.metric.in_(_RATES))
+    rates = (SeriesRow.project == project, SeriesRow.metric.in_(RATES))
     return session.execute(wanted.where(*rates, or_(*begins))).all()
 
 

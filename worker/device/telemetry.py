@@ -17,8 +17,8 @@ from statistics import fmean, pstdev
 from types import TracebackType
 from typing import Literal, Self
 
+from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import (
-    Direction,
     Pass,
     Replicate,
     Result,
@@ -263,14 +263,13 @@ def _samples(replicate: Replicate) -> list[Sample]:
         return []
     samples = []
     if power := told.channels.get("power_w"):
-        samples.append(_sample("power", "W", Direction.LOWER, fmean(power.values())))
+        samples.append(sample("power", fmean(power.values())))
     if clock := told.channels.get("sm_clock_hz"):
-        samples.append(_sample("sm_clock", "Hz", Direction.HIGHER, fmean(clock.values())))
+        samples.append(sample("sm_clock", fmean(clock.values())))
     window = replicate.full.window
     items = replicate.full.rate * (window.end_s - window.start_s)
     if told.energy_j is not None and items > 0:
-        per_item = told.energy_j / items
-        samples.append(_sample("energy_per_item", "J", Direction.LOWER, per_item))
+        samples.append(sample("energy_per_item", told.energy_j / items))
     return samples + _cycles(replicate)
 
 
@@ -281,9 +280,4 @@ def _cycles(replicate: Replicate) -> list[Sample]:
     if clock is None or not clock.n:
         return []
     step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps
-    cycles = step_s * fmean(clock.values())
-    return [_sample("cycles_per_step", "1", Direction.LOWER, cycles)]
-
-
-def _sample(metric: str, unit: str, direction: Direction, value: float) -> Sample:
-    return Sample(metric=metric, unit=unit, direction=direction, values=(value,))
+    return [sample("cycles_per_step", step_s * fmean(clock.values()))]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from benchmarks.catalog.metrics import metric
 from service.analysis.attribution import wording
 from service.analysis.attribution.difference import difference
 from service.analysis.attribution.fingerprint import Mechanism
@@ -20,8 +21,6 @@ HALF = 0.5
 MOST = 2.0
 """A clock that should have cost more than twice the change follows from it: an idle device slows
 its clock down."""
-_WITH_LOADER = frozenset({"throughput", "step_time", "input_stall"})
-"""Metrics that the loader can move; the others are measured without it, or are not times."""
 _NO_STEADY_STATE = ("first_step", "compile", "build")
 """Times that a GPU's clock says little about: compilation is the host's work."""
 
@@ -51,7 +50,7 @@ def accounts(
 
 def _of_input(question: Question, before: Side, after: Side, found: Differences) -> Account | None:
     """Return what the loader accounts for: FULL over SYNTH, process by process."""
-    if question.metric not in _WITH_LOADER:
+    if not metric(question.metric).with_loader:
         return None
     sides = _loader(before), _loader(after)
     whole = _slowdown(found, "throughput")

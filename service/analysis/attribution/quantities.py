@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Bottleneck
 from service.analysis.attribution import wording
 from service.analysis.attribution.difference import Difference, difference
@@ -21,13 +22,6 @@ Differences = Mapping[str, Difference]
 
 _ASKED_FOR = (Part.INPUT, Part.CLOCKS, Part.COMPILE, Part.PARITY)
 """Of these, and of times, it is told also that they did not change; of the rest only what did."""
-_SAME_THING = {
-    "throughput": {"step_time"},
-    "step_time": {"throughput"},
-    "throughput_synth": {"step_time_synth"},
-    "step_time_synth": {"throughput_synth"},
-}
-"""A rate and its time are one quantity: neither explains the other."""
 
 
 def differences(
@@ -43,7 +37,8 @@ def differences(
 
 def evidence(question: Question, found: Differences) -> tuple[Evidence, ...]:
     """Return what the differences say, apart from the metric that is to be explained."""
-    itself = {question.metric} | _SAME_THING.get(question.metric, set())
+    # A rate and its time are one quantity: neither explains the other.
+    itself = {question.metric, metric(question.metric).same_as}
     told = [
         _evidence(name, each)
         for name, each in sorted(found.items())

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from benchmarks.catalog.metrics import METRICS
 from service import formats
 from service.analysis.attribution.difference import Difference
 from service.analysis.attribution.quantities_of import QuantityKind
 from service.analysis.attribution.types import Part, State
 
 _TITLES = {
-    "input_stall": "input stall",
     "full.stall_s": "data wait",
     "full.copy_s": "copy to the device",
     "full.work_s": "work on the device",
@@ -19,18 +19,13 @@ _TITLES = {
     "synth.cpu_pressure": "waiting for a CPU without input",
     "full.drained": "steps that found the device idle",
     "synth.drained": "steps without input that found the device idle",
-    "throughput_synth": "throughput without input",
-    "step_time_synth": "step time without input",
-    "first_step_time": "first step",
-    "first_step_time_warm": "first step, warm caches",
-    "sm_clock": "SM clock",
     "synth.sm_clock_hz": "SM clock without input",
     "full.memory_clock_hz": "memory clock",
     "synth.memory_clock_hz": "memory clock without input",
     "full.temperature_c": "temperature",
     "synth.temperature_c": "temperature without input",
 }
-"""Every other name is its own title, its underscores as spaces."""
+"""Other quantities: a metric has its own title, and the rest their name as words."""
 _REASONS = {
     "sw_power_cap": "software power cap",
     "hw_slowdown": "hardware slowdown",
@@ -61,6 +56,8 @@ def part(name: str) -> Part:
 
 def title(name: str) -> str:
     """A quantity in plain words."""
+    if name in METRICS:
+        return METRICS[name].in_sentence
     if name in _TITLES:
         return _TITLES[name]
     where, _, what = name.partition(".")

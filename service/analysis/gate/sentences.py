@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import StrEnum
 
+from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service import formats
 from service.analysis.gate.metrics import MetricFinding
@@ -45,9 +46,6 @@ class CaseVerdict(StrEnum):
 REGRESSIONS = frozenset({CaseVerdict.WORSE, CaseVerdict.BROKEN, CaseVerdict.PARITY})
 GOOD = frozenset({CaseVerdict.BETTER, CaseVerdict.SAME, CaseVerdict.ALLOWED, CaseVerdict.NOT_WORSE})
 
-TIME = ("throughput", "step_time")
-"""Metrics that the device's clock moves."""
-
 
 def of_case(
     verdict: CaseVerdict,
@@ -69,7 +67,10 @@ def of_case(
         sentence += _untold(limit, rule, found)
     if verdict is CaseVerdict.UNCLEAR:
         sentence += "".join(_of_trade(each, found) for each in loosening(limit, rule.trades))
-    if own.metric in TIME and verdict in (CaseVerdict.WORSE, CaseVerdict.BETTER):
+    explained = metric(own.metric)
+    # Cycles are counted over the same steps, which have the loader in them.
+    has_cycles = explained.is_speed and explained.with_loader
+    if has_cycles and verdict in (CaseVerdict.WORSE, CaseVerdict.BETTER):
         sentence += _cycles(own, found.get(CYCLES))
     if verdict is CaseVerdict.ALLOWED:
         sentence += _allowance(limit, rule, own, found)

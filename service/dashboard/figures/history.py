@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from benchmarks.catalog.metrics import metric
 from service import formats
-from service.dashboard import labels as dashboard_labels
 from service.dashboard.figures.frame import (
     CONFIG,
     Figure,
@@ -45,7 +45,7 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figu
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(points, place)
     levels, labels = drawn(points, judged, place, factor)
-    title = f"{dashboard_labels.metric(series.metric)}, {literal(label)}"
+    title = f"{metric(series.metric).title}, {literal(label)}"
     return {
         "data": [
             *_interval_band(inside, place, factor),
@@ -118,7 +118,7 @@ def _history_line(
     line: Figure = {
         "type": "scatter",
         "mode": "lines+markers",
-        "name": dashboard_labels.metric(series.metric),
+        "name": metric(series.metric).title,
         "x": [point and place.at(point) for point in drawn],
         "y": [point and point.value * factor for point in drawn],
         "customdata": [point and [point.result_id, _hover(series, point)] for point in drawn],

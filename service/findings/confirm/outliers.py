@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
+from benchmarks.catalog.metrics import metric
 from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
@@ -63,7 +64,7 @@ def suspicions(
     findings say of the series already, and ``ill`` are the workers that findings name as slow:
     neither is news.
     """
-    if not rules.watched(series.metric):
+    if not metric(series.metric).is_watched:
         return []
     known = {each.change.index for each in standing.changes} | {s.index for s in covered.shifts}
     news = covered.changes | {shift.index for shift in covered.shifts}
