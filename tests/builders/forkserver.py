@@ -136,6 +136,7 @@ def _run(request: dict[str, Any]) -> None:
     os.environ.clear()
     os.environ.update(request["environment"])
     module, *sys.argv[1:] = request["words"]
+    sys.modules.pop(f"{module}.__main__", None)  # imported for what it imports
     runpy.run_module(module, run_name="__main__", alter_sys=True)
 
 

@@ -2,18 +2,19 @@
 
 import gzip
 import json
-import socket
 import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
 import httpx2
 import pytest
+from builders.commands import LIMIT_S, eventually, free_port, running, serving
+from builders.forked import Forked, ForkServer
 
 from benchmarks import local_service
 from benchmarks.contracts import Case
@@ -23,7 +24,6 @@ from cli.service_answers import ChangeView
 from service import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-LIMIT_S = 60.0
 SHORT = {
     "warmup_min_steps": 2,
     "warmup_min_s": 0.0,
@@ -38,18 +38,6 @@ SHORT = {
 }
 """A measurement that nobody would trust, over soon."""
 MINE = ("submit", "unet", "--require", "pool=mine")
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return int(probe.getsockname()[1])
-
-
-def answers(url: str) -> bool:
-    try:
-        return httpx2.get(f"{url}/api/v1/health").status_code == 200
-    except httpx2.HTTPError:
-        return False
 
 
 @pytest.fixture(scope="module")
@@ -73,66 +61,27 @@ def throughline(
     return throughline_in(folder, environment)
 
 
-@contextmanager
-def running(
-    folder: Path, environment: dict[str, str], *arguments: str
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Run a subcommand until the block ends."""
-    with (folder / f"{arguments[0]}.log").open("wb") as log:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cli", *arguments],
-            cwd=folder,
-            env=environment,
-            stdout=log,
-            stderr=subprocess.STDOUT,
-        )
-    try:
-        yield process
-    finally:
-        process.terminate()
-        try:
-            process.wait(LIMIT_S)
-        finally:
-            process.kill()
-            process.wait()
-
-
-def eventually(is_so: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not is_so():
-        assert time.monotonic() < deadline, "it never became so"
-        time.sleep(0.05)
-
-
-@contextmanager
-def serving(folder: Path, environment: dict[str, str]) -> Iterator[str]:
-    """Run a service on a migrated database until the block ends."""
-    url = environment["THROUGHLINE_URL"]
-    with running(folder, environment, "serve", "--port", url.rpartition(":")[2]) as process:
-        eventually(lambda: answers(url) or process.poll() is not None)
-        assert process.poll() is None, (folder / "serve.log").read_text()
-        yield url
-
-
 @pytest.fixture(scope="module")
-def service(throughline: Run, folder: Path, environment: dict[str, str]) -> Iterator[str]:
+def service(
+    forks: ForkServer, throughline: Run, folder: Path, environment: dict[str, str]
+) -> Iterator[str]:
     """One service for the whole module: each test keeps to revisions of its own."""
     assert throughline("migrate").stdout == "The sqlite database is up to date.\n"
-    with serving(folder, environment) as url:
+    with serving(forks, folder, environment) as url:
         yield url
 
 
 @pytest.fixture
 def worker(
-    service: str, folder: Path, environment: dict[str, str]
-) -> Iterator[subprocess.Popen[bytes]]:
+    service: str, forks: ForkServer, folder: Path, environment: dict[str, str]
+) -> Iterator[Forked]:
     """A worker in whose hands every bf16 case runs out of memory."""
     settings = environment | {
         "SCRIPT": "oom",
         "THROUGHLINE_LABELS": '{"pool": "mine"}',
         "THROUGHLINE_WORKER_NAME": "here",
     }
-    with running(folder, settings, "worker", "--device", "cpu") as process:
+    with running(forks, folder, settings, "worker", "--device", "cpu") as process:
         yield process
 
 
@@ -264,7 +213,11 @@ def test_a_trace_is_asked_for_and_fetched(throughline: Run, folder: Path) -> Non
 
 
 def test_a_real_measurement_on_a_real_worker_leaves_a_trace_that_a_viewer_reads(
-    service: str, folder: Path, environment: dict[str, str], throughline: Run
+    service: str,
+    forks: ForkServer,
+    folder: Path,
+    environment: dict[str, str],
+    throughline: Run,
 ) -> None:
     wanted = {
         "case": {"workload": "nanogpt", "preset": "tiny"},
@@ -279,7 +232,8 @@ def test_a_real_measurement_on_a_real_worker_leaves_a_trace_that_a_viewer_reads(
     job = f"{service}/api/v1/jobs/{made['jobs'][0]['id']}"
     settings = {k: v for k, v in environment.items() if k != "THROUGHLINE_CHILD_COMMAND"}
     more = {"THROUGHLINE_LABELS": '{"pool": "real"}', "THROUGHLINE_WORKER_NAME": "real"}
-    with running(folder, settings | more, "worker", "--device", "cpu", "--once") as process:
+    order = ("worker", "--device", "cpu", "--once")
+    with running(forks, folder, settings | more, *order) as process:
         assert process.wait(LIMIT_S) == 0
     result = httpx2.get(job).json()["result_id"]
     told = httpx2.get(f"{service}/api/v1/results/{result}").json()
@@ -343,6 +297,7 @@ def test_a_comparison_is_well_only_when_every_case_was_compared_and_none_got_slo
 
 def test_a_service_that_is_restarted_does_not_end_the_waiting(
     tmp_path: Path,
+    forks: ForkServer,
     environment_in: Callable[[Path], dict[str, str]],
     throughline_in: Callable[[Path, dict[str, str]], Run],
 ) -> None:
@@ -350,8 +305,8 @@ def test_a_service_that_is_restarted_does_not_end_the_waiting(
     throughline = throughline_in(tmp_path, environment)
     assert throughline("migrate").returncode == Exit.OK
     with ExitStack() as until_the_end:
-        with serving(tmp_path, environment):
-            order = running(tmp_path, environment, "submit", "unet", "-r", "v1", "--wait")
+        with serving(forks, tmp_path, environment):
+            order = running(forks, tmp_path, environment, "submit", "unet", "-r", "v1", "--wait")
             waiting = until_the_end.enter_context(order)
             jobs: list[Any] = []
             eventually(
@@ -361,7 +316,7 @@ def test_a_service_that_is_restarted_does_not_end_the_waiting(
                 )
             )
         eventually(lambda: "The service is away" in (tmp_path / "submit.log").read_text())
-        with serving(tmp_path, environment):
+        with serving(forks, tmp_path, environment):
             assert throughline("jobs", "cancel", jobs[0]["id"]).returncode == Exit.OK
             assert waiting.wait(LIMIT_S) == Exit.FAILED
     assert (tmp_path / "submit.log").read_text().count("The service is away") == 1

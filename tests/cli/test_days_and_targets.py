@@ -1,14 +1,14 @@
 """A worker with a folder of checkouts, and schedules that name revisions after days."""
 
 import json
-import socket
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from builders.commands import free_port, running
+from builders.forked import ForkServer
 
 from cli.exits import Exit
 
@@ -17,31 +17,19 @@ LIMIT_S = 120.0
 
 
 @pytest.fixture
-def url(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
+def url(tmp_path: Path, forks: ForkServer, environment: dict[str, str]) -> Iterator[str]:
     """A `throughline up` from an empty folder, whose worker looks for checkouts."""
     (tmp_path / "checkouts").mkdir()
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        port = str(probe.getsockname()[1])
+    port = str(free_port())
     log = tmp_path / "up.log"
-    target = {"THROUGHLINE_WORKER_TARGET": f"{tmp_path}/checkouts/{{revision}}"}
-    with log.open("w") as sink:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cli", "up", "--port", port],
-            cwd=tmp_path,
-            env=environment | target,
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-        )
-    try:
+    environment["THROUGHLINE_WORKER_TARGET"] = f"{tmp_path}/checkouts/{{revision}}"
+    with running(forks, tmp_path, environment, "up", "--port", port) as process:
         deadline_s = time.monotonic() + LIMIT_S
         while "Ctrl-C stops everything" not in log.read_text():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
         yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(LIMIT_S)
 
 
 def test_the_built_in_rule_measures_what_is_installed_and_commits_still_need_a_checkout(

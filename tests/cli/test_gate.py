@@ -2,7 +2,6 @@
 
 import json
 import re
-import signal
 import subprocess
 import sys
 import time
@@ -13,9 +12,10 @@ from xml.etree import ElementTree as ET
 
 import httpx2
 import pytest
+from builders.commands import eventually, free_port, running, serving
+from builders.forked import ForkServer
 
 from cli.exits import Exit
-from tests.cli.test_commands_with_service import eventually, free_port, running, serving
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 INCONCLUSIVE = 2
@@ -66,12 +66,14 @@ def throughline(
 
 
 @pytest.fixture(scope="module")
-def gate(folder: Path, environment: dict[str, str], throughline: Run) -> Iterator[Run]:
+def gate(
+    forks: ForkServer, folder: Path, environment: dict[str, str], throughline: Run
+) -> Iterator[Run]:
     """`throughline gate` against a baseline, beside a service and a worker."""
     assert throughline("migrate").returncode == Exit.OK
     with ExitStack() as stack:
-        stack.enter_context(serving(folder, environment))
-        stack.enter_context(running(folder, environment, "worker", "--device", "cpu"))
+        stack.enter_context(serving(forks, folder, environment))
+        stack.enter_context(running(forks, folder, environment, "worker", "--device", "cpu"))
         workers = f"{environment['THROUGHLINE_URL']}/api/v1/workers"
         eventually(lambda: "slower" in httpx2.get(workers).text)
         yield lambda contender, *more, **env: throughline(
@@ -161,30 +163,21 @@ def test_a_revision_against_itself_is_never_a_pass(gate: Run) -> None:
 
 
 def test_a_gate_that_is_interrupted_stops_its_comparison(
-    gate: Run, folder: Path, environment: dict[str, str]
+    gate: Run, forks: ForkServer, folder: Path, environment: dict[str, str]
 ) -> None:
     words = ("--baseline", "old", "--contender", "same", "--case", "unet", "--require", "pool=none")
-    words += ("--budget", "40")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "cli", "gate", *words],
-        cwd=folder,
-        env=environment,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stderr is not None
-    first = process.stderr.readline()
-    assert "for at most 40 s: " in first
-    assert "/comparisons/" in first, first
-    told = process.stderr.readline()
-    assert re.match(
-        r"1 case x 3 to 12 pairs need about .* \(told from the protocol, for a GPU\)", told
-    )
-    assert "the budget is 40 s. That is too little for 3 pairs of every case: raise" in told
-    assert "Waits for a worker with pool=none" in process.stderr.readline()
-    process.send_signal(signal.SIGTERM)
-    _, said = process.communicate(timeout=60)
-    assert process.returncode == Exit.INTERRUPTED, said
+    log = folder / "gate.log"
+    with running(forks, folder, environment, "gate", *words, "--budget", "40") as process:
+        eventually(lambda: "Waits for a worker with pool=none" in log.read_text())
+        first, told, *_ = log.read_text().splitlines()
+        assert "for at most 40 s: " in first
+        assert "/comparisons/" in first, first
+        assert re.match(
+            r"1 case x 3 to 12 pairs need about .* \(told from the protocol, for a GPU\)", told
+        )
+        assert "the budget is 40 s. That is too little for 3 pairs of every case: raise" in told
+        process.terminate()
+        assert process.wait(60) == Exit.INTERRUPTED, log.read_text()
     comparison = first.strip().rpartition("/")[2]
     stands = httpx2.get(f"{environment['THROUGHLINE_URL']}/api/v1/comparisons/{comparison}").json()
     assert stands["state"] == "cancelled"

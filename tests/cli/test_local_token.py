@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 import re
-import socket
 import stat
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import httpx2
 import pytest
+from builders.commands import free_port, running
+from builders.forked import ForkServer
 
 from cli.exits import Exit
 from worker.child.containment import SEEN, Containment, choose
@@ -23,11 +25,6 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
 LIMIT_S = 120.0
 LINK = re.compile(r"http://127\.0\.0\.1:\d+/sign-in\?code=tl_signin_\w+")
 HERE = {"Sec-Fetch-Site": "same-origin"}
-
-
-def free_port() -> str:
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return str(probe.getsockname()[1])
 
 
 @pytest.fixture
@@ -47,7 +44,7 @@ def test_in_a_pid_namespace_the_measured_code_gets_nothing(
 ) -> None:
     if choose(ContainmentSetting.AUTO, "cpu")[0] is not Containment.PID_NAMESPACE:
         pytest.skip("no PID namespace can be had here")
-    done = throughline("up", "--once", "-r", "v1", "--port", free_port(), **thief)
+    done = throughline("up", "--once", "-r", "v1", "--port", str(free_port()), **thief)
     assert done.returncode == Exit.OK, done.stderr
     nothing = {key: [] for key in ("environment", "files", "beside", "processes", "unmounted")}
     assert loot(tmp_path) == nothing | {"status": 401}
@@ -59,100 +56,97 @@ def test_in_a_process_group_it_can_read_the_token_and_a_person_is_told(
     throughline: Run, thief: dict[str, str], tmp_path: Path
 ) -> None:
     more = thief | {"THROUGHLINE_CONTAINMENT": "process_group"}
-    done = throughline("up", "--once", "-r", "v1", "--port", free_port(), **more)
+    done = throughline("up", "--once", "-r", "v1", "--port", str(free_port()), **more)
     assert done.returncode == Exit.OK, done.stderr
     found = loot(tmp_path)
     assert str(tmp_path / "state" / "local.token") in found["files"]
     assert (found["environment"], found["status"]) == ([], 401)
     assert SEEN[Containment.PROCESS_GROUP] in done.stderr
+    assert not LINK.search(done.stderr + done.stdout), "whoever measures once needs no browser"
 
 
-@pytest.fixture
-def up(tmp_path: Path, environment: dict[str, str]) -> Iterator[str]:
-    """The address of a `throughline up` that has measured and serves."""
-    port = free_port()
-    log = tmp_path / "up.log"
-    with log.open("w") as sink:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "cli", "up", "-r", "v1", "--port", port],
-            cwd=tmp_path,
-            env=environment | {"THROUGHLINE_CLAIM_WAIT_S": "0.5"},
-            stdout=sink,
-            stderr=subprocess.STDOUT,
-        )
-    try:
+@dataclass(frozen=True)
+class Up:
+    """A `throughline up` that has measured and serves; each test keeps to links of its own."""
+
+    folder: Path
+    url: str
+    throughline: Run
+
+
+@pytest.fixture(scope="module")
+def up(
+    tmp_path_factory: pytest.TempPathFactory,
+    forks: ForkServer,
+    environment_in: Callable[[Path], dict[str, str]],
+    throughline_in: Callable[[Path, dict[str, str]], Run],
+) -> Iterator[Up]:
+    folder, port = tmp_path_factory.mktemp("up"), str(free_port())
+    environment = environment_in(folder) | {"THROUGHLINE_CLAIM_WAIT_S": "0.5"}
+    environment |= {"THROUGHLINE_ACCESS": "auto"}
+    log = folder / "up.log"
+    with running(forks, folder, environment, "up", "-r", "v1", "--port", port) as process:
         deadline_s = time.monotonic() + LIMIT_S
         while "Ctrl-C stops everything" not in log.read_text():
             assert process.poll() is None, log.read_text()
             assert time.monotonic() < deadline_s
             time.sleep(0.1)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(LIMIT_S)
+        url = f"http://127.0.0.1:{port}"
+        yield Up(folder, url, throughline_in(folder, environment))
 
 
-def test_up_keeps_its_token_to_its_owner_who_needs_not_name_it(
-    up: str, throughline: Run, tmp_path: Path
-) -> None:
-    folder = tmp_path / "state"
+def test_up_keeps_its_token_to_its_owner_who_needs_not_name_it(up: Up) -> None:
+    folder = up.folder / "state"
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     assert stat.S_IMODE((folder / "local.token").stat().st_mode) == 0o600
     secret = (folder / "local.token").read_text().split("_")[3].strip()
-    for log in [tmp_path / "up.log", *(folder / "logs").iterdir()]:
+    for log in [up.folder / "up.log", *(folder / "logs").iterdir()]:
         assert secret not in log.read_text()
-    here = {"THROUGHLINE_URL": up}
-    done = throughline("submit", "unet", "-r", "v2", "--wait", **here)
+    here = {"THROUGHLINE_URL": up.url}
+    done = up.throughline("submit", "unet", "-r", "v2", "--wait", **here)
     assert done.returncode == Exit.OK, done.stderr
-    elsewhere = here | {"THROUGHLINE_STATE_DIR": str(tmp_path / "none")}
-    listed = throughline("jobs", "list", **elsewhere)
+    elsewhere = here | {"THROUGHLINE_STATE_DIR": str(up.folder / "none")}
+    listed = up.throughline("jobs", "list", **elsewhere)
     assert listed.returncode == Exit.OK, "reading needs no token"
-    refused = throughline("submit", "unet", "-r", "v3", **elsewhere)
+    refused = up.throughline("submit", "unet", "-r", "v3", **elsewhere)
     assert (refused.returncode, refused.stderr.count("\n")) == (Exit.USAGE, 1)
     assert "asks for a token" in refused.stderr
 
 
-def test_the_links_that_up_prints_sign_in_once_each(up: str, tmp_path: Path) -> None:
-    links = LINK.findall((tmp_path / "up.log").read_text())
+def test_the_links_that_up_prints_sign_in_once_each(up: Up) -> None:
+    links = LINK.findall((up.folder / "up.log").read_text())
     assert len(set(links)) == 2, "one while it measures, one when it serves"
     for link in links:
-        assert link.startswith(up)
-        with httpx2.Client(base_url=up) as browser:
+        assert link.startswith(up.url)
+        with httpx2.Client(base_url=up.url) as browser:
             for _ in range(3):  # whoever only looks behind the link uses nothing up
                 assert browser.get(link).status_code == 200
             form = {"code": link.partition("code=")[2], "to": "/"}
             assert browser.post("/sign-in", data=form, headers=HERE).status_code == 303
             assert "Sign out" in browser.get("/").text
-        with httpx2.Client(base_url=up) as other:
+        with httpx2.Client(base_url=up.url) as other:
             again = other.post("/sign-in", data=form, headers=HERE)
             assert (again.status_code, "not good any more" in again.text) == (401, True)
             assert "Sign out" not in other.get("/").text
 
 
-def test_a_command_prints_another_link(up: str, throughline: Run, tmp_path: Path) -> None:
-    made = throughline("token", "sign-in", THROUGHLINE_URL="")
+def test_a_command_prints_another_link(up: Up) -> None:
+    made = up.throughline("token", "sign-in", THROUGHLINE_URL="")
     assert made.returncode == Exit.OK, made.stderr
     assert LINK.fullmatch(made.stdout.strip())
-    assert made.stdout.startswith(up), "where the service of this state folder answers"
+    assert made.stdout.startswith(up.url), "where the service of this state folder answers"
     assert "once" in made.stderr
-    for log in (tmp_path / "state" / "logs").iterdir():
+    for log in (up.folder / "state" / "logs").iterdir():
         assert made.stdout.strip() not in log.read_text()
 
 
+@pytest.mark.usefixtures("migrated")
 def test_where_tokens_are_not_asked_for_nobody_signs_in(throughline: Run) -> None:
-    told = {"THROUGHLINE_ACCESS": "open"}
-    done = throughline("up", "--once", "-r", "v1", "--port", free_port(), **told)
-    assert done.returncode == Exit.OK, done.stderr
-    made = throughline("token", "sign-in", **told)
+    made = throughline("token", "sign-in", THROUGHLINE_ACCESS="open")
     assert (made.returncode, "THROUGHLINE_ACCESS=open" in made.stderr) == (Exit.USAGE, True)
 
 
-def test_a_suite_for_ci_prints_no_link(throughline: Run) -> None:
-    done = throughline("up", "--once", "-r", "v1", "--port", free_port())
-    assert not LINK.search(done.stderr + done.stdout)
-
-
+@pytest.mark.usefixtures("migrated")
 def test_the_name_of_this_machines_own_token_is_taken(throughline: Run) -> None:
-    assert throughline("migrate").returncode == Exit.OK
     refused = throughline("token", "create", "--kind", "admin", "--name", "local")
     assert (refused.returncode, "kept for" in refused.stderr) == (Exit.USAGE, True)

@@ -22,8 +22,8 @@ from worker.settings import Settings, child_environment
 Run = Callable[..., subprocess.CompletedProcess[str]]
 
 
+@pytest.mark.usefixtures("migrated")
 def test_a_token_is_made_shown_renewed_and_ended(throughline: Run, tmp_path: Path) -> None:
-    assert throughline("migrate").returncode == Exit.OK
     made = throughline("token", "create", "--kind", "submit", "--name", "ci", "--expires", "90d")
     assert made.returncode == Exit.OK, made.stderr
     token = made.stdout.strip()
@@ -42,8 +42,8 @@ def test_a_token_is_made_shown_renewed_and_ended(throughline: Run, tmp_path: Pat
     assert "throughline token list" in unknown.stderr
 
 
+@pytest.mark.usefixtures("migrated")
 def test_a_token_for_one_project_says_so(throughline: Run) -> None:
-    assert throughline("migrate").returncode == Exit.OK
     order = ("token", "create", "--name", "ci", "--project", "red", "--kind")
     made = throughline(*order, "submit")
     assert made.returncode == Exit.OK, made.stderr
@@ -56,6 +56,7 @@ def test_a_token_for_one_project_says_so(throughline: Run) -> None:
         assert f"--project: a token of the kind {kind} is for all projects" in refused.stderr
 
 
+@pytest.mark.usefixtures("migrated")
 @pytest.mark.parametrize(
     ("words", "told"),
     [
@@ -72,7 +73,6 @@ def test_a_token_for_one_project_says_so(throughline: Run) -> None:
 def test_a_wrong_order_for_a_token_names_the_option_and_its_limits(
     throughline: Run, words: tuple[str, ...], told: str
 ) -> None:
-    assert throughline("migrate").returncode == Exit.OK
     kind = ("--kind", "read") if words[0] == "create" else ()
     done = throughline("token", *words, *kind)
     assert (done.returncode, done.stderr.count("\n")) == (Exit.USAGE, 1)
@@ -145,10 +145,10 @@ def test_a_worker_that_was_enrolled_measures_with_a_token_of_its_own(
         assert "on gpu-1" in told.stdout
 
 
+@pytest.mark.usefixtures("migrated")
 def test_a_token_in_a_file_is_made_once_and_again_when_it_is_good_no_more(
     throughline: Run, tmp_path: Path
 ) -> None:
-    assert throughline("migrate").returncode == Exit.OK
     path = tmp_path / "workers" / "w1" / "token"
     order = ("token", "create", "--kind", "worker", "--name", "w1", "--file", str(path))
     done = throughline(*order)

@@ -3,21 +3,22 @@
 import json
 import os
 import signal
-import socket
 import sqlite3
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
 import pytest
+from builders.commands import free_port
+from builders.forked import Forked, ForkServer
 
 from cli.exits import Exit
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
-Start = Callable[..., subprocess.Popen[str]]
+Start = Callable[..., Forked]
 LIMIT_S = 60.0
 
 
@@ -37,8 +38,7 @@ def is_alive(process: psutil.Process) -> bool:
 
 def on_a_free_port() -> tuple[str, str]:
     """Two that look for the first free port at the same moment would both find it."""
-    with socket.create_server(("127.0.0.1", 0)) as probe:
-        return "--port", str(probe.getsockname()[1])
+    return "--port", str(free_port())
 
 
 def running_below(pid: int, module: str) -> list[psutil.Process]:
@@ -54,20 +54,19 @@ def running_below(pid: int, module: str) -> list[psutil.Process]:
 
 
 @pytest.fixture
-def up(tmp_path: Path, environment: dict[str, str]) -> Iterator[Start]:
+def up(tmp_path: Path, forks: ForkServer, environment: dict[str, str]) -> Iterator[Start]:
     """Start `throughline up` and let it run."""
-    started: list[subprocess.Popen[str]] = []
+    started: list[Forked] = []
 
-    def start(*arguments: str, **more: str) -> subprocess.Popen[str]:
+    def start(*arguments: str, **more: str) -> Forked:
         with (tmp_path / "up.log").open("w") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "cli", "up", "-r", "v1", *on_a_free_port(), *arguments],
-                cwd=tmp_path,
-                env=environment | more,
+            process = forks.start(
+                *("cli", "up", "-r", "v1", *on_a_free_port(), *arguments),
+                folder=tmp_path,
+                environment=environment | more,
                 stdout=log,
-                stderr=subprocess.STDOUT,
-                text=True,
-                start_new_session=True,
+                stderr=log,
+                session=True,
             )
         started.append(process)
         return process
@@ -85,8 +84,28 @@ def said(tmp_path: Path) -> str:
     return (tmp_path / "up.log").read_text()
 
 
-def test_up_once_measures_the_suite_and_prints_its_table(throughline: Run) -> None:
-    done = throughline("up", "--once", "-r", "v1")
+@dataclass(frozen=True)
+class Once:
+    """What a `throughline up --once` has left."""
+
+    done: subprocess.CompletedProcess[str]
+    folder: Path
+    throughline: Run
+
+
+@pytest.fixture(scope="module")
+def once(
+    tmp_path_factory: pytest.TempPathFactory,
+    environment_in: Callable[[Path], dict[str, str]],
+    throughline_in: Callable[[Path, dict[str, str]], Run],
+) -> Once:
+    folder = tmp_path_factory.mktemp("once")
+    throughline = throughline_in(folder, environment_in(folder))
+    return Once(throughline("up", "--once", *on_a_free_port(), "-r", "v1"), folder, throughline)
+
+
+def test_up_once_measures_the_suite_and_prints_its_table(once: Once) -> None:
+    done = once.done
     assert done.returncode == Exit.OK, done.stderr
     assert "No NVIDIA GPU found: measuring on the CPU with the `tiny` presets" in done.stderr
     table = done.stdout.replace("\u00a0", " ")
@@ -101,13 +120,10 @@ def test_up_once_measures_the_suite_and_prints_its_table(throughline: Run) -> No
     assert "Dashboard" not in done.stderr, "it ends with the suite"
 
 
-def test_run_again_it_continues_the_same_history(
-    throughline: Run, environment: dict[str, str]
-) -> None:
-    for revision in ("v1", "v2"):
-        assert throughline("up", "--once", *on_a_free_port(), "-r", revision).returncode == Exit.OK
-    path = Path(environment["THROUGHLINE_STATE_DIR"]) / "throughline.sqlite3"
-    with sqlite3.connect(path) as database:
+def test_run_again_it_continues_the_same_history(once: Once) -> None:
+    done = once.throughline("up", "--once", *on_a_free_port(), "-r", "v2")
+    assert done.returncode == Exit.OK, done.stderr
+    with sqlite3.connect(once.folder / "state" / "throughline.sqlite3") as database:
         counts = database.execute("select count(*) from points group by series_id").fetchall()
     database.close()
     assert counts
