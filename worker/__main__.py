@@ -10,8 +10,9 @@ from pydantic import ValidationError
 from pydantic_settings import SettingsError
 
 from benchmarks.terminal import log_to_stderr
-from worker.loop import WRONG, run
+from worker.loop import WRONG
 from worker.settings import Settings, faults
+from worker.startup import run
 
 
 def main() -> int:

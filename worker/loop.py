@@ -8,29 +8,23 @@ from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 
-from pydantic import ValidationError
-
 from benchmarks.contracts import Claim, Lease, Result, Status, Worker
-from worker import startup_checks
 from worker.attempt import Attempt, summary
-from worker.checkouts import Checkouts
-from worker.child import containment, process_tree, workspace
-from worker.client import ClientError, Fenced, Refused, ServiceAway, ServiceClient, Ticket
-from worker.deployments import Deployments
-from worker.device import nvml, usable
+from worker.checkouts import Checkouts, Deployments
+from worker.child import process_tree, workspace
+from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.device.usable import Unusable
 from worker.heartbeat import Heartbeat, now_s
 from worker.http_exchange import GoesOn
-from worker.labels import introduce
 from worker.outbox.spool import Answer, Spool
 from worker.outbox.upload import Delivery
 from worker.result_builder import without_numbers
 from worker.retry import Patience
 from worker.runner import Runner
-from worker.settings import Settings, visible_devices
-from worker.state_dir import Journal, Occupied, Pending, identity, locked
-from worker.stop import Aborted, Stop
-from worker.supervisor import Station, Vacancy
+from worker.settings import Settings
+from worker.state_dir import Journal, Occupied, Pending
+from worker.stop import Stop
+from worker.supervisor import Vacancy
 
 log = logging.getLogger(__name__)
 
@@ -42,67 +36,6 @@ CLAIM_GRACE_S = 1.0
 and grants nothing, but an answer may be under way."""
 MOST_RUNS = 2
 """A job that took the worker down so often is left to the service, which counts it as lost."""
-
-
-def run(settings: Settings, stop: Stop | None = None) -> int:
-    """Be a worker until asked to stop; returns the exit code.
-
-    SIGINT and SIGTERM ask when this runs in the main thread; elsewhere ``stop`` does.
-    """
-    stop = stop or Stop()
-    try:
-        gpus = _gpus(settings)
-    except nvml.DriverFailed as failed:
-        log.error("%s To measure on the CPU all the same, choose --device cpu.", failed)
-        return CANNOT
-    settings = settings.on_machine(bool(gpus))
-    gpu = nvml.find(settings.device, visible_devices(), gpus)
-    if gpu is None and settings.device != "cpu":
-        log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)
-    gauge = nvml.open_gauge(gpu)
-    try:
-        with (
-            stop.on_signals(),
-            locked(settings.folder, settings.name) as folder,
-            ServiceClient(settings.url, settings.request_timeout_s, settings.read_token) as client,
-        ):
-            contained, why = containment.choose(settings.containment, settings.device)
-            log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
-            log.info("%s", containment.SEEN[contained])
-            usable.insist(settings, lambda: not stop.draining)
-            if advice := startup_checks.lost():
-                log.warning("%s", advice)
-            station = Station(settings, contained, gauge, Journal(folder).started)
-            runner = Runner(settings, station)
-            me = introduce(settings, gpu, contained, identity(folder))
-            return Loop(settings, me, client, runner, folder, stop).run()
-    except (Occupied, ClientError, containment.Unavailable) as error:
-        log.error("%s", error)
-        return WRONG if isinstance(error, Refused) else CANNOT
-    except Unusable as error:
-        log.error("No job is claimed: this worker's device cannot be used (%s)", error)
-        return CANNOT
-    except ValidationError as error:
-        log.error("This worker's name or labels are not acceptable: %s", error)
-        return WRONG
-    except Aborted:
-        return ABORTED
-    finally:
-        if gauge is not None:
-            gauge.close()
-
-
-def _gpus(settings: Settings) -> list[nvml.Gpu]:
-    """The GPUs of this machine; where ``auto`` stands for one of them the driver must tell."""
-    if settings.device == "cpu":
-        return []
-    try:
-        return nvml.devices()
-    except nvml.DriverFailed as failed:
-        if settings.device == "auto":
-            raise
-        log.warning("%s", failed)
-        return []
 
 
 class Loop:
@@ -312,7 +245,7 @@ class Loop:
             return
         found = process_tree.end(leftover.tree, 0.0, self._settings.kill_patience_s)
         self._runner.station.survivors = tuple(found)
-        self._runner.station.conditions.occupancy.expect(leftover.tree)
+        self._runner.station.device.occupancy.expect(leftover.tree)
         if not workspace.remove_leftover(Path(leftover.folder)):
             log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
         if not found:

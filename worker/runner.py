@@ -16,15 +16,13 @@ from benchmarks.contracts import Canary, JobSpec, ProcessSpec, Progress, Rejecte
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
-from worker.child.allowed_models import refused
 from worker.child.compile_cache import Caches, Turn
 from worker.child.process import Ending, Exit, Task
-from worker.child.target import Target, TargetAbsent, target_of
+from worker.child.target import Target, TargetAbsent, refused, target_of
 from worker.child.workspace import environment_in, workspace
 from worker.device import canary, usable
 from worker.device.canary import NodeHistory
-from worker.device.preflight import flagged
-from worker.device.telemetry import attach
+from worker.device.telemetry import attach, flagged
 from worker.device.usable import Unusable
 from worker.outbox import trace
 from worker.result_builder import (
@@ -112,7 +110,7 @@ class Runner:
         rejected: list[Rejected] = []
         node: Canary | None = None
         measured = turn.measured if turn else 0
-        first_c = self.station.conditions.temperature_c()
+        first_c = self.station.device.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
             with workspace() as folder, self._caches.of(turn) as kept:
@@ -162,7 +160,7 @@ class Runner:
         return trace.told(result, absent)
 
     def _one(self, job: Job, run: Run, trace_file: Path | None = None) -> Result:
-        flags = self.station.conditions.await_idle(_goes_on(job.watch))
+        flags = self.station.device.await_idle(_goes_on(job.watch))
         environment = environment_in(job.folder, self._settings, job.caches)
         environment = job.target.environment(environment)
         environment |= job.local.environment if job.local else {}
@@ -197,8 +195,8 @@ class Runner:
     def _occupied(self, job: Job, limit_s: float) -> str:
         """Let the device cool; a sentence if processes of the last child do not leave it."""
         goes_on = _goes_on(job.watch)
-        self.station.conditions.cool(job.first_c, limit_s, goes_on)
-        pids = self.station.conditions.remaining(goes_on)
+        self.station.device.cool(job.first_c, limit_s, goes_on)
+        pids = self.station.device.remaining(goes_on)
         if not pids:
             return ""
         return (

@@ -15,10 +15,9 @@ from benchmarks.contracts import Progress
 from worker.child import process_tree
 from worker.child.containment import Containment, Hidden, guarded
 from worker.child.process import Child, Ending, Exit, Limits, Task
-from worker.child.process_tree import Process, Tree
 from worker.child.resource_limits import Allowance, Excess
-from worker.device.conditions import VACANCY_LOOK_S, Conditions
 from worker.device.nvml import Gauge
+from worker.device.state import LOOK_S, DeviceState
 from worker.device.telemetry import Reading
 from worker.heartbeat import Cause
 from worker.settings import Settings
@@ -88,14 +87,14 @@ class Station:
         settings: Settings,
         containment: Containment,
         gauge: Gauge | None = None,
-        started: Callable[[Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
+        started: Callable[[process_tree.Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
     ) -> None:
         """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
         self._settings = settings
         self._containment = containment
         self._started = started
-        self.conditions = Conditions(settings, gauge)
-        self.survivors: tuple[Process, ...] = ()
+        self.device = DeviceState(settings, gauge)
+        self.survivors: tuple[process_tree.Process, ...] = ()
         """Processes of the last child that did not die; the next job has to wait for them."""
 
     def supervise(self, task: Task, watch: Watch, tell: Callable[[Progress], None]) -> Outcome:
@@ -110,14 +109,15 @@ class Station:
         mark = uuid.uuid4().hex
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
         guard = guarded(self._containment, tasks, hidden_from(task, self._settings))
-        with self.conditions.sampling() as sampling, Child(task, guard, mark) as child:
+        with self.device.sampler() as sampler, Child(task, guard, mark) as child:
             self._started(child.tree, task.folder)
-            sampling.begin(child.tree)
+            self.device.occupancy.expect(child.tree)
+            sampler.start()
             ending = child.watch(watch.cause, tell, watch.hear)
             left = self._end(child, ending, watch)
         if isinstance(ending, Cause):
             raise Interrupted(ending)
-        return Outcome(ending, left, child.last, sampling.readings())
+        return Outcome(ending, left, child.last, sampler.readings())
 
     def limits(self, until_s: float) -> Limits:
         """Return the limits that the settings set a child, until ``until_s`` on CLOCK_MONOTONIC."""
@@ -159,13 +159,13 @@ class Vacancy:
             if time.monotonic() >= say_at_s:
                 log.error("No job is claimed: processes %s of the last one remain.", listed(mine))
                 say_at_s = time.monotonic() + SAY_AGAIN_S
-            if not self._stop.pause(VACANCY_LOOK_S, goes_on):
+            if not self._stop.pause(LOOK_S, goes_on):
                 return False
         return True
 
     def _remaining(self) -> set[int]:
         """Processes of the last job that live, or whose context is still on the device."""
-        holders = self._station.conditions.occupancy.look()
+        holders = self._station.device.occupancy.look()
         if holders.foreign - self._foreign:
             pids = listed(holders.foreign)
             log.warning("Processes %s, not this worker's, use its device.", pids)
@@ -191,5 +191,5 @@ def hidden_from(task: Task, settings: Settings) -> Hidden:
 
 
 def listed(pids: Iterable[int]) -> str:
-    """Process ids for a sentence."""
+    """Write process ids for a sentence."""
     return ", ".join(map(str, sorted(pids)))

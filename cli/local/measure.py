@@ -15,13 +15,12 @@ from benchmarks.contracts import Case, JobSpec, Progress, Protocol, Result
 from benchmarks.progress_bar import ProgressBar
 from cli.exits import Exit, Stop
 from cli.settings import our_packages
+from worker import runner, supervisor
 from worker.child import containment
 from worker.child.workspace import workspace
 from worker.device import nvml
 from worker.device.usable import Unusable
-from worker.runner import Local, Runner
 from worker.settings import Settings, visible_devices
-from worker.supervisor import Station, listed
 
 UNLIKE_A_WORKER = {"canary_every_s": 0.0, "throttle_retries": 0, "worker_target": ""}
 """Nobody compares nodes here, a throttled measurement is shown as it is, and what is installed is
@@ -36,8 +35,10 @@ class DeviceHeld(Stop):
 class LocalRunner:
     """Measures one case after another; what one compiles, the next one finds."""
 
-    def __init__(self, settings: Settings, station: Station, local: Local) -> None:
-        self._runner = Runner(settings, station)
+    def __init__(
+        self, settings: Settings, station: supervisor.Station, local: runner.Local
+    ) -> None:
+        self._runner = runner.Runner(settings, station)
         self._local = local
 
     def measure(
@@ -64,10 +65,10 @@ class LocalRunner:
             DeviceHeld: what an earlier child left behind does not leave the device.
             Stop: the device cannot be used.
         """
-        if pids := self._runner.station.conditions.remaining(lambda: True):
+        if pids := self._runner.station.device.remaining(lambda: True):
             raise DeviceHeld(
-                f"Processes {listed(pids)} of the last measurement hold the device, and the next "
-                "one would measure beside them: see whether the driver is stuck.",
+                f"Processes {supervisor.listed(pids)} of the last measurement hold the device, and "
+                "the next one would measure beside them: see whether the driver is stuck.",
                 Exit.FAILED,
             )
         spec = JobSpec(case=case, revision="here", protocol=protocol, timeout_s=limit_s)
@@ -125,8 +126,8 @@ def set_up(
     try:
         contained = containment.choose(settings.containment, settings.device)[0]
         with workspace() as folder:
-            local = Local(folder, our_packages())
-            yield LocalRunner(settings, Station(settings, contained, gauge), local)
+            local = runner.Local(folder, our_packages())
+            yield LocalRunner(settings, supervisor.Station(settings, contained, gauge), local)
     except containment.Unavailable as error:
         raise Stop(str(error)) from error
     finally:

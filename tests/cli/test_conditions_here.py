@@ -25,8 +25,8 @@ from cli.output import climb_report, result_panel
 from cli.output.console import Console
 from worker.child import process_tree
 from worker.child.containment import Containment
-from worker.device.conditions import Conditions
 from worker.device.nvml import DriverFailed, Gpu
+from worker.device.state import DeviceState
 from worker.runner import Local
 from worker.settings import Settings
 from worker.supervisor import Station
@@ -190,7 +190,7 @@ def test_the_device_cools_to_its_first_temperature_between_two_processes(
 ) -> None:
     asked: list[tuple[float | None, float]] = []
     monkeypatch.setattr(
-        Conditions, "cool", lambda self, to_c, limit_s, goes_on: asked.append((to_c, limit_s))
+        DeviceState, "cool", lambda self, to_c, limit_s, goes_on: asked.append((to_c, limit_s))
     )
     scripted(device).measure(CASE, Protocol(replicates=3))
     assert asked == [(40.0, Settings().cool_limit_s)] * 2

@@ -16,8 +16,8 @@ from benchmarks.contracts import JobSpec, Progress
 from tests.worker.miniature import Miniature, serving
 from worker.child.containment import Containment, choose, obstacle_to_namespaces
 from worker.heartbeat import Cause
-from worker.loop import run
 from worker.settings import ContainmentSetting, Settings
+from worker.startup import run
 from worker.stop import Stop
 
 CHILD = Path(__file__).parent / "scripted_child.py"

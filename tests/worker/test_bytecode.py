@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from worker import startup_checks
+from worker import startup
 
 
 @pytest.fixture
@@ -17,16 +17,14 @@ def torch_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     source.parent.mkdir()
     source.write_text("")
     found = ModuleSpec("torch", None, origin=str(source))
-    monkeypatch.setattr(
-        startup_checks, "find_spec", lambda name: found if name == "torch" else None
-    )
+    monkeypatch.setattr(startup, "find_spec", lambda name: found if name == "torch" else None)
     monkeypatch.setattr(sys, "dont_write_bytecode", False)
     monkeypatch.setattr(sys, "pycache_prefix", None)
     return source
 
 
 def test_nothing_is_said_where_the_first_process_will_keep_it(torch_there: Path) -> None:
-    assert startup_checks.lost() is None
+    assert startup.bytecode_lost() is None
 
 
 def test_nothing_is_said_where_it_is_there(
@@ -36,24 +34,24 @@ def test_nothing_is_said_where_it_is_there(
     kept = Path(cache_from_source(str(torch_there)))
     kept.parent.mkdir()
     kept.write_bytes(b"")
-    assert startup_checks.lost() is None
+    assert startup.bytecode_lost() is None
 
 
 def test_a_python_that_may_keep_none_is_told_what_to_do(
     torch_there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "dont_write_bytecode", True)
-    assert f"`python -m compileall -q {torch_there.parent}`" in (startup_checks.lost() or "")
+    assert f"`python -m compileall -q {torch_there.parent}`" in (startup.bytecode_lost() or "")
 
 
 def test_so_is_one_whose_folder_takes_nothing(
     torch_there: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Root may write anywhere, whatever the modes say.
-    monkeypatch.setattr("worker.startup_checks.os.access", lambda path, mode: False)
-    assert "compiles torch's own files again" in (startup_checks.lost() or "")
+    monkeypatch.setattr("worker.startup.os.access", lambda path, mode: False)
+    assert "compiles torch's own files again" in (startup.bytecode_lost() or "")
 
 
 def test_without_torch_there_is_nothing_to_say(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(startup_checks, "find_spec", lambda name: None)
-    assert startup_checks.lost() is None
+    monkeypatch.setattr(startup, "find_spec", lambda name: None)
+    assert startup.bytecode_lost() is None

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.contracts import Canary, Result
 from tests.worker.test_telemetry_of_a_window import curve, measured
 from worker.device.canary import NEEDED, REMEMBERED, NodeHistory, moved
-from worker.device.preflight import await_idle, obstacles
+from worker.device.state import DeviceState, obstacles
 from worker.device.telemetry import attach
 from worker.runner import Runner
 from worker.supervisor import Station
@@ -110,21 +110,27 @@ def test_a_device_with_a_stranger_on_it_is_measured_and_flagged(measure, device)
     assert result.samples
 
 
-def test_the_load_of_the_last_child_is_given_time_to_fade(device: Device):
+@pytest.fixture
+def await_idle(settings) -> Callable[..., tuple[str, ...]]:
+    chosen = settings.model_copy(update={"idle_limit_s": 60.0})
+    return lambda gauge, goes_on: DeviceState(chosen, gauge).await_idle(goes_on)
+
+
+def test_the_load_of_the_last_child_is_given_time_to_fade(await_idle):
     fading = iter([0.9, 0.5, 0.04])
 
     class Fading(Device):
         def channels(self) -> dict[str, float]:
             return {"utilization": next(fading)}
 
-    assert await_idle(Fading(), 60.0, lambda: True) == ()
-    assert await_idle(None, 60.0, lambda: True) == ()
+    assert await_idle(Fading(), lambda: True) == ()
+    assert await_idle(None, lambda: True) == ()
 
 
-def test_a_job_that_is_called_off_does_not_wait_for_an_idle_device(device: Device):
+def test_a_job_that_is_called_off_does_not_wait_for_an_idle_device(await_idle, device: Device):
     device.told["utilization"] = 1.0
     began_s = time.monotonic()
-    assert await_idle(device, 60.0, lambda: False) == ("device_busy",)
+    assert await_idle(device, lambda: False) == ("device_busy",)
     assert time.monotonic() - began_s < 10
 
 

@@ -9,7 +9,8 @@ from benchmarks.contracts import Status
 from benchmarks.exits import NO_DEVICE
 from tests.worker.miniature import Miniature
 from worker.device import nvml, usable
-from worker.loop import CANNOT, DONE, run
+from worker.loop import CANNOT, DONE
+from worker.startup import run
 from worker.stop import Stop
 
 GONE = "cuda:0 cannot be used: torch sees 0 GPUs."

@@ -14,9 +14,9 @@ from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
 from worker.child.process_tree import Tree
 from worker.device import nvml
-from worker.device.occupancy import Occupancy
-from worker.loop import run
+from worker.device.state import Occupancy
 from worker.runner import Runner
+from worker.startup import run
 from worker.stop import Stop
 from worker.supervisor import Station, Vacancy
 
@@ -95,7 +95,7 @@ def test_a_foreign_process_is_named_and_hinders_nobody(driver, service, working,
 
 def test_a_worker_that_waits_for_its_device_can_be_stopped(driver, settings, contained):
     station = Station(settings, contained, driver)
-    station.conditions.occupancy.expect(Tree(os.getsid(0), 0, "none", ""))
+    station.device.occupancy.expect(Tree(os.getsid(0), 0, "none", ""))
     driver.holders = frozenset({os.getpid()})
     stop = Stop()
     threading.Timer(0.2, stop.ask).start()

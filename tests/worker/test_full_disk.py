@@ -14,7 +14,7 @@ import pytest
 from benchmarks.contracts import Status
 from tests.worker.miniature import eventually
 from worker import state_dir
-from worker.loop import run
+from worker.startup import run
 from worker.stop import Stop
 
 

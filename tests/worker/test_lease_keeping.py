@@ -11,7 +11,8 @@ from benchmarks.contracts import Lease, Progress, Worker
 from tests.worker.miniature import SECRET, Miniature, eventually, name_of, problem
 from worker.client import Fenced, Refused, ServiceAway, ServiceClient, Ticket
 from worker.heartbeat import Cause, Heartbeat, now_s
-from worker.loop import WRONG, run
+from worker.loop import WRONG
+from worker.startup import run
 from worker.stop import Stop
 
 

@@ -4,10 +4,10 @@ import pytest
 from pydantic import ValidationError
 
 from benchmarks.contracts import Status
-from worker.child.allowed_models import refused
-from worker.labels import introduce
+from worker.child.target import refused
 from worker.runner import Runner
 from worker.settings import Settings, faults
+from worker.startup import introduce
 
 OWN = "mypkg.bench:build"
 

@@ -15,8 +15,8 @@ from tests.worker import scripted_child
 from tests.worker.miniature import eventually
 from worker.device import nvml
 from worker.device.nvml import Gpu, NvmlGauge, find
-from worker.device.occupancy import Holders, Occupancy
-from worker.device.telemetry import Reading, Sampler, attach, cut, strangers
+from worker.device.state import Holders, Occupancy, Sampler, strangers
+from worker.device.telemetry import Reading, attach, cut
 from worker.runner import Runner
 from worker.supervisor import Station
 

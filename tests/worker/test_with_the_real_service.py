@@ -14,7 +14,7 @@ from service.app import create_app
 from service.database.migrate import upgrade
 from service.settings import Settings as ServiceSettings
 from tests.worker.miniature import eventually
-from worker.loop import run
+from worker.startup import run
 from worker.stop import Stop
 
 

@@ -11,8 +11,9 @@ import pytest
 
 from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually, name_of
-from worker.loop import WRONG, run
+from worker.loop import WRONG
 from worker.outbox import upload
+from worker.startup import run
 from worker.state_dir import Journal, Pending
 from worker.stop import Stop
 

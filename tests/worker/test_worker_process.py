@@ -183,7 +183,7 @@ def test_a_setting_that_should_be_json_is_named(start, monkeypatch, field, value
 
 
 def test_the_worker_never_imports_torch_the_database_or_the_service():
-    look = "import sys, worker.loop; print([n for n in {0} if n in sys.modules])"
+    look = "import sys, worker.startup; print([n for n in {0} if n in sys.modules])"
     names = ["torch", "sqlalchemy", "service", "numpy", "fastapi"]
     told = subprocess.run(
         [sys.executable, "-c", look.format(names)], capture_output=True, text=True, check=True

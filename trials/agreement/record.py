@@ -23,8 +23,8 @@ from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Protocol, Result, Status, Telemetry
 from trials.agreement.planted import Kind
 from worker.device.nvml import Gauge, NvmlGauge
-from worker.device.occupancy import Occupancy
-from worker.device.telemetry import Sampler, attach
+from worker.device.state import Occupancy, Sampler
+from worker.device.telemetry import attach
 
 
 class Subject(NamedTuple):

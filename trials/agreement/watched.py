@@ -26,8 +26,7 @@ from benchmarks.measure import fidelity
 from benchmarks.workload import Context
 from trials.agreement.record import HZ
 from worker.device.nvml import NvmlGauge
-from worker.device.occupancy import Occupancy
-from worker.device.telemetry import Sampler
+from worker.device.state import Occupancy, Sampler
 
 SPAN_S = 3.0
 WATCH = "--watch"

@@ -34,11 +34,11 @@ from benchmarks.contracts import (
     Status,
 )
 from trials.chaos.journal import Journal, digest_of
-from worker import loop
+from worker import loop, startup
 from worker.child.compile_cache import Turn
 from worker.child.die_with_parent import PR_SET_PDEATHSIG
 from worker.client import ServiceClient, Ticket
-from worker.device.conditions import Conditions
+from worker.device.state import DeviceState
 from worker.http_exchange import GoesOn, always
 from worker.outbox.spool import Answer, Entry, Spool
 from worker.settings import Settings
@@ -54,7 +54,7 @@ class ScriptedRunner:
 
     def __init__(self, settings: Settings, *_: object) -> None:
         self._random = random.Random(f"{settings.worker_name}{time.monotonic_ns()}")
-        self.station = SimpleNamespace(survivors=(), conditions=Conditions(settings))
+        self.station = SimpleNamespace(survivors=(), device=DeviceState(settings))
 
     def run(self, spec: JobSpec, watch: Watch, turn: Turn | None = None) -> Result:
         shortest, longest = json.loads(os.environ["CHAOS_JOB_S"])
@@ -139,12 +139,12 @@ def work(name: str, kind: str, folder: Path, url: str) -> int:
         cool_limit_s=0.0,
         canary_every_s=0.0,
     )
-    names: dict[str, Any] = vars(loop)
     spool, client = observed(Journal(folder / f"{name}.journal"), name, kind)
-    names["Spool"], names["ServiceClient"] = spool, client
+    names: dict[str, Any] = vars(startup)
+    vars(loop)["Spool"], names["ServiceClient"] = spool, client
     if kind != "full":
         names["Runner"] = ScriptedRunner
-    return loop.run(settings)
+    return startup.run(settings)
 
 
 def become(name: str, kind: str, folder: Path, url: str) -> NoReturn:

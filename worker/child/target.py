@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
 
+from benchmarks.catalog import catalog
 from worker.settings import REVISION, Settings
 
 log = logging.getLogger(__name__)
@@ -94,3 +95,27 @@ def _folder(template: str, revision: str) -> Path:
             "submit it under its commit."
         )
     return Path(template.replace(REVISION, revision))
+
+
+def refused(workload: str, allowed: Sequence[str]) -> str:
+    """Say in one sentence why this worker does not run ``workload``; empty if it does.
+
+    A job may name any function of any module, and whoever may submit is not always one who may
+    choose what runs on this machine: a worker imports nothing that its operator has not named.
+
+    Args:
+        workload: as the job names it.
+        allowed: a package or module, with all that lies in it, or one ``module:function``.
+    """
+    if not catalog.is_own(workload) or any(_covers(each, workload) for each in allowed):
+        return ""
+    known = f"allows only {', '.join(allowed)}" if allowed else "allows no models of its users' own"
+    return (
+        f"This worker {known}, so it did not import {workload}: its operator may add that to "
+        "THROUGHLINE_MODELS, or the job may require another worker."
+    )
+
+
+def _covers(allowed: str, workload: str) -> bool:
+    module = workload.partition(":")[0]
+    return allowed in (workload, module) or module.startswith(f"{allowed}.")

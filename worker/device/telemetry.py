@@ -1,21 +1,13 @@
-"""Watches the device while a child measures: one thread, 10 readings a second, cut to the windows.
-
-The supervisor reads, never the child: a reading takes a lock in the driver and would stand in the
-timing loop's way.
-"""
+"""Adds to a Result what the device told while its child measured. Pure."""
 
 from __future__ import annotations
 
-import threading
-import time
 from bisect import bisect_left, bisect_right
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import ceil
 from statistics import fmean, pstdev
-from types import TracebackType
-from typing import Literal, Self
+from typing import Literal
 
 from benchmarks.catalog.metrics import sample
 from benchmarks.contracts import (
@@ -30,14 +22,10 @@ from benchmarks.contracts import (
 from benchmarks.contracts.bounds import pass_readings
 from benchmarks.diagnosis.disturbances import CLOCK_UNSTABLE, OTHER_PROCESSES
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
-from worker.device.nvml import REASONS, Gauge
-from worker.device.occupancy import Holders, Occupancy
+from worker.device.nvml import REASONS
 
 ENERGY_NEEDS_S = 5.0
 """The energy counter moves about ten times a second: shorter windows would be off by percents."""
-PROCESSES_EVERY = 10
-"""The list of processes is the slowest reading; once a second is enough for it."""
-KEPT_READINGS = 200_000
 THROTTLED = ("hw_slowdown", "hw_thermal", "sw_thermal", "power_brake")
 THROTTLED_CLOCK = 0.75
 """Mean SM clock over the highest, below which a device is held back, power cap or idling aside."""
@@ -58,73 +46,6 @@ class Reading:
     energy_j: float | None
     others: int
     """Compute processes that are not ours."""
-
-
-class Sampler:
-    """Reads a gauge from a thread, from `start` until its ``with`` block ends.
-
-    Make it before the child starts, so that it knows who was on the device already.
-    """
-
-    def __init__(self, gauge: Gauge, hz: float, occupancy: Occupancy) -> None:
-        self._gauge = gauge
-        self._period_s = 1.0 / hz
-        self._occupancy = occupancy
-        self._before = gauge.processes()
-        self._readings: deque[Reading] = deque(maxlen=KEPT_READINGS)
-        self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._watch, name="telemetry", daemon=True)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._ended.set()
-        if self._thread.ident is not None:
-            self._thread.join()
-
-    def start(self) -> None:
-        """Begin to read; the occupancy knows by now which processes are ours."""
-        self._thread.start()
-
-    def readings(self) -> list[Reading]:
-        """Return the readings so far, in order."""
-        return list(self._readings)
-
-    def _watch(self) -> None:
-        count = 0
-        others = 0
-        due = time.monotonic()
-        while not self._ended.wait(max(0.0, due - time.monotonic())):
-            if count % PROCESSES_EVERY == 0:
-                others = strangers(self._occupancy.look(), self._before)
-            self._readings.append(self._read(others))
-            count += 1
-            # Readings that were missed are missed: catching up would bunch them.
-            due = max(due + self._period_s, time.monotonic())
-
-    def _read(self, others: int) -> Reading:
-        began = time.monotonic()
-        channels = self._gauge.channels()
-        reasons = self._gauge.reasons()
-        energy_j = self._gauge.energy_j()
-        return Reading((began + time.monotonic()) / 2, channels, reasons, energy_j, others)
-
-
-def strangers(now: Holders, before: frozenset[int]) -> int:
-    """Count the processes on the device that are not the child's.
-
-    Inside a container the driver may name processes by numbers that mean nothing here. Then one
-    that was not there before the child started is taken to be the child.
-    """
-    if now.own:
-        return len(now.foreign)
-    return max(0, len(now.foreign) - min(1, len(now.foreign - before)))
 
 
 def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Telemetry | None:
@@ -281,3 +202,14 @@ def _cycles(replicate: Replicate) -> list[Sample]:
         return []
     step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps
     return [sample("cycles_per_step", step_s * fmean(clock.values()))]
+
+
+def flagged(result: Result, flags: Sequence[str]) -> Result:
+    """``result`` with ``flags`` on what it measured, or on itself where it measured nothing."""
+    if not result.replicates:
+        return result.model_copy(update={"flags": tuple(dict.fromkeys((*result.flags, *flags)))})
+    replicates = tuple(
+        one.model_copy(update={"flags": tuple(dict.fromkeys((*one.flags, *flags)))})
+        for one in result.replicates
+    )
+    return result.model_copy(update={"replicates": replicates}) if flags else result

@@ -36,16 +36,6 @@ class Unusable(Exception):
     """The device cannot be used, whatever the job; the message says why."""
 
 
-def insist(settings: Settings, goes_on: Callable[[], bool]) -> None:
-    """Return if the device can be used, or if nobody here can tell.
-
-    Raises:
-        Unusable: it cannot.
-    """
-    if why := obstacle(settings, goes_on):
-        raise Unusable(why)
-
-
 def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
     """Give the reason why the device cannot be used; "" if it can, None if unknown.
 

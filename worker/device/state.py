@@ -1,0 +1,208 @@
+"""The state of one device: who holds it, whether it is idle, how warm it is, what it tells."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from types import TracebackType
+from typing import Self
+
+from benchmarks.diagnosis.disturbances import DEVICE_BUSY, FOREIGN_MEMORY
+from worker.child import process_tree
+from worker.child.process_tree import Tree
+from worker.device.nvml import Gauge
+from worker.device.telemetry import Reading
+from worker.settings import Settings
+
+IDLE = 0.05
+"""Utilisation up to which a device is idle."""
+FOREIGN_B = 300 * 2**20
+"""Memory in use before our child has any, beyond which somebody else is there. In a container the
+driver does not name the processes of others, but their memory shows."""
+LOOK_S, COOL_LOOK_S = 0.1, 0.25
+PROCESSES_EVERY = 10
+"""The list of processes is the slowest reading; once a second is enough for it."""
+KEPT_READINGS = 200_000
+
+GoesOn = Callable[[], bool]
+"""Whether to wait any longer."""
+
+
+class DeviceState:
+    """Of one device, or of none: then nothing is waited for and nothing is read."""
+
+    def __init__(self, settings: Settings, gauge: Gauge | None = None) -> None:
+        self._settings = settings
+        self._gauge = gauge
+        self.occupancy = Occupancy(gauge)
+
+    def await_idle(self, goes_on: GoesOn) -> tuple[str, ...]:
+        """Wait a little for an idle device while ``goes_on()``; the flags of what remains.
+
+        The load of our own last child fades within a second, because the driver tells an average.
+        """
+        if self._gauge is None:
+            return ()
+        give_up_at_s = time.monotonic() + self._settings.idle_limit_s
+        while (flags := obstacles(self._gauge.channels())) and goes_on():
+            if time.monotonic() >= give_up_at_s:
+                break
+            time.sleep(LOOK_S)
+        return flags
+
+    def sampler(self) -> Sampler:
+        """Readings for one child; make it before the child starts."""
+        return Sampler(self._gauge, self._settings.telemetry_hz, self.occupancy)
+
+    def temperature_c(self) -> float | None:
+        """The device's temperature now, if it tells."""
+        return self._gauge.channels().get("temperature_c") if self._gauge else None
+
+    def cool(self, to_c: float | None, limit_s: float, goes_on: GoesOn) -> None:
+        """Wait until the device is about as cool as ``to_c``, ``limit_s`` at most."""
+        give_up_at_s = time.monotonic() + limit_s
+        while to_c is not None and time.monotonic() < give_up_at_s and goes_on():
+            now_c = self.temperature_c()
+            if now_c is None or now_c <= to_c + self._settings.cool_margin_c:
+                return
+            time.sleep(COOL_LOOK_S)
+
+    def remaining(self, goes_on: GoesOn) -> frozenset[int]:
+        """Processes of the last child that do not leave the device; waits for them."""
+        give_up_at_s = time.monotonic() + self._settings.kill_patience_s
+        while (pids := self.occupancy.look().own) and goes_on():
+            if time.monotonic() >= give_up_at_s:
+                return pids
+            time.sleep(LOOK_S)
+        return frozenset()
+
+
+def obstacles(channels: Mapping[str, float]) -> tuple[str, ...]:
+    """Flags for what makes a device unfit to be measured on. Pure."""
+    found = []
+    if channels.get("utilization", 0.0) > IDLE:
+        found.append(DEVICE_BUSY)
+    if channels.get("memory_used_b", 0.0) > FOREIGN_B:
+        found.append(FOREIGN_MEMORY)
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Holders:
+    """Process ids, as the driver numbers them."""
+
+    own: frozenset[int] = frozenset()
+    foreign: frozenset[int] = frozenset()
+
+
+class Occupancy:
+    """Remembers which of the device's processes were ours, for they outlast their place in a tree.
+
+    A process is ours once it was seen to belong to the tree, for as long as the driver names it and
+    nobody else has got its number: a context may be there for a while after its process has gone.
+    In a container the driver may use numbers that mean nothing here; then none is known as ours.
+    """
+
+    def __init__(self, gauge: Gauge | None) -> None:
+        """Without a gauge there is no device, and nobody holds it."""
+        self._gauge = gauge
+        self._tree: Tree | None = None
+        self._ours: dict[int, int] = {}
+
+    def expect(self, tree: Tree) -> None:
+        """From now on ``tree`` is ours, beside what was ours and is still there."""
+        self._tree = tree
+
+    def look(self) -> Holders:
+        """Ask the driver once."""
+        if self._gauge is None:
+            return Holders()
+        listed = self._gauge.processes()
+        own = frozenset(pid for pid in listed if self._is_ours(pid))
+        self._ours = {pid: started for pid, started in self._ours.items() if pid in own}
+        return Holders(own, listed - own)
+
+    def _is_ours(self, pid: int) -> bool:
+        found = process_tree.identity(pid)
+        if pid in self._ours and (found is None or found[1] == self._ours[pid]):
+            return True
+        if found is None or self._tree is None or not process_tree.belongs(pid, self._tree):
+            return False
+        self._ours[pid] = found[1]
+        return True
+
+
+class Sampler:
+    """Reads a gauge from a thread, from `start` until its ``with`` block ends.
+
+    The supervisor reads, never the child: a reading takes a lock in the driver and would stand in
+    the timing loop's way. Make it before the child starts, so that it knows who was on the device
+    already. Without a gauge it reads nothing.
+    """
+
+    def __init__(self, gauge: Gauge | None, hz: float, occupancy: Occupancy) -> None:
+        self._gauge = gauge
+        self._period_s = 1.0 / hz
+        self._occupancy = occupancy
+        self._before = gauge.processes() if gauge else frozenset()
+        self._readings: deque[Reading] = deque(maxlen=KEPT_READINGS)
+        self._ended = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+
+    def start(self) -> None:
+        """Begin to read; the occupancy knows by now which processes are ours."""
+        if self._gauge is None:
+            return
+        watch = partial(self._watch, self._gauge)
+        self._thread = threading.Thread(target=watch, name="telemetry", daemon=True)
+        self._thread.start()
+
+    def readings(self) -> list[Reading]:
+        """Return the readings so far, in order."""
+        return list(self._readings)
+
+    def _watch(self, gauge: Gauge) -> None:
+        count = 0
+        others = 0
+        due = time.monotonic()
+        while not self._ended.wait(max(0.0, due - time.monotonic())):
+            if count % PROCESSES_EVERY == 0:
+                others = strangers(self._occupancy.look(), self._before)
+            self._readings.append(_read(gauge, others))
+            count += 1
+            # Readings that were missed are missed: catching up would bunch them.
+            due = max(due + self._period_s, time.monotonic())
+
+
+def _read(gauge: Gauge, others: int) -> Reading:
+    began_s = time.monotonic()
+    channels, reasons, energy_j = gauge.channels(), gauge.reasons(), gauge.energy_j()
+    return Reading((began_s + time.monotonic()) / 2, channels, reasons, energy_j, others)
+
+
+def strangers(now: Holders, before: frozenset[int]) -> int:
+    """Count the processes on the device that are not the child's.
+
+    Inside a container the driver may name processes by numbers that mean nothing here. Then one
+    that was not there before the child started is taken to be the child.
+    """
+    if now.own:
+        return len(now.foreign)
+    return max(0, len(now.foreign) - min(1, len(now.foreign - before)))

@@ -1,0 +1,149 @@
+"""Sets a worker up: its device, its folder, its containment, the labels by which jobs find it."""
+
+from __future__ import annotations
+
+import logging
+import os
+import platform
+import subprocess
+import sys
+from importlib.util import cache_from_source, find_spec
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from benchmarks.contracts import FOLDER, Worker, line
+from benchmarks.version import installed
+from worker import loop, state_dir
+from worker.child import containment
+from worker.client import ClientError, Refused, ServiceClient
+from worker.device import nvml, usable
+from worker.runner import Runner
+from worker.settings import Settings, visible_devices
+from worker.stop import Aborted, Stop
+from worker.supervisor import Station
+
+log = logging.getLogger(__name__)
+
+
+def run(settings: Settings, stop: Stop | None = None) -> int:
+    """Be a worker until asked to stop; returns the exit code.
+
+    SIGINT and SIGTERM ask when this runs in the main thread; elsewhere ``stop`` does.
+    """
+    stop = stop or Stop()
+    try:
+        gpus = _gpus(settings)
+    except nvml.DriverFailed as failed:
+        log.error("%s To measure on the CPU all the same, choose --device cpu.", failed)
+        return loop.CANNOT
+    settings = settings.on_machine(bool(gpus))
+    gpu = nvml.find(settings.device, visible_devices(), gpus)
+    if gpu is None and settings.device != "cpu":
+        log.warning("NVML knows no GPU as %s: no clocks, power or energy.", settings.device)
+    gauge = nvml.open_gauge(gpu)
+    try:
+        with (
+            stop.on_signals(),
+            state_dir.locked(settings.folder, settings.name) as folder,
+            ServiceClient(settings.url, settings.request_timeout_s, settings.read_token) as client,
+        ):
+            contained, why = containment.choose(settings.containment, settings.device)
+            log.info("Children are contained by a %s (%s).", contained.replace("_", " "), why)
+            log.info("%s", containment.SEEN[contained])
+            if gone := usable.obstacle(settings, lambda: not stop.draining):
+                raise usable.Unusable(gone)
+            if advice := bytecode_lost():
+                log.warning("%s", advice)
+            station = Station(settings, contained, gauge, state_dir.Journal(folder).started)
+            runner = Runner(settings, station)
+            me = introduce(settings, gpu, contained, state_dir.identity(folder))
+            return loop.Loop(settings, me, client, runner, folder, stop).run()
+    except (state_dir.Occupied, ClientError, containment.Unavailable) as error:
+        log.error("%s", error)
+        return loop.WRONG if isinstance(error, Refused) else loop.CANNOT
+    except usable.Unusable as error:
+        log.error("No job is claimed: this worker's device cannot be used (%s)", error)
+        return loop.CANNOT
+    except ValidationError as error:
+        log.error("This worker's name or labels are not acceptable: %s", error)
+        return loop.WRONG
+    except Aborted:
+        return loop.ABORTED
+    finally:
+        if gauge is not None:
+            gauge.close()
+
+
+def _gpus(settings: Settings) -> list[nvml.Gpu]:
+    """The GPUs of this machine; where ``auto`` stands for one of them the driver must tell."""
+    if settings.device == "cpu":
+        return []
+    try:
+        return nvml.devices()
+    except nvml.DriverFailed as failed:
+        if settings.device == "auto":
+            raise
+        log.warning("%s", failed)
+        return []
+
+
+def introduce(
+    settings: Settings, gpu: nvml.Gpu | None, contained: containment.Containment, folder: str
+) -> Worker:
+    """This worker as the service will know it; settings' own labels win.
+
+    ``folder`` is what `worker.state_dir.identity` says.
+    """
+    labels = {
+        FOLDER: folder,
+        "device": settings.device.partition(":")[0],
+        "host": platform.node(),
+        "os": platform.system().lower(),
+        "python": _python_version(settings.python),
+        "arch": platform.machine(),
+        "containment": contained.value,
+    }
+    if settings.allowed_models:
+        labels["models"] = ",".join(settings.allowed_models)
+    if gpu is not None:
+        labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
+    labels |= settings.labels
+    told = {name: line(value) for name, value in labels.items() if value}
+    return Worker(name=settings.name, labels=told, version=installed())
+
+
+def _python_version(python: str) -> str:
+    if python == sys.executable:
+        return platform.python_version()
+    ask = (python, "-c", "import platform; print(platform.python_version())")
+    try:
+        told = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return told.stdout.strip()
+
+
+def bytecode_lost() -> str | None:
+    """Return advice, in a sentence, where Python keeps no bytecode of torch; else None.
+
+    Each process would compile some 2,000 files anew, which takes five seconds on an H200's host: as
+    in a read-only image whose torch was installed without bytecode (uv's default), or with
+    ``PYTHONDONTWRITEBYTECODE`` beside it.
+    """
+    spec = find_spec("torch")
+    if spec is None or spec.origin is None:
+        return None
+    kept = Path(cache_from_source(spec.origin))
+    if kept.exists() or (not sys.dont_write_bytecode and _may_be_made(kept.parent)):
+        return None
+    return (
+        "Python keeps no bytecode of torch here, so every process compiles torch's own files "
+        f"again, which takes seconds: `python -m compileall -q {Path(spec.origin).parent}` "
+        "makes it once."
+    )
+
+
+def _may_be_made(folder: Path) -> bool:
+    there = next(parent for parent in (folder, *folder.parents) if parent.exists())
+    return os.access(there, os.W_OK)
