@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import Query
 from pydantic import BaseModel, Field, StringConstraints
@@ -16,7 +16,7 @@ from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.findings import FindingKind, FindingSummary, FindingView, Plan
+from service.findings import ActionName, FindingKind, FindingSummary, FindingView, Plan
 from service.models import FindingRow, FindingSeries, FindingState
 
 router = noun("/findings", "findings")
@@ -29,16 +29,6 @@ Actor = Annotated[
 Remark = Annotated[str, StringConstraints(max_length=2_000, pattern=r"^[^\x00]*$")]
 Seen = Annotated[int, Field(strict=True, ge=1, le=2**31)]
 """The version of a finding that somebody looked at."""
-ActionName = Literal[
-    "acknowledge",
-    "resolve",
-    "expect",
-    "not_reproduced",
-    "environment",
-    "infrastructure",
-    "withdraw",
-    "reopen",
-]
 
 
 class ActionRequest(Contract):

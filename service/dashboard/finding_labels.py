@@ -32,42 +32,16 @@ CERTAINTIES = {
         "The history alone: the new level has stood for several points. It was not measured again.",
     ),
 }
-STATES = {
-    FindingState.OPEN: "open",
-    FindingState.ACKNOWLEDGED: "acknowledged",
-    FindingState.RESOLVED: "resolved",
-    FindingState.EXPECTED: "expected",
-    FindingState.NOT_REPRODUCED: "not reproduced",
-    FindingState.ENVIRONMENT: "environment",
-    FindingState.INFRASTRUCTURE: "infrastructure",
-    FindingState.WITHDRAWN: "withdrawn",
-}
-ACTION_NAMES = {
-    "acknowledge": "Acknowledge",
-    "expect": "Expected: new baseline",
-    "resolve": "Resolved",
-    "environment": "Environment",
-    "infrastructure": "Infrastructure",
-    "not_reproduced": "Not reproduced",
-    "withdraw": "Withdraw",
-    "reopen": "Reopen",
-}
-"""In the order in which they are offered."""
-DONE = {
+STATES = {state: state.value.replace("_", " ") for state in FindingState}
+STEPS = {
     "open": "found it",
     "announce": "announced it",
     "join": "added series",
     "move": "moved it",
     "plan": "planned",
-    "acknowledge": "acknowledged it",
-    "expect": "declared it expected: the new level is the baseline",
-    "resolve": "resolved it",
-    "environment": "put it down to the environment",
-    "infrastructure": "put it down to the infrastructure",
-    "not_reproduced": "declared it not reproduced",
-    "withdraw": "withdrew it",
-    "reopen": "reopened it",
+    **{name: action.past for name, action in ACTIONS.items()},
 }
+"""Every step in the history of a finding."""
 PARTS = {
     Part.ENVIRONMENT: "environment",
     Part.INPUT: "input",
@@ -106,9 +80,9 @@ class Offer:
 def offers(state: FindingState) -> list[Offer]:
     """List the actions that are possible in a state."""
     return [
-        Offer(name, title, ACTIONS[name].meaning)
-        for name, title in ACTION_NAMES.items()
-        if state in ACTIONS[name].seen
+        Offer(name, action.title, action.meaning)
+        for name, action in ACTIONS.items()
+        if state in action.seen
     ]
 
 

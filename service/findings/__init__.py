@@ -15,7 +15,8 @@ queries.py              reads findings
 `service.findings.pipeline` calls them in turn.
 """
 
-from service.findings.lifecycle import ACTIONS, Plan, act, plan
+from service.findings.actions import ACTIONS, ActionName
+from service.findings.lifecycle import Plan, act, plan
 from service.findings.queries import (
     count_active,
     expected_false_since,
@@ -41,6 +42,7 @@ from service.findings.types import (
 __all__ = [
     "ACTIONS",
     "ACTIVE",
+    "ActionName",
     "AffectedSeries",
     "AlreadyReported",
     "Candidate",

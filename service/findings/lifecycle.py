@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from service.database.ids import new_id
 from service.database.session import rows
 from service.errors import Conflict, NotFound
+from service.findings.actions import ACTIONS
 from service.findings.types import ACTIVE
 from service.history.placed_changes import PlacedChange
 from service.models import FindingEvent, FindingRow, FindingState
@@ -22,39 +23,6 @@ log = logging.getLogger(__name__)
 SYSTEM_ACTOR = "throughline"
 """The actor of what nobody did by hand."""
 NO_SUCH = "There is no such finding; GET /api/v1/findings lists them."
-_CLOSED = frozenset(FindingState) - ACTIVE
-
-
-@dataclass(frozen=True, slots=True)
-class Action:
-    """Something that a person may do with a finding."""
-
-    to: FindingState
-    seen: frozenset[FindingState]
-    """States in which it makes sense."""
-    meaning: str
-
-
-ACTIONS = {
-    "acknowledge": Action(
-        FindingState.ACKNOWLEDGED, frozenset({FindingState.OPEN}), "Somebody looks after it."
-    ),
-    "resolve": Action(FindingState.RESOLVED, ACTIVE, "Its cause is gone."),
-    "expect": Action(
-        FindingState.EXPECTED, ACTIVE, "The change is wanted: the new level is the baseline."
-    ),
-    "not_reproduced": Action(
-        FindingState.NOT_REPRODUCED, ACTIVE, "It was measured again and is not there."
-    ),
-    "environment": Action(
-        FindingState.ENVIRONMENT, ACTIVE, "The environment changed, not the code."
-    ),
-    "infrastructure": Action(
-        FindingState.INFRASTRUCTURE, ACTIVE, "A node or its surroundings were at fault."
-    ),
-    "withdraw": Action(FindingState.WITHDRAWN, ACTIVE, "It was never there."),
-    "reopen": Action(FindingState.OPEN, _CLOSED, "It is back, or was closed by mistake."),
-}
 
 
 @dataclass(frozen=True, slots=True)
