@@ -11,8 +11,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from cli.exits import Away, Exit, Stop
-from cli.service_answers import (
+from cli.answers import (
     Answer,
     CatalogView,
     JobPage,
@@ -25,6 +24,7 @@ from cli.service_answers import (
     TokenView,
     WorkerPage,
 )
+from cli.exits import Away, Exit, Stop
 from cli.settings import token_for
 from worker.http_exchange import Bounds, Exchange, TooLarge, TooSlow
 

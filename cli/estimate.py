@@ -9,13 +9,13 @@ from benchmarks.catalog import catalog, suites
 from benchmarks.catalog.estimate import expected_s
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Case, Protocol
-from cli.service_answers import CaseExpectation, CatalogView, SubmissionView
+from cli import answers
 from service import formats
 
 
 def sentence(
-    submission: SubmissionView,
-    known: CatalogView,
+    submission: answers.SubmissionView,
+    known: answers.CatalogView,
     replicates: int | None = None,
     tier: Tier | None = None,
 ) -> str | None:
@@ -46,7 +46,7 @@ def sentence(
     return None
 
 
-def of_gate(request: Mapping[str, Any], known: CatalogView) -> str:
+def of_gate(request: Mapping[str, Any], known: answers.CatalogView) -> str:
     """Estimate a gate's time beside its budget: ``6 cases x 3 to 12 pairs need about ...``.
 
     The service's own estimate for one process of each side of each pair, on a worker with nothing
@@ -79,7 +79,9 @@ def of_gate(request: Mapping[str, Any], known: CatalogView) -> str:
     return sentence.replace(formats.NBSP, " ")
 
 
-def _sides(request: Mapping[str, Any], known: CatalogView) -> tuple[list[tuple[float, float]], str]:
+def _sides(
+    request: Mapping[str, Any], known: answers.CatalogView
+) -> tuple[list[tuple[float, float]], str]:
     """Seconds of a case's first process and of each later one, for every case; and their basis."""
     view = next((each for each in known.suites if each.name == request.get("suite")), None)
     if view is None:
@@ -102,7 +104,7 @@ def _sides(request: Mapping[str, Any], known: CatalogView) -> tuple[list[tuple[f
     return [(one, other) for one, other in expected], _basis(before, len(cases))
 
 
-def left_out(submission: SubmissionView) -> str | None:
+def left_out(submission: answers.SubmissionView) -> str | None:
     """Say how many cases of a suite that was just submitted were not queued; None if all were.
 
     The service leaves out what the device at hand refuses.
@@ -116,7 +118,9 @@ def left_out(submission: SubmissionView) -> str | None:
     )
 
 
-def _case_s(case: Case, asked: Protocol, usual: Protocol, told: CaseExpectation | None) -> float:
+def _case_s(
+    case: Case, asked: Protocol, usual: Protocol, told: answers.CaseExpectation | None
+) -> float:
     """Seconds for one case; what the service tells is of the suite's ``usual`` protocol."""
     if told is None:  # a service that does not tell yet
         return expected_s(case, asked)

@@ -1,70 +1,102 @@
 """`throughline`: the subcommands put together, and every ending turned into an exit code.
 
-A subcommand is one file in `cli/commands/`, which imports what is heavy only once it is called:
-`throughline --help` must not wait for a database or for torch.
+A subcommand is one file in `cli/commands/`, imported once it is called: `throughline --help` must
+not wait for a database or for torch.
 """
 
 from __future__ import annotations
 
 import sys
+from importlib import import_module
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from cli.commands import (
-    backup,
-    bench,
-    compare,
-    detect,
-    diagnose,
-    findings,
-    gate,
-    jobs,
-    migrate,
-    report,
-    schedule,
-    serve,
-    submit,
-    token,
-    trace,
-    up,
-    verify,
-    version,
-)
-from cli.commands import worker as worker_command
 from cli.exits import EXIT_CODES, Exit, Stop
 from cli.output import lines
 from cli.output.lines import say
 from cli.settings import wrong_settings
 
+COMMANDS = {
+    "up": "Start a service and a worker here, measure the smoke suite, show it, and go on serving.",
+    "serve": "Run the service alone: workers and people reach it over HTTP.",
+    "worker": "Take jobs from a service, measure them on this machine, send the results back.",
+    "bench": "Measure one case on this machine, without a service, and print what limits it.",
+    "diagnose": "Say what stops a case on this machine, try what may lift it, and keep what "
+    "helped.",
+    "submit": "Submit a suite, or one case of a workload, at a revision.",
+    "report": "Print the results of a submission.",
+    "trace": "Fetch the profiler's Chrome trace of a result that was submitted with --trace.",
+    "compare": "Compare two revisions case by case.",
+    "gate": "Measure two revisions in turn on one device until every case is decided or the budget "
+    "ends.",
+    "detect": "Print where the level of each history changed, as JSON lines.",
+    "jobs": "List, show and cancel jobs.",
+    "findings": "List and show findings, and act on them.",
+    "schedule": "List, set, delete and fire schedules.",
+    "token": "Make, list, renew and end tokens, where the service's database is.",
+    "migrate": "Bring the database up to date: THROUGHLINE_DATABASE_URL, or SQLite in the state "
+    "folder.",
+    "backup": "Copy the database to a file while the service goes on, and check the copy.",
+    "restore": "Make the database out of a backup; one that is there is never overwritten.",
+    "verify": "Check that a database keeps the promises about jobs and results; changes nothing.",
+    "version": "Print the installed version.",
+}
+"""The first sentence of each subcommand's own help, shown without importing it."""
+
+
+class Subcommands(TyperGroup):
+    """Lists subcommands from the table above, and imports the one that is called."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the subcommand that the first argument names."""
+        name, _, rest = super().resolve_command(ctx, args)
+        return name, load(name or ""), rest
+
+
+def load(name: str) -> Any:
+    """The subcommand in `cli.commands.NAME`: a group ``app``, or a function named as the file."""
+    module = import_module(f"cli.commands.{name}")
+    parent = typer.Typer(pretty_exceptions_enable=False)
+    parent.callback()(lambda: None)
+    if hasattr(module, "app"):
+        parent.add_typer(module.app, name=name)
+    else:
+        parent.command(name, cls=getattr(module, "COMMAND", None))(getattr(module, name))
+    return typer.main.get_group(parent).commands[name]
+
+
 app = typer.Typer(
     name="throughline",
+    cls=Subcommands,
     help="Measures how fast PyTorch trains on your own GPUs, keeps the history, says what changed.",
     epilog=EXIT_CODES,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-app.callback()(version.options)
-app.command("up")(up.up)
-app.command("serve")(serve.serve)
-app.add_typer(worker_command.app, name="worker")
-app.command("bench")(bench.bench)
-app.command("diagnose")(diagnose.diagnose)
-app.command("submit")(submit.submit)
-app.command("report")(report.report)
-app.command("trace")(trace.trace)
-app.command("compare")(compare.compare)
-app.command("gate", cls=gate.GateCommand)(gate.gate)
-app.command("detect")(detect.detect)
-app.add_typer(jobs.app, name="jobs")
-app.add_typer(findings.app, name="findings")
-app.add_typer(schedule.app, name="schedule")
-app.add_typer(token.app, name="token")
-app.command("migrate")(migrate.migrate)
-app.command("backup")(backup.backup)
-app.command("restore")(backup.restore)
-app.command("verify")(verify.verify)
-app.command("version")(version.version)
+for _name, _summary in COMMANDS.items():
+    app.command(_name, help=_summary)(lambda: None)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        load("version").callback()
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    *,
+    show: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_print_version, is_eager=True, help="Print the version."
+        ),
+    ] = False,
+) -> None:
+    """Take what stands before a subcommand."""
 
 
 def main() -> None:
@@ -84,7 +116,7 @@ def main() -> None:
         say(stop.sentence, sys.stderr)
         sys.exit(stop.code)
     except ValueError as error:
-        if not (told := wrong_settings(error)):
+        if not (sentence := wrong_settings(error)):
             raise
-        say(told, sys.stderr)
+        say(sentence, sys.stderr)
         sys.exit(Exit.USAGE)

@@ -85,7 +85,8 @@ def _helps(
     )
     lines = command.get_help(context).splitlines()
     yield context.command_path, "\n".join(line.rstrip() for line in lines).strip()
-    for below, child in getattr(command, "commands", {}).items():
+    for below in getattr(command, "commands", {}):
+        child = command.resolve_command(context, [below])[1]
         yield from _helps(child, below, context)
 
 

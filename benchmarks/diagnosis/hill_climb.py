@@ -15,26 +15,8 @@ from enum import StrEnum
 from statistics import median
 from typing import NamedTuple
 
-from benchmarks.contracts import (
-    Bottleneck,
-    Case,
-    Parity,
-    ParityStatus,
-    Pass,
-    Result,
-    Status,
-    Verdict,
-)
-from benchmarks.diagnosis.suggestions import (
-    LEAST,
-    Move,
-    Place,
-    compiled,
-    is_slow,
-    moves,
-    other_moves,
-    with_move,
-)
+from benchmarks import contracts
+from benchmarks.diagnosis import suggestions
 
 WORTH = 0.02
 """A bound up to here is not worth a try, and a loss of FULL up to here may be the loader's."""
@@ -70,8 +52,8 @@ class Bar(NamedTuple):
 class Rung:
     """One measured case of a climb."""
 
-    case: Case
-    status: Status
+    case: contracts.Case
+    status: contracts.Status
     reason: str = ""
     """Why it has no rates."""
     full: float = 0.0
@@ -80,12 +62,12 @@ class Rung:
     noise: float = 0.0
     """Relative half-width of ``full``."""
     noise_synth: float = 0.0
-    verdict: Verdict | None = None
-    parity: Parity | None = None
+    verdict: contracts.Verdict | None = None
+    parity: contracts.Parity | None = None
     """What came of holding it against the reference; None where nobody asked."""
     flags: tuple[str, ...] = ()
     """What a reader should know of how it was measured."""
-    move: Move | None = None
+    move: suggestions.Move | None = None
     """What was tried; None of the first case."""
     took_s: float = 0.0
 
@@ -95,15 +77,15 @@ class Rung:
 
         What could not be decided is no reason against a case: it is told beside the rung.
         """
-        return self.parity is None or self.parity.status is not ParityStatus.FAIL
+        return self.parity is None or self.parity.status is not contracts.ParityStatus.FAIL
 
     @property
     def usable(self) -> bool:
         """Return True if the climb may go on from this rung."""
-        return self.status is Status.OK and self.right
+        return self.status is contracts.Status.OK and self.right
 
 
-def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
+def rung_of(result: contracts.Result, move: suggestions.Move | None, took_s: float) -> Rung:
     """Return the parts of a result that a climb needs."""
     rung = Rung(
         case=result.case,
@@ -114,7 +96,7 @@ def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
         move=move,
         took_s=took_s,
     )
-    if result.status is not Status.OK or not result.replicates:
+    if result.status is not contracts.Status.OK or not result.replicates:
         return rung
     rates = {sample.metric: sample.values for sample in result.samples}
     return replace(
@@ -127,7 +109,7 @@ def rung_of(result: Result, move: Move | None, took_s: float) -> Rung:
     )
 
 
-def _noise(passes: Sequence[Pass]) -> float:
+def _noise(passes: Sequence[contracts.Pass]) -> float:
     return max((timed.half_width or 0.0) / timed.rate for timed in passes)
 
 
@@ -147,9 +129,9 @@ def helped(rung: Rung, base: Rung) -> bool:
     if not rung.usable:
         return False
     full, synth = rung.full / base.full, rung.synth / base.synth
-    if full > 1.0 + _beyond(LEAST, rung.noise, base.noise):
+    if full > 1.0 + _beyond(suggestions.LEAST, rung.noise, base.noise):
         return True
-    faster_step = synth > 1.0 + _beyond(LEAST, rung.noise_synth, base.noise_synth)
+    faster_step = synth > 1.0 + _beyond(suggestions.LEAST, rung.noise_synth, base.noise_synth)
     return faster_step and full >= 1.0 - _beyond(WORTH, rung.noise, base.noise)
 
 
@@ -159,7 +141,7 @@ def bar(best: Rung) -> Bar:
     A case that beats neither is examined no further. To find its limit, and whether it computes the
     same, would take longer than its rates did.
     """
-    return Bar(best.full * (1.0 + LEAST), best.synth * (1.0 + LEAST))
+    return Bar(best.full * (1.0 + suggestions.LEAST), best.synth * (1.0 + suggestions.LEAST))
 
 
 def _beyond(least: float, *noise: float) -> float:
@@ -183,7 +165,9 @@ def best_of(rungs: Sequence[Rung]) -> Rung | None:
     return standing[-1] if standing else None
 
 
-def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Ending:
+def next_move(
+    rungs: Sequence[Rung], place: suggestions.Place, left_s: float
+) -> suggestions.Move | Ending:
     """Choose the next move, or end the climb.
 
     Args:
@@ -201,48 +185,52 @@ def next_move(rungs: Sequence[Rung], place: Place, left_s: float) -> Move | Endi
     return move if left_s >= _need_s(rungs, best, move) else Ending.BUDGET
 
 
-def _need_s(rungs: Sequence[Rung], best: Rung, move: Move) -> float:
+def _need_s(rungs: Sequence[Rung], best: Rung, move: suggestions.Move) -> float:
     """Seconds from which a move is begun: what the budget leaves is of no other use, so as soon as
     most cases, of those that are compiled or of those that are not, would have had the time."""
-    alike_to = compiled(with_move(best.case, move))
-    alike = [rung.took_s for rung in rungs if compiled(rung.case) == alike_to]
+    alike_to = suggestions.compiled(suggestions.with_move(best.case, move))
+    alike = [rung.took_s for rung in rungs if suggestions.compiled(rung.case) == alike_to]
     need_s = median(alike or [rung.took_s for rung in rungs])
-    return max(need_s, SLOW_S) if is_slow(move) else need_s
+    return max(need_s, SLOW_S) if suggestions.is_slow(move) else need_s
 
 
 def _refused(rungs: Sequence[Rung]) -> Iterator[tuple[str, str]]:
     for rung in rungs:
-        if rung.move is not None and rung.status is Status.UNSUPPORTED:
+        if rung.move is not None and rung.status is contracts.Status.UNSUPPORTED:
             yield rung.move.axis, rung.move.value
 
 
-def _untried(rungs: Sequence[Rung], best: Rung, verdict: Verdict, place: Place) -> Iterator[Move]:
+def _untried(
+    rungs: Sequence[Rung], best: Rung, verdict: contracts.Verdict, place: suggestions.Place
+) -> Iterator[suggestions.Move]:
     """Moves from the best rung, those against its limit first, and of them the compiler last."""
     known = {rung.case.key for rung in rungs}
     spent = _spent(rungs)
     seen: set[tuple[str, str]] = set()
-    against = sorted(moves(best.case, verdict, place), key=_pays_on)
+    against = sorted(suggestions.moves(best.case, verdict, place), key=_pays_on)
     for move in (*against, *_others(best.case, verdict, place)):
         pair = move.axis, move.value
         new = pair not in seen and pair not in spent
         seen.add(pair)
-        if new and with_move(best.case, move).key not in known:
+        if new and suggestions.with_move(best.case, move).key not in known:
             yield move
 
 
-def _pays_on(move: Move) -> bool:
+def _pays_on(move: suggestions.Move) -> bool:
     """Return True if all later cases take longer after this move, because all are compiled."""
     return move.axis == "compile"
 
 
-def _others(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
+def _others(
+    case: contracts.Case, verdict: contracts.Verdict, place: suggestions.Place
+) -> Iterator[suggestions.Move]:
     """Moves against another limit than the one that was named; none where nothing can be won."""
     if verdict.bounds and all(bound <= 1.0 + WORTH for bound in _bounds(verdict)):
         return
-    yield from other_moves(case, verdict, place)
+    yield from suggestions.other_moves(case, verdict, place)
 
 
-def _bounds(verdict: Verdict) -> Iterator[float]:
+def _bounds(verdict: contracts.Verdict) -> Iterator[float]:
     """The bounds that together say how much is left; infinite where the roofline is not known."""
     yield verdict.bounds.get("without_input_stall", 1.0)
     yield verdict.bounds.get("at_roofline", float("inf"))
@@ -266,7 +254,7 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
     return spent
 
 
-def _situation(rung: Rung) -> tuple[Bottleneck | None, str | None, bool]:
+def _situation(rung: Rung) -> tuple[contracts.Bottleneck | None, str | None, bool]:
     """Return what decides whether a move helps: limit, arithmetic, and use of the compiler."""
     limit = rung.verdict.bottleneck if rung.verdict else None
-    return limit, rung.case.axes.get("precision"), compiled(rung.case)
+    return limit, rung.case.axes.get("precision"), suggestions.compiled(rung.case)

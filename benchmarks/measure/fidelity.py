@@ -21,8 +21,8 @@ from dataclasses import asdict, dataclass
 import torch
 from torch import Tensor
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, Protocol
 from benchmarks.data.cache import cache_folder
 from benchmarks.measure import batch_source, flags, loop, session
 from benchmarks.measure.device import choose
@@ -34,9 +34,9 @@ from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context
 
 CASES = (
-    Case(workload="resnet50", axes={"precision": "bf16", "layout": "channels_last"}),
-    Case(workload="nanogpt", axes={"precision": "bf16", "optimizer": "fused"}),
-    Case(workload="unet"),
+    contracts.Case(workload="resnet50", axes={"precision": "bf16", "layout": "channels_last"}),
+    contracts.Case(workload="nanogpt", axes={"precision": "bf16", "optimizer": "fused"}),
+    contracts.Case(workload="unet"),
 )
 """An eager case of each workload that keeps a big GPU busy, so that half a percent can be seen.
 
@@ -64,7 +64,7 @@ class Fidelity:
 
 
 def compare(
-    case: Case,
+    case: contracts.Case,
     context: Context,
     pairs: int,
     span_s: float,
@@ -103,9 +103,11 @@ def compare(
     return Fidelity(case.key, _name(context), steps, tuple(plain_s), tuple(harness_s))
 
 
-def _until(steps: int) -> Protocol:
+def _until(steps: int) -> contracts.Protocol:
     """A protocol that ends a pass at the first block boundary from ``steps`` on."""
-    return Protocol(window_min_steps=steps, window_min_s=0.0, window_min_blocks=2, precision=0.99)
+    return contracts.Protocol(
+        window_min_steps=steps, window_min_s=0.0, window_min_blocks=2, precision=0.99
+    )
 
 
 def _name(context: Context) -> str:
@@ -163,7 +165,7 @@ def host_cost(context: Context, steps: int = 2_000, repetitions: int = 5) -> Hos
 
     Whoever waits for the host pays this on top of every step; a busy device hides it.
     """
-    case = catalog.normalise(Case(workload="nanogpt", preset="tiny"), context.device.type)
+    case = catalog.normalise(contracts.Case(workload="nanogpt", preset="tiny"), context.device.type)
     trainer = _Still(session.build(case, context), context.device)
     batch = (torch.zeros((), device=context.device),)
     with Reporter(os.open(os.devnull, os.O_WRONLY), case.key) as reporter:

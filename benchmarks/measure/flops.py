@@ -21,8 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import FlopCounterMode, flop_registry
 
-from benchmarks import workload_module
-from benchmarks.contracts import Case, Efficiency, Work
+from benchmarks import contracts, workload_module
 from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
 from benchmarks.diagnosis.peaks import Peak
@@ -57,12 +56,12 @@ class CountedOperation:
 
 
 def efficiency(
-    case: Case,
+    case: contracts.Case,
     batch: int,
     context: Context,
     facts: Mapping[str, str],
-    build: Callable[[Case, Context], Recipe],
-) -> Efficiency:
+    build: Callable[[contracts.Case, Context], Recipe],
+) -> contracts.Efficiency:
     """Return the efficiency of ``case`` without timings; its work is counted once and kept.
 
     An error here does not fail the measurement: the efficiency holds the reason instead.
@@ -76,18 +75,18 @@ def efficiency(
 
 
 def _kept(
-    case: Case,
+    case: contracts.Case,
     batch: int,
     context: Context,
     facts: Mapping[str, str],
-    build: Callable[[Case, Context], Recipe],
-) -> Work:
+    build: Callable[[contracts.Case, Context], Recipe],
+) -> contracts.Work:
     eager, row = base_of(case), peaks.match(facts)
     told = [eager.model_dump(mode="json"), batch, depends(facts), repr(row)]
     name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
     path = context.cache / "work" / f"{name}.json"
     with suppress(OSError, ValueError):
-        return Work.model_validate_json(path.read_bytes())
+        return contracts.Work.model_validate_json(path.read_bytes())
     free(context.device)
     # Few samples of two sizes: nothing for cuDNN to try its algorithms on.
     recipe = replace(build(eager, context), batch=batch, cudnn_benchmark=False)
@@ -111,7 +110,7 @@ def count(
     batch: Batch,
     flops: float | None = None,
     peak: tuple[Peak, str] | None = None,
-) -> Work:
+) -> contracts.Work:
     """Count the step of an eager ``trainer``; its weights are of no use afterwards.
 
     Args:
@@ -124,7 +123,7 @@ def count(
     few = trainer.place(tuple(part[:FEW] for part in batch))
     total = _flops(trainer, few) / len(few[0])
     items = recipe.items_per_sample
-    return Work(
+    return contracts.Work(
         flops_per_item=total / items,
         flops_by_formula=None if flops is None else flops / items,
         roof_s=None if peak is None or len(batch[0]) < MORE else _roof_s(trainer, batch, *peak),

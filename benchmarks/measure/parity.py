@@ -22,8 +22,8 @@ from dataclasses import dataclass, field, replace
 import torch
 from torch import nn
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, Parity, ParityStatus, Status
 from benchmarks.diagnosis.parity import FEED, STEPS, Reference, Trajectory, judge, rule
 from benchmarks.measure import batch_source, flags
 from benchmarks.measure.failures import classify, is_out_of_memory
@@ -49,15 +49,15 @@ _FACTS = (
 class Check:
     """One case on its way to a verdict; nothing that goes wrong in it costs the measurement."""
 
-    case: Case
+    case: contracts.Case
     """Normalised, its preset resolved."""
     context: Context
     facts: Mapping[str, str]
-    build: Callable[[Case, Context], Recipe]
+    build: Callable[[contracts.Case, Context], Recipe]
     tell: Callable[[int], None] = lambda step: None  # noqa: ARG005
     _inputs: list[Batch] = field(default_factory=list)
     _own: Trajectory | None = None
-    _found: Parity | None = None
+    _found: contracts.Parity | None = None
     _skipped: str = ""
     _cached: bool = False
     _spent_s: float = 0.0
@@ -66,13 +66,15 @@ class Check:
         """Follow the case as it was timed; the trainer may be freed afterwards."""
         self._attempt(lambda: self._follow(trainer), trainer.recipe.batch, "The case")
 
-    def verdict(self) -> Parity:
+    def verdict(self) -> contracts.Parity:
         """The verdict; the trainer of the case should be gone by now."""
         if not self._skipped:
             free(self.context.device)
             batch = len(self._inputs[0][0])
             self._attempt(self._judge, batch, "The fp32 reference or the base")
-        found = self._found or Parity(status=ParityStatus.SKIPPED, reason=self._skipped)
+        found = self._found or contracts.Parity(
+            status=contracts.ParityStatus.SKIPPED, reason=self._skipped
+        )
         told = {"s": self._spent_s, "reference_cached": self._cached}
         return found.model_copy(update=told)
 
@@ -84,7 +86,7 @@ class Check:
             self._skipped = f"{what} was not compared: {error}, and {LIMIT_S:g} s are allowed."
         except Exception as error:  # the speed was measured: it is told, and why this is missing
             status, sentence = classify(error, batch)
-            if status is Status.OOM:
+            if status is contracts.Status.OOM:
                 sentence = f"A batch of {batch} does not fit in this device's memory."
             self._skipped = f"{what} could not be followed: {sentence}"[:500]
         finally:
@@ -107,7 +109,7 @@ class Check:
         base = self._kept(BASE, base_of(self.case))
         self._found = judge(self._own, base, reference, rule(precision))
 
-    def _kept(self, role: str, case: Case) -> Trajectory:
+    def _kept(self, role: str, case: contracts.Case) -> Trajectory:
         """A trajectory, computed unless another process has done so."""
         shelf = Shelf(self.context.cache / "parity")
         key = self._key(role, case)
@@ -119,7 +121,7 @@ class Check:
         free(self.context.device)
         return trajectory
 
-    def _fitted(self, role: str, case: Case) -> Trajectory:
+    def _fitted(self, role: str, case: contracts.Case) -> Trajectory:
         """In fp32 a batch may not fit that fits the case: its blocks are then computed twice."""
         recipe = self._recipe(case)
         try:
@@ -141,10 +143,10 @@ class Check:
         with nullcontext() if role == BASE else _deterministic():
             return follow(trainer, self._inputs, self.context.seed, limit_s=LIMIT_S, tell=self.tell)
 
-    def _recipe(self, case: Case) -> Recipe:
+    def _recipe(self, case: contracts.Case) -> Recipe:
         return self.build(case, self.context)
 
-    def _key(self, role: str, case: Case) -> str:
+    def _key(self, role: str, case: contracts.Case) -> str:
         told = [role, case.model_dump(mode="json"), self.context.seed, STEPS, depends(self.facts)]
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
         for tensor in itertools.chain.from_iterable(self._inputs):
@@ -158,18 +160,18 @@ def depends(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: facts.get(name, "") for name in _FACTS}
 
 
-def _reference_of(case: Case) -> Case:
+def _reference_of(case: contracts.Case) -> contracts.Case:
     """Fp32 and eager, fed with as much; how its loader works changes no number."""
     return _with_batch(case, {})
 
 
-def base_of(case: Case) -> Case:
+def base_of(case: contracts.Case) -> contracts.Case:
     """Eager, in the precision of ``case``."""
     precision = case.axes.get("precision")
     return _with_batch(case, {} if precision is None else {"precision": precision})
 
 
-def _with_batch(case: Case, axes: Mapping[str, str]) -> Case:
+def _with_batch(case: contracts.Case, axes: Mapping[str, str]) -> contracts.Case:
     kept = {name: value for name, value in catalog.baseline(case).axes.items() if name not in FEED}
     return case.model_copy(update={"axes": dict(sorted({**kept, **axes}.items()))})
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from torch import Tensor
 
-from benchmarks.contracts import Pass, Protocol, Replicate, Warmup
+from benchmarks import contracts
 from benchmarks.diagnosis import sanity
 from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import batch_source, compilation, conditions, flags, loop
@@ -46,11 +46,11 @@ class Passes:
     def __init__(
         self,
         trainer: Trainer,
-        protocol: Protocol,
+        protocol: contracts.Protocol,
         reporter: Reporter,
         unit: str,
         trace: Path | None = None,
-        asked_beside: Callable[[Pass, Pass], Protocol] | None = None,
+        asked_beside: Callable[[contracts.Pass, contracts.Pass], contracts.Protocol] | None = None,
     ) -> None:
         self._trainer = trainer
         self._trace = trace
@@ -65,7 +65,7 @@ class Passes:
         self._queue = batch_source.queue_batches(recipe)
         self._workers = int(recipe.loader_options.get("num_workers", 0))
 
-    def replicate(self, seed: int, import_s: float, build_s: float) -> Replicate:
+    def replicate(self, seed: int, import_s: float, build_s: float) -> contracts.Replicate:
         """Run every pass."""
         batches: Iterator[Sequence[Tensor]] = batch_source.batches(self._trainer.recipe, seed)
         warmup, step_s = self._warm_up(batches)
@@ -83,7 +83,7 @@ class Passes:
         timed = beside.TimedPasses(full, synth)
         asked = self._asked_beside(full, synth)
         also = beside.run(self._trainer, ring, timed, asked, self._reporter, self._trace)
-        return Replicate(
+        return contracts.Replicate(
             seed=seed,
             import_s=import_s,
             build_s=build_s,
@@ -99,7 +99,7 @@ class Passes:
             flags=(*self._flags, *also.flags),
         )
 
-    def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[Warmup, float]:
+    def _warm_up(self, batches: Iterator[Sequence[Tensor]]) -> tuple[contracts.Warmup, float]:
         """Step until steady; returns how it went and the mean step time that it ended with."""
         first_step_s = self._first_step(batches)
         read = conditions.reader(self._device)
@@ -108,7 +108,7 @@ class Passes:
         if rule.reason == "capped":
             self._flags.append("warmup_incomplete")
         steps = timed.times.step
-        warmup = Warmup(
+        warmup = contracts.Warmup(
             steps=len(steps) + 1,
             s=first_step_s + sum(steps),
             reason=rule.reason,
@@ -125,7 +125,9 @@ class Passes:
         drain(self._device)
         return time.perf_counter() - from_s
 
-    def _full(self, batches: Iterator[Sequence[Tensor]], step_s: float, seed: int) -> Pass:
+    def _full(
+        self, batches: Iterator[Sequence[Tensor]], step_s: float, seed: int
+    ) -> contracts.Pass:
         least = max(self.protocol.window_min_steps, QUEUES * self._queue)
         protocol = self.protocol.model_copy(update={"window_min_steps": least})
         # Blocks of whole rounds: loader processes that started together deliver together.
@@ -142,7 +144,7 @@ class Passes:
             timed = loop.run(self._trainer, batches, self.watched("full", rule))
         return self._summary("full", timed, rule, scale)
 
-    def _synth(self, ring: Iterator[Batch], seed: int) -> Pass:
+    def _synth(self, ring: Iterator[Batch], seed: int) -> contracts.Pass:
         scale = self._trainer.scale
         with flags.collector(self._trainer.recipe):
             self._trainer.rewind(seed)
@@ -153,7 +155,9 @@ class Passes:
             timed = loop.run(self._trainer, ring, self.watched("synth", rule))
         return self._summary("synth", timed, rule, scale)
 
-    def _summary(self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float) -> Pass:
+    def _summary(
+        self, name: str, timed: loop.TimedPass, rule: StopRule, scale: float
+    ) -> contracts.Pass:
         doubts = _doubts(timed)
         if sanity.lost(scale, self._trainer.scale, len(timed.times.step)):
             doubts.append(sanity.DISCARDED)

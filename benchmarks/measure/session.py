@@ -11,18 +11,8 @@ from functools import partial
 
 import torch
 
-from benchmarks import workload_module
+from benchmarks import contracts, workload_module
 from benchmarks.catalog import catalog
-from benchmarks.contracts import (
-    Case,
-    Efficiency,
-    Environment,
-    Pass,
-    ProcessSpec,
-    Protocol,
-    Result,
-    Status,
-)
 from benchmarks.data.cache import cache_folder
 from benchmarks.diagnosis import parity, sanity
 from benchmarks.diagnosis.conclude import concluded
@@ -39,8 +29,8 @@ from benchmarks.workload_module import Sizes
 
 
 def measure(
-    spec: ProcessSpec, device: torch.device, reporter: Reporter, import_s: float = 0.0
-) -> Result:
+    spec: contracts.ProcessSpec, device: torch.device, reporter: Reporter, import_s: float = 0.0
+) -> contracts.Result:
     """Measure one replicate.
 
     Args:
@@ -54,12 +44,14 @@ def measure(
         return session.measured()
     except (Exception, SystemExit) as error:  # every failure is information, with its reason
         status, reason = classify(error, session.batch)
-        refused = status is Status.UNSUPPORTED  # says it all in one sentence
+        refused = status is contracts.Status.UNSUPPORTED  # says it all in one sentence
         tail = "" if refused else traceback.format_exc()[-16_000:].replace("\x00", "")
         return session.failed(status, reason, tail)
 
 
-def protocol_after(spec: ProcessSpec, full: Pass, synth: Pass) -> Protocol:
+def protocol_after(
+    spec: contracts.ProcessSpec, full: contracts.Pass, synth: contracts.Pass
+) -> contracts.Protocol:
     """Return the protocol that remains after these timed passes.
 
     A case that beats neither rate of ``spec.beat`` is timed and no more.
@@ -72,7 +64,7 @@ class _Session:
     """The state of a measurement, kept so that a failure is stored with all that is known."""
 
     def __init__(
-        self, spec: ProcessSpec, device: torch.device, reporter: Reporter, import_s: float
+        self, spec: contracts.ProcessSpec, device: torch.device, reporter: Reporter, import_s: float
     ) -> None:
         self._spec = spec
         self._context = Context(device, cache_folder(), spec.data_root, spec.seed)
@@ -80,12 +72,12 @@ class _Session:
         self._import_s = import_s
         self._started_at = datetime.now(UTC)
         self._case = spec.case
-        self._environment = Environment(facts={"hw.device": device.type})
+        self._environment = contracts.Environment(facts={"hw.device": device.type})
         self.batch = 0
 
-    def failed(self, status: Status, reason: str, log_tail: str) -> Result:
+    def failed(self, status: contracts.Status, reason: str, log_tail: str) -> contracts.Result:
         """The Result of a measurement that came to nothing."""
-        return Result(
+        return contracts.Result(
             case=self._case,
             status=status,
             reason=reason,
@@ -96,11 +88,11 @@ class _Session:
             repro=_repro(self._case, self._spec),
         )
 
-    def measured(self) -> Result:
+    def measured(self) -> contracts.Result:
         """Build, run every pass, and tell what they gave."""
         result, check = self._timed()
         # The trainer is gone by here, and what follows needs its memory.
-        if result.status is not Status.OK:
+        if result.status is not contracts.Status.OK:
             return result
         if check is not None:
             result = parity.with_parity(result, check.verdict())
@@ -109,7 +101,7 @@ class _Session:
             return result
         return result.model_copy(update={"efficiency": self._efficiency()})
 
-    def _timed(self) -> tuple[Result, Check | None]:
+    def _timed(self) -> tuple[contracts.Result, Check | None]:
         """The timed passes, and the parity of the very trainer that was timed, if it is asked."""
         from_s = time.perf_counter()
         trainer = self._trainer()
@@ -119,9 +111,9 @@ class _Session:
         passes = Passes(trainer, spec.protocol, self._reporter, f"{item}/s", spec.trace, after)
         build_s = time.perf_counter() - from_s
         replicate = passes.replicate(spec.seed, self._import_s, build_s)
-        result = Result(
+        result = contracts.Result(
             case=self._case,
-            status=Status.OK,
+            status=contracts.Status.OK,
             measured_at=self._started_at,
             protocol=self._spec.protocol,
             item=item,
@@ -142,7 +134,7 @@ class _Session:
         check.follow(trainer)
         return result, check
 
-    def _efficiency(self) -> Efficiency:
+    def _efficiency(self) -> contracts.Efficiency:
         facts = self._environment.facts
         return flops.efficiency(self._case, self.batch, self._context, facts, build)
 
@@ -170,7 +162,7 @@ class _Session:
         return graphs.trainer(recipe, context.device)
 
 
-def _repro(case: Case, spec: ProcessSpec) -> str:
+def _repro(case: contracts.Case, spec: contracts.ProcessSpec) -> str:
     """A command that measures ``case`` again, with nothing left to a default of the day."""
     words = ["python", "-m", "benchmarks", case.workload]
     words += [f"{axis}={value}" for axis, value in case.axes.items()]
@@ -183,7 +175,7 @@ def _repro(case: Case, spec: ProcessSpec) -> str:
     return shlex.join(words)
 
 
-def build(case: Case, context: Context) -> Recipe:
+def build(case: contracts.Case, context: Context) -> Recipe:
     """The workload's recipe with every axis applied.
 
     Args:
@@ -198,7 +190,7 @@ def build(case: Case, context: Context) -> Recipe:
     return recipe
 
 
-def _proposed(case: Case, context: Context) -> Recipe:
+def _proposed(case: contracts.Case, context: Context) -> Recipe:
     """Build the workload's recipe; a user's own model is put on the device, in train mode."""
     module = workload_module.load(case.workload)
     made = module.build(Sizes(module.entry.presets[case.preset]), context)

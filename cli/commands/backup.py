@@ -1,37 +1,43 @@
-"""`throughline backup` and `throughline restore`."""
+"""`throughline backup`."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_STATE_DIR, Database, StateDir
+from cli import options
+from cli.exits import Exit, Stop
 from cli.output.lines import say
+from service.errors import ServiceError
+from service.maintenance import backup as copies
+from service.settings import Settings
 
 
 def backup(
     to: Annotated[Path, typer.Argument(metavar="TO", help="File to write; it must not exist.")],
     *,
-    database: Database = None,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Copy the database to a file while the service goes on, and check the copy."""
-    from cli import backup as copying
-
-    copying.backup(database, state_dir, to)
+    copy(copies.backup, database, state_dir, to)
     say(f"The database is in {to}.")
 
 
-def restore(
-    source: Annotated[Path, typer.Argument(metavar="FROM", help="File that `backup` wrote.")],
-    *,
-    database: Database = None,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+def copy(
+    step: Callable[[str, Path], None], database: str | None, state_dir: Path, file: Path
 ) -> None:
-    """Make the database out of a backup; one that is there is never overwritten."""
-    from cli import backup as copying
+    """Copy the database of an address or of the state folder to a file, or back.
 
-    copying.restore(database, state_dir, source)
-    say(f"The database is back from {source}; now run: throughline migrate")
+    Raises:
+        Stop: it cannot be done.
+    """
+    try:
+        step(database or Settings(state_dir=state_dir).url, file)
+    except copies.BackupRefused as error:
+        raise Stop(error.detail) from error
+    except ServiceError as error:
+        raise Stop(error.detail, Exit.AWAY) from error

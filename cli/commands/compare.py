@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
+from rich.text import Text
 
-from cli.options import DEFAULT_URL, Json, Markdown, Url
+from cli import answers, options, revision
+from cli.client import ServiceClient, read
+from cli.exits import Away, Exit, Stop
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.output.output_format import OutputFormat
+from service import formats
+
+_COLOUR = {"faster": "green", "slower": "red"}
 
 
 def compare(
@@ -15,9 +31,9 @@ def compare(
     *,
     suite: Annotated[str | None, typer.Option(help="Only the cases of this suite.")] = None,
     project: Annotated[str | None, typer.Option(help="Only the histories of this project.")] = None,
-    markdown: Markdown = False,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    markdown: options.Markdown = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """Compare two revisions case by case.
 
@@ -25,10 +41,92 @@ def compare(
     if a case got slower; else 4 if one lacks a result of either revision, or may have got slower
     and was not measured well enough. A case that is not clear otherwise leaves it at 0.
     """
-    from cli import compare as comparing
-    from cli.output import output_format
-
     shown_as = output_format.chosen(markdown=markdown, as_json=as_json)
-    raise typer.Exit(
-        comparing.run(url, base, contender, comparing.Within(suite, project), shown_as)
+    with ServiceClient(url) as client:
+        text, compared = _comparison(client, (base, contender), suite, project)
+        if shown_as is OutputFormat.MARKDOWN:
+            between = (compared.baseline, compared.contender)
+            text = client.comparison(*between, suite, project, "markdown")
+    if shown_as is OutputFormat.TABLE:
+        show(compared.changes, compared.baseline, compared.contender, output_format.paper())
+    else:
+        say(text.rstrip("\n"))
+    raise typer.Exit(outcome(compared.changes))
+
+
+def _comparison(
+    client: ServiceClient, names: tuple[str, str], suite: str | None, project: str | None
+) -> tuple[str, answers.ComparisonView]:
+    """Ask by the names as given; if the service does not know them, by the commits git knows."""
+    try:
+        text = client.comparison(*names, suite, project)
+    except Away:
+        raise
+    except Stop:
+        commits = [revision.commit_named(name, Path.cwd()) or name for name in names]
+        if commits == [*names]:
+            raise
+        text = client.comparison(commits[0], commits[1], suite, project)
+    return text, read(answers.ComparisonView, text)
+
+
+def outcome(changes: Sequence[answers.ChangeView]) -> Exit:
+    """Print how many cases are unclear, undecided or missing, and return the exit code."""
+    verdicts = Counter(change.verdict for change in changes)
+    undecided = sum(change.undecided for change in changes)
+    if unclear := verdicts["unclear"] - undecided:
+        _remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
+    if undecided:
+        _remark(f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes.")
+    if verdicts["missing"]:
+        _remark(f"Not compared: {verdicts['missing']} of {len(changes)} cases lack a result.")
+    if verdicts["slower"]:
+        return Exit.FAILED
+    return Exit.TIMEOUT if verdicts["missing"] or undecided or not changes else Exit.OK
+
+
+def _remark(sentence: str) -> None:
+    say(sentence, sys.stderr)
+
+
+def show(
+    changes: Sequence[answers.ChangeView], baseline: str, contender: str, console: Console
+) -> None:
+    """Print one line a case."""
+    if not changes:
+        console.print(formats.NOTHING_TO_COMPARE, highlight=False, soft_wrap=True)
+        return
+    before, after = formats.revision(baseline), formats.revision(contender)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    table.add_column("case", min_width=22)
+    for heading in (before, after, "change", "95 % interval"):
+        table.add_column(heading, justify="right")
+    table.add_column("verdict", no_wrap=True)
+    several = len({change.project for change in changes}) > 1
+    for change in changes:
+        table.add_row(*_cells(change, several=several))
+    console.print(table)
+    for note in dict.fromkeys(change.note for change in changes if change.note):
+        said = sorted({change.verdict for change in changes if change.note == note})
+        console.print(f"{' and '.join(said)}: {note}", style="dim", highlight=False)
+
+
+def _cells(change: answers.ChangeView, *, several: bool) -> tuple[str | Text, ...]:
+    interval, owner = "", change.project if several else ""
+    if change.change_low is not None and change.change_high is not None:
+        interval = f"{formats.change(change.change_low)} to {formats.change(change.change_high)}"
+    return (
+        f"{change.case.key} of the project {owner}" if owner else change.case.key,
+        _measured(change.baseline, change.unit),
+        _measured(change.contender, change.unit),
+        formats.DASH if change.change is None else formats.change(change.change),
+        interval,
+        Text(change.verdict, style=_COLOUR.get(change.verdict, "")),
     )
+
+
+def _measured(estimate: answers.Estimate | None, unit: str) -> str:
+    if estimate is None:
+        return formats.DASH
+    spread = formats.half_width(estimate.value, estimate.low, estimate.high, unit)
+    return f"{formats.quantity(estimate.value, unit)} {spread}".strip()

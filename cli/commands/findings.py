@@ -2,11 +2,22 @@
 
 from __future__ import annotations
 
+import getpass
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
 
-from cli.options import DEFAULT_URL, Json, Url
+from cli import answers, options
+from cli.client import ServiceClient, read
+from cli.exits import Stop
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.lines import say
+from service import formats
 
 app = typer.Typer(help="List and show findings, and act on them.", no_args_is_help=True)
 FindingId = Annotated[str, typer.Argument(metavar="FINDING", help="The finding's id.")]
@@ -44,35 +55,49 @@ def list_findings(
         str | None, typer.Option(help="Only these: regression, improvement or bad_node.")
     ] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """List findings that ask for attention, the newest first."""
-    from cli import findings
-
     active = None if closed or state is not None else "true"
-    findings.show_list(url, state, kind, active, limit, as_json=as_json)
+    with ServiceClient(url) as client:
+        text = client.findings(state=state, kind=kind, active=active, limit=limit)
+    page = read(answers.FindingPage, text)
+    if as_json:
+        say(text)
+    else:
+        _print_list(page.items, "There are no such findings.")
 
 
 @app.command("show")
-def show(finding: FindingId, *, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+def show(
+    finding: FindingId, *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
+) -> None:
     """Show one finding: its series, how far each moved, and what was done with it."""
-    from cli import findings
-
-    findings.show_one(url, finding, as_json=as_json)
+    with ServiceClient(url) as client:
+        _show(client.finding(finding), as_json=as_json)
 
 
 @app.command("report")
 def report(
     *,
     hours: Annotated[int, typer.Option(min=1, max=8_760, help="How far to look back.")] = 24,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """Show what was found lately, and how much of it is expected to be false."""
-    from cli import findings
-
-    findings.show_report(url, hours, as_json=as_json)
+    with ServiceClient(url) as client:
+        text = client.finding_report(hours)
+    recent = read(answers.FindingReport, text)
+    if as_json:
+        say(text)
+        return
+    _print_list(recent.opened, f"Nothing was found in the last {hours} h.")
+    say(
+        f"{formats.counted(recent.active, 'finding')} of any age "
+        f"{'asks' if recent.active == 1 else 'ask'} for attention; "
+        f"{formats.number(recent.expected_false)} of those opened may be false."
+    )
 
 
 @app.command("assign")
@@ -89,14 +114,18 @@ def assign(
     note: Annotated[str | None, typer.Option(help="What there is to say; '' for nothing.")] = None,
     actor: Actor = None,
     version: Version = None,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """Say who looks after a finding, until when, and what there is to say of it."""
-    from cli import findings
-
     plan = {"owner": owner, "due_on": due, "note": note}
-    findings.assign(url, finding, plan, findings.By(actor, version), as_json=as_json)
+    body: dict[str, object] = {name: text for name, text in plan.items() if text is not None}
+    if not body:
+        raise Stop("Say what is to change: --owner, --due or --note.")
+    if body.get("due_on") == "":
+        body["due_on"] = None
+    with ServiceClient(url) as client:
+        _show(client.plan_finding(finding, body | _by(actor, version)), as_json=as_json)
 
 
 def _add(name: str, meaning: str) -> None:
@@ -106,16 +135,101 @@ def _add(name: str, meaning: str) -> None:
         why: Annotated[str, typer.Option(help="Why; kept in its history.")] = "",
         actor: Actor = None,
         version: Version = None,
-        url: Url = DEFAULT_URL,
-        as_json: Json = False,
+        url: options.Url = options.DEFAULT_URL,
+        as_json: options.Json = False,
     ) -> None:
-        from cli import findings
-
-        by = findings.By(actor, version)
-        findings.act(url, finding, name.replace("-", "_"), why, by, as_json=as_json)
+        body = {"action": name.replace("-", "_"), "detail": why, **_by(actor, version)}
+        with ServiceClient(url) as client:
+            _show(client.act_on_finding(finding, body), as_json=as_json)
 
     app.command(name, help=meaning)(act)
 
 
 for _name, _meaning in ACTIONS.items():
     _add(_name, _meaning)
+
+
+def _by(actor: str | None, version: int | None) -> dict[str, object]:
+    """The actor, and the version of the finding to act on, as a request has them."""
+    seen = {} if version is None else {"version": version}
+    return {"actor": actor or _account(), **seen}
+
+
+def _account() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError) as error:  # no such user, as in some containers
+        raise Stop("Say who you are: --as NAME.") from error
+
+
+def _print_list(items: Sequence[answers.FindingSummary], none: str) -> None:
+    paper = output_format.paper()
+    wide = paper.width >= output_format.ROOMY
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    more = ("kind", "effect", "owner", "opened") if wide else ()
+    for heading in ("finding", "state", *more, "what"):
+        table.add_column(heading, no_wrap=heading in {"finding", "state", "effect"})
+    now = datetime.now(UTC)
+    for one in items:
+        beside = (_plain(one.kind), _effect(one), one.owner, formats.ago(one.opened_at, now))
+        table.add_row(one.id, _plain(one.state), *(beside if wide else ()), one.sentence)
+    paper.print(table if items else none)
+
+
+def _show(text: str, *, as_json: bool) -> None:
+    finding = read(answers.FindingView, text)
+    if as_json:
+        say(text)
+        return
+    console = Console(highlight=False)
+    for name, fact in _facts(finding.summary):
+        if fact:
+            console.print(f"{name:<10} {fact}", soft_wrap=True)
+    for one in finding.series:
+        console.print(f"{'series':<10} {_moved(one)}", soft_wrap=True)
+    for event in finding.events:
+        detail = f": {event.detail}" if event.detail else ""
+        line = f"{formats.moment(event.at)}  {event.actor}  {_plain(event.action)}{detail}"
+        console.print(line, soft_wrap=True)
+
+
+def _facts(one: answers.FindingSummary) -> tuple[tuple[str, str], ...]:
+    return (
+        ("finding", one.id),
+        ("what", one.sentence),
+        ("kind", _plain(one.kind)),
+        ("state", _plain(one.state)),
+        ("cause", _plain(one.cause)),
+        ("certainty", _plain(one.certainty)),
+        ("project", one.project),
+        ("last good", one.last_good or ""),
+        ("first bad", one.first_bad),
+        ("worker", one.worker or ""),
+        ("owner", one.owner),
+        ("due", "" if one.due_on is None else one.due_on.isoformat()),
+        ("note", one.note),
+        ("opened", formats.moment(one.opened_at)),
+        ("closed", "" if one.closed_at is None else formats.moment(one.closed_at)),
+        ("version", str(one.version)),
+    )
+
+
+def _effect(one: answers.FindingSummary) -> str:
+    if one.worst_effect is not None:
+        return formats.change(one.worst_effect)
+    return "" if one.share is None else f"{formats.size(one.share)} slower"
+
+
+def _moved(one: answers.MovedSeries) -> str:
+    named = one.series
+    between = f"{formats.change(one.effect_low)} to {formats.change(one.effect_high)}"
+    ended = f", {_plain(one.ended)}" if one.ended else ""
+    return (
+        f"{named.case.key} {named.metric}: {formats.change(one.effect)} ({between}), "
+        f"{formats.quantity(one.before, named.unit)} before, "
+        f"{formats.quantity(one.after, named.unit)} after{ended}"
+    )
+
+
+def _plain(word: str) -> str:
+    return word.replace("_", " ")

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
+from cli import options
 from cli.exits import Exit
 from cli.gate import GateFormat, Inconclusive
-from cli.options import DEFAULT_URL, Project, Url
+from cli.gate.order import GateOptions
+from cli.gate.run import run
 
 
 class GateCommand(TyperCommand):
@@ -24,6 +26,9 @@ class GateCommand(TyperCommand):
             if getattr(error, "exit_code", None) == Exit.USAGE:
                 error.exit_code = int(Exit.GATE_USAGE)  # type: ignore[attr-defined]
             raise
+
+
+COMMAND = GateCommand
 
 
 def gate(
@@ -57,7 +62,7 @@ def gate(
         typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
     ] = None,
     worker: Annotated[str | None, typer.Option(help="The worker that measures both.")] = None,
-    project: Project = None,
+    project: options.Project = None,
     shown_as: Annotated[
         GateFormat, typer.Option("--format", help="How to print it.")
     ] = GateFormat.TEXT,
@@ -70,7 +75,7 @@ def gate(
     idempotency_key: Annotated[
         str | None, typer.Option(help="The same key starts one, however often CI retries.")
     ] = None,
-    url: Url = DEFAULT_URL,
+    url: options.Url = options.DEFAULT_URL,
 ) -> None:
     """Measure two revisions in turn on one device until every case is decided or the budget ends.
 
@@ -78,9 +83,6 @@ def gate(
     (such as a revision that no worker has), 4 if somebody cancelled the comparison. Ctrl-C and
     SIGTERM cancel it with its jobs; the same key then starts another one.
     """
-    from cli.gate.order import GateOptions
-    from cli.gate.run import run
-
     order = GateOptions(
         baseline,
         contender,

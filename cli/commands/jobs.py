@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
 
-from cli.options import DEFAULT_URL, Json, Url
+from cli import answers, options
+from cli.client import ServiceClient
+from cli.output import output_format
+from cli.output.console import Console
+from cli.output.lines import say
+from service import formats
 
 app = typer.Typer(help="List, show and cancel jobs.", no_args_is_help=True)
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]
@@ -20,26 +29,69 @@ def list_jobs(
     ] = None,
     revision: Annotated[str | None, typer.Option("--revision", "-r", help="Only these.")] = None,
     limit: Annotated[int, typer.Option(min=1, max=200, help="How many.")] = 20,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """List jobs, the newest first."""
-    from cli import jobs
-
-    jobs.show_list(url, state, revision, limit, as_json=as_json)
+    with ServiceClient(url) as client:
+        page = client.jobs(state=state, revision=revision, limit=limit)
+    if as_json:
+        say(page.model_dump_json())
+    else:
+        _print_list(page.items)
 
 
 @app.command("show")
-def show(job: JobId, *, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+def show(
+    job: JobId, *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
+) -> None:
     """Show one job with its attempts."""
-    from cli import jobs
-
-    jobs.show_one(url, job, as_json=as_json)
+    with ServiceClient(url) as client:
+        _print(client.job(job), as_json=as_json)
 
 
 @app.command("cancel")
-def cancel(job: JobId, *, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+def cancel(
+    job: JobId, *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
+) -> None:
     """Cancel a job; one that is being measured stops within seconds."""
-    from cli import jobs
+    with ServiceClient(url) as client:
+        _print(client.cancel(job), as_json=as_json)
 
-    jobs.cancel(url, job, as_json=as_json)
+
+def _print_list(jobs: Sequence[answers.JobView]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    paper = output_format.paper()
+    wide = paper.width >= output_format.ROOMY
+    for heading in ("job", "state", "case", *(("revision", "submitted", "reason") if wide else ())):
+        table.add_column(heading, no_wrap=heading in {"job", "state"})
+    now = datetime.now(UTC)
+    for job in jobs:
+        name, age = formats.revision(job.revision), formats.ago(job.created_at, now)
+        cells = (job.id, job.state.value, job.case.key, name, age, job.reason)
+        table.add_row(*cells[: len(table.columns)])
+    paper.print(table if jobs else "There are no such jobs.")
+
+
+def _print(job: answers.JobView, *, as_json: bool) -> None:
+    if as_json:
+        say(job.model_dump_json())
+        return
+    console = Console(highlight=False)
+    facts = [
+        ("job", job.id),
+        ("case", job.case.key),
+        ("project", job.project),
+        ("revision", job.revision),
+        ("state", job.state.value),
+        ("submitted", formats.moment(job.created_at)),
+        ("reason", job.reason),
+        ("result", job.result_id),
+    ]
+    for name, text in facts:
+        if text:
+            console.print(f"{name:<10} {text}", markup=False, soft_wrap=True)
+    for attempt in job.attempts:
+        reason = f": {attempt.reason}" if attempt.reason else ""
+        line = f"attempt {attempt.number}  {attempt.state} on {attempt.worker}{reason}"
+        console.print(line, markup=False, soft_wrap=True)

@@ -2,11 +2,23 @@
 
 from __future__ import annotations
 
+import math
+import sys
 from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_URL, Json, Markdown, Url
+from benchmarks.contracts import FINAL_STATES, JobState
+from cli import answers, options, watch
+from cli.client import ServiceClient, read
+from cli.commands import compare
+from cli.exits import Exit
+from cli.output import effects, output_format, progress, result_table
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.output.output_format import OutputFormat
+
+_LEAST_BAD_FIRST = (Exit.OK, Exit.TIMEOUT, Exit.FAILED)
 
 
 def report(
@@ -19,18 +31,68 @@ def report(
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", min=0, help="Wait no longer than these seconds.")
     ] = None,
-    markdown: Markdown = False,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    markdown: options.Markdown = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """Print the results of a submission.
 
     The exit code is 1 if a case failed, 4 while one is missing. With --against it is 1 as well if a
     case got slower, 4 if one was not compared or is undecided.
     """
-    from cli import report as reporting
-    from cli.output import output_format
-
     shown_as = output_format.chosen(markdown=markdown, as_json=as_json)
     wait_s = timeout_s if timeout_s is not None else (float("inf") if wait else 0.0)
-    raise typer.Exit(reporting.run(url, submission, against, shown_as, wait_s))
+    with ServiceClient(url) as client:
+        submitted = _submission(client, submission, wait_s)
+        form = "markdown" if shown_as is OutputFormat.MARKDOWN else "json"
+        text = document = client.report(submission, against, form)
+        if against is not None and form != "json":  # the exit code is not read off a text
+            document = client.report(submission, against)
+    if shown_as is OutputFormat.TABLE:
+        show(read(answers.ReportView, text), output_format.paper())
+    else:
+        say(text.rstrip("\n"))
+    code = outcome(submitted)
+    if against is not None:
+        compared = compare.outcome(read(answers.ReportView, document).changes)
+        code = max(code, compared, key=_LEAST_BAD_FIRST.index)
+    raise typer.Exit(code)
+
+
+def _submission(client: ServiceClient, submission_id: str, wait_s: float) -> answers.SubmissionView:
+    submission = client.submission(submission_id)
+    if wait_s <= 0:
+        return submission
+    view = progress.view(Console(stderr=True))
+    limit_s = None if math.isinf(wait_s) else wait_s
+    return watch.follow(client, submission, view, timeout_s=limit_s)
+
+
+def show(report: answers.ReportView, console: Console) -> None:
+    """Print the table, what may be tried next, and what changed if that was asked for."""
+    result_table.show(report.rows, console)
+    for advice in report.advice:
+        _advise(advice, console)
+    for effect in report.effects:
+        effects.show(effect, console)
+    if report.against is not None:
+        compare.show(report.changes, report.against, report.revision, console)
+
+
+def _advise(advice: answers.AdviceView, console: Console) -> None:
+    sentences = [f"  {suggestion.sentence}" for suggestion in advice.suggestions]
+    lines = [f"Worth a try at {advice.case.key}:", *sentences]
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def outcome(submission: answers.SubmissionView) -> Exit:
+    """A failed case is a failure at any time; a missing one is not yet a success."""
+    states = [job.state for job in submission.jobs]
+    if any(state in FINAL_STATES and state is not JobState.SUCCEEDED for state in states):
+        return Exit.FAILED
+    if not submission.finished:
+        left = sum(state not in FINAL_STATES for state in states)
+        say(f"Not finished: {left} of {len(states)} cases are missing.", sys.stderr)
+        return Exit.TIMEOUT
+    return Exit.OK

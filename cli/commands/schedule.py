@@ -2,22 +2,40 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
+from rich import box
+from rich.table import Table
 
-from cli.options import DEFAULT_URL, Json, Project, Url
+from cli import answers, options, parse_case
+from cli.client import ServiceClient
+from cli.output import output_format
+from cli.output.lines import say
+from service import formats
+
+_NARROW = ("schedule", "cron", "suite", "next")
+_ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "requires", "next")
+_WHOLE = {"schedule": 24, "cron": 20, "next": 20}
+"""Columns that are not broken over lines, unless a cell of theirs has more characters: what `fire`
+and `delete` take must be read, and in 80 columns there is room for these three."""
 
 app = typer.Typer(help="List, set, delete and fire schedules.", no_args_is_help=True)
 Name = Annotated[str, typer.Argument(help="The schedule's name.")]
 
 
 @app.command("list")
-def list_schedules(*, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+def list_schedules(
+    *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
+) -> None:
     """List schedules with the time that each is due next."""
-    from cli import schedule
-
-    schedule.show_list(url, as_json=as_json)
+    with ServiceClient(url) as client:
+        schedules = client.schedules()
+    if as_json:
+        say(schedules.model_dump_json())
+    else:
+        _print(schedules.items)
 
 
 @app.command("set")
@@ -35,32 +53,75 @@ def set_schedule(
         list[str] | None,
         typer.Option(metavar="LABEL=VALUE", help="What the worker must be, such as device=cuda."),
     ] = None,
-    project: Project = None,
+    project: options.Project = None,
     enabled: Annotated[bool, typer.Option("--enabled/--disabled", help="Whether it fires.")] = True,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """Make a schedule, or replace the one of that name."""
-    from cli import schedule
-
-    requires = tuple(require or ())
-    wanted = schedule.ScheduleOptions(
-        cron, timezone, suite, revision_rule, requires, enabled, project
-    )
-    schedule.put(url, name, wanted, as_json=as_json)
+    body: dict[str, object] = {
+        "cron": cron,
+        "timezone": timezone,
+        "suite": suite,
+        "revision_rule": revision_rule,
+        "requires": parse_case.labels(require or ()),
+        "enabled": enabled,
+    }
+    if project is not None:
+        body["project"] = project
+    with ServiceClient(url) as client:
+        made = client.set_schedule(name, body)
+    if as_json:
+        say(made.model_dump_json())
+    else:
+        _print([made])
 
 
 @app.command("delete")
-def delete(name: Name, *, url: Url = DEFAULT_URL) -> None:
+def delete(name: Name, *, url: options.Url = options.DEFAULT_URL) -> None:
     """Forget a schedule; what it has submitted stays."""
-    from cli import schedule
-
-    schedule.delete(url, name)
+    with ServiceClient(url) as client:
+        client.delete_schedule(name)
+    say(f"The schedule {name} is gone; what it has submitted stays.")
 
 
 @app.command("fire")
-def fire(name: Name, *, url: Url = DEFAULT_URL, as_json: Json = False) -> None:
+def fire(
+    name: Name, *, url: options.Url = options.DEFAULT_URL, as_json: options.Json = False
+) -> None:
     """Submit a schedule's suite now, whenever it is due."""
-    from cli import schedule
+    with ServiceClient(url) as client:
+        submission = client.fire(name)
+    if as_json:
+        say(submission.model_dump_json())
+    else:
+        say(f"Submission {submission.id} at revision {submission.revision}.")
 
-    schedule.fire(url, name, as_json=as_json)
+
+def _print(schedules: Sequence[answers.ScheduleView]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
+    paper = output_format.paper()
+    lines = [_cells(schedule) for schedule in schedules]
+    headings = list(_ROOMY if paper.width >= output_format.ROOMY else _NARROW)
+    if "project" in headings and not any(schedule.project for schedule in schedules):
+        headings.remove("project")
+    for heading in headings:
+        whole = all(len(line[heading]) <= _WHOLE.get(heading, 0) for line in lines)
+        table.add_column(heading, no_wrap=whole, overflow="fold")
+    for line in lines:
+        table.add_row(*(line[heading] for heading in headings))
+    paper.print(table if schedules else "There are no schedules.")
+
+
+def _cells(schedule: answers.ScheduleView) -> dict[str, str]:
+    due = formats.moment(schedule.next_due_at) if schedule.next_due_at else "never"
+    return {
+        "schedule": schedule.name,
+        "project": schedule.project,
+        "cron": schedule.cron,
+        "time zone": schedule.timezone,
+        "suite": schedule.suite,
+        "revision": schedule.revision_rule,
+        "requires": " ".join(f"{label}={value}" for label, value in schedule.requires.items()),
+        "next": due if schedule.enabled else "disabled",
+    }

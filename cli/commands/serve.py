@@ -8,7 +8,9 @@ from typing import Annotated
 
 import typer
 
-from cli.options import DEFAULT_STATE_DIR, StateDir
+from cli import options
+from cli.local import ports
+from cli.settings import child_environment
 
 
 def serve(
@@ -20,7 +22,7 @@ def serve(
         int,
         typer.Option(envvar="THROUGHLINE_PORT", min=1, max=65_535, help="Port to listen on."),
     ] = 8765,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Run the service alone: workers and people reach it over HTTP.
 
@@ -28,9 +30,6 @@ def serve(
     see `throughline migrate`. On an address that others reach it starts only once there is a token
     of an administrator (see `throughline token create`), or with THROUGHLINE_ACCESS=open.
     """
-    from cli.local import ports
-    from cli.settings import child_environment
-
     ports.choose(host, port)
     given = {
         "THROUGHLINE_HOST": host,

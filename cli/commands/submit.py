@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+import sys
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any
 
 import typer
 
 from benchmarks.catalog.precision_tiers import Tier
-from cli.options import DEFAULT_URL, Json, Project, Revision, Url
+from cli import answers, estimate, options, parse_case, watch
+from cli.client import ServiceClient, read
+from cli.commands import report
+from cli.exits import Stop
+from cli.output import output_format, progress
+from cli.output.console import Console
+from cli.output.lines import say
+from cli.parse_case import RequestedCases
+from cli.revision import Version, given_or_checked_out
+
+LATELY = timedelta(minutes=2)
+"""A worker that lives is seen every few seconds."""
 
 
 def submit(
@@ -17,8 +32,8 @@ def submit(
         typer.Argument(metavar="[AXIS=VALUE]...", help="For a workload, such as precision=bf16."),
     ] = None,
     *,
-    revision: Revision = None,
-    project: Project = None,
+    revision: options.Revision = None,
+    project: options.Project = None,
     preset: Annotated[str | None, typer.Option(help="For a workload: full or tiny.")] = None,
     require: Annotated[
         list[str] | None,
@@ -48,32 +63,107 @@ def submit(
     timeout_s: Annotated[
         float | None, typer.Option("--timeout", min=0, help="Wait no longer than these seconds.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    as_json: Json = False,
+    url: options.Url = options.DEFAULT_URL,
+    as_json: options.Json = False,
 ) -> None:
     """Submit a suite, or one case of a workload, at a revision.
 
     By default the revision is the commit that the current folder has checked out, with +dirty when
     tracked files differ from it. With --wait the exit code is 1 if a case failed.
     """
-    from cli import submit as submitting
+    chosen = parse_case.read(what, settings or (), preset)
+    if only and chosen.suite is None:
+        raise Stop(f"--only picks workloads of a suite, and {what} is none: leave it out.")
+    request = _request(
+        chosen,
+        given_or_checked_out(revision, Path.cwd()),
+        only=only or None,
+        priority=priority,
+        project=project,
+        replicates=replicates,
+        requires=parse_case.labels(require) if require else None,
+        tier=tier and tier.value,
+        trace=trace or None,
+    )
+    with ServiceClient(url) as client:
+        submission = client.submit(request, idempotency_key)
+        for remark in _remarks(client, request, submission, tier):
+            say(remark, sys.stderr)
+        if not (wait or timeout_s is not None):
+            _print_submission(submission, url, as_json=as_json)
+            return
+        submission = _followed(client, submission, timeout_s)
+        text = client.report(submission.id)
+    if as_json:
+        say(text)
+    else:
+        report.show(read(answers.ReportView, text), output_format.paper())
+    if trace:
+        _print_traces(submission, url)
+    raise typer.Exit(report.outcome(submission))
 
-    order = submitting.SubmitOptions(
-        what,
-        tuple(settings or ()),
-        revision,
-        preset,
-        tuple(require or ()),
-        priority,
-        replicates,
-        idempotency_key,
-        tuple(only or ()),
-        tier,
-        trace,
-        project,
+
+def _request(chosen: RequestedCases, version: Version, **given: object) -> dict[str, Any]:
+    """The request to post; of what was ``given``, None is left out."""
+    request: dict[str, Any] = {"revision": version.revision}
+    if chosen.case is not None:
+        request["case"] = chosen.case.model_dump()
+    else:
+        request["suite"] = chosen.suite
+    if version.revision_at is not None:
+        request["revision_at"] = version.revision_at.isoformat()
+    return request | {name: value for name, value in given.items() if value is not None}
+
+
+def _remarks(
+    client: ServiceClient,
+    request: Mapping[str, Any],
+    submission: answers.SubmissionView,
+    tier: Tier | None,
+) -> list[str]:
+    """Who is missing to do the work, which cases were left out, and how long it will take."""
+    remarks = (
+        _lacking(client, request.get("requires", {}), datetime.now(UTC)),
+        estimate.left_out(submission),
+        estimate.sentence(submission, client.catalog(), request.get("replicates"), tier),
     )
-    raise typer.Exit(
-        submitting.run(
-            url, order, wait=wait or timeout_s is not None, timeout_s=timeout_s, as_json=as_json
-        )
+    return [remark for remark in remarks if remark]
+
+
+def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) -> str | None:
+    """Say so when nobody is there who could do the work; it waits, and that is no error."""
+    seen = [one for one in client.workers().items if now - one.last_seen_at < LATELY]
+    if any(requires.items() <= one.labels.items() for one in seen):
+        return None
+    labels = " ".join(f"{name}={value}" for name, value in requires.items())
+    which = f"no worker with {labels}" if labels and seen else "no worker"
+    return f"It will wait: {which} was seen in the last two minutes."
+
+
+def _print_submission(submission: answers.SubmissionView, url: str, *, as_json: bool) -> None:
+    if as_json:
+        say(submission.model_dump_json())
+        return
+    count = len(submission.jobs)
+    say(
+        f"Submission {submission.id}: {count} {'case' if count == 1 else 'cases'} "
+        f"at {submission.revision}."
     )
+    say(f"Results, as they come: throughline report {submission.id} --url {url}")
+
+
+def _followed(
+    client: ServiceClient, submission: answers.SubmissionView, timeout_s: float | None
+) -> answers.SubmissionView:
+    again = f"throughline report {submission.id} --wait --url {client.url}"
+    say(f"Submission {submission.id} (again: {again}).", sys.stderr)
+    view = progress.view(Console(stderr=True))
+    return watch.follow(client, submission, view, timeout_s=timeout_s)
+
+
+def _print_traces(submission: answers.SubmissionView, url: str) -> None:
+    """Say how to fetch the trace of each case that has a result, a line each."""
+    for job in submission.jobs:
+        if job.result_id:
+            fetch = f"throughline trace {job.result_id} --url {url}"
+            say(f"Trace of {job.case.key}: {fetch}", sys.stderr)

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from cli.options import DEFAULT_STATE_DIR, Database, Json, StateDir
+from cli import options, tokens
 
 Kind = Literal["read", "submit", "worker", "admin"]
 
@@ -37,16 +37,14 @@ def create(
             help="Write it here and print nothing; a good one that is here already stays."
         ),
     ] = None,
-    database: Database = None,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
-    as_json: Json = False,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
+    as_json: options.Json = False,
 ) -> None:
     """Make a token and print it, once: only a keyed hash of it is kept.
 
     The first token of the kind admin has the service ask for one for reading, too, within a second.
     """
-    from cli import tokens
-
     with tokens.desk(database, state_dir) as desk:
         wanted = tokens.Wanted(kind, name, expires, project)
         if file is None:
@@ -62,13 +60,11 @@ def enrolment(
         str | None, typer.Option(help="The only worker that may use it; by default any one.")
     ] = None,
     valid: Annotated[str, typer.Option(metavar="SPAN", help="For how long.")] = "1h",
-    database: Database = None,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
-    as_json: Json = False,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
+    as_json: options.Json = False,
 ) -> None:
     """Make a code with which one worker fetches a token of its own, once."""
-    from cli import tokens
-
     with tokens.desk(database, state_dir) as desk:
         desk.enrolment(worker, valid, as_json=as_json)
 
@@ -83,24 +79,23 @@ def sign_in(
             help="Address of the service; by default where one of this state folder answers.",
         ),
     ] = None,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Print a link that signs a browser in on the dashboard, once and within 15 minutes.
 
     Whoever opens it is the administrator of this machine's own service for twelve hours.
     """
-    from cli import tokens
-
     tokens.show_link(url, state_dir)
 
 
 @app.command("list")
 def list_tokens(
-    *, database: Database = None, state_dir: StateDir = DEFAULT_STATE_DIR, as_json: Json = False
+    *,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
+    as_json: options.Json = False,
 ) -> None:
     """List all tokens, the newest first, without what is secret of them."""
-    from cli import tokens
-
     with tokens.desk(database, state_dir) as desk:
         desk.show(as_json=as_json)
 
@@ -109,23 +104,22 @@ def list_tokens(
 def rotate(
     token_id: TokenId,
     *,
-    database: Database = None,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
-    as_json: Json = False,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
+    as_json: options.Json = False,
 ) -> None:
     """Give a token another secret and print it; the old one is refused from then on."""
-    from cli import tokens
-
     with tokens.desk(database, state_dir) as desk:
         desk.rotate(token_id, as_json=as_json)
 
 
 @app.command("revoke")
 def revoke(
-    token_id: TokenId, *, database: Database = None, state_dir: StateDir = DEFAULT_STATE_DIR
+    token_id: TokenId,
+    *,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """End a token: it is refused from the next request on."""
-    from cli import tokens
-
     with tokens.desk(database, state_dir) as desk:
         desk.revoke(token_id)

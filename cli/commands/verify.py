@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import asdict
 from enum import StrEnum
 from typing import Annotated
 
+import orjson
 import typer
+from sqlalchemy.exc import DBAPIError
 
-from cli.options import DEFAULT_STATE_DIR, Database, StateDir
+from cli import options
+from cli.exits import Exit, Stop
 from cli.output.lines import say
+from service.database import failures, health, session
+from service.errors import ServiceError
+from service.maintenance import verify as verifying
+from service.maintenance.verify import CheckOutcome, Event, Finding, VerificationReport
+from service.settings import Settings
 
 
 class VerifyFormat(StrEnum):
@@ -20,22 +30,80 @@ class VerifyFormat(StrEnum):
 
 def verify(
     *,
-    database: Database = None,
+    database: options.Database = None,
     format_: Annotated[
         VerifyFormat, typer.Option("--format", help="Text for people, or one JSON document.")
     ] = VerifyFormat.TEXT,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Check that a database keeps the promises about jobs and results; changes nothing.
 
     It reads in one transaction and may run beside the service. Exit code 1 if a promise is broken:
     then the shortest history that shows it is printed. Exit code 3 if the database cannot be read.
     """
-    from cli import verification
-
-    report = verification.verify(database, state_dir)
+    report = _report(database or Settings(state_dir=state_dir).url)
     if format_ is VerifyFormat.JSON:
-        say(verification.as_json(report))
+        document = {"kept": report.kept, **asdict(report)}
+        say(orjson.dumps(document, option=orjson.OPT_INDENT_2).decode())
     else:
-        verification.show(report)
+        _show(report)
     raise typer.Exit(0 if report.kept else 1)
+
+
+_LINES = 60
+"""Longest history that is printed to people; JSON has all of it."""
+
+
+def _report(url: str) -> VerificationReport:
+    """Check the database at ``url``.
+
+    Raises:
+        Stop: it cannot be read, or has other tables than this version knows.
+    """
+    try:
+        database = session.Database(url)
+        try:
+            health.check(database, write=False)
+            return verifying.verify(database)
+        finally:
+            database.close()
+    except ServiceError as error:
+        raise Stop(error.detail, Exit.AWAY) from error
+    except DBAPIError as error:
+        known = failures.explain(error)
+        sentence = known.detail if known else f"The database cannot be read: {error.orig}"
+        raise Stop(sentence, Exit.AWAY) from error
+
+
+def _show(report: VerificationReport) -> None:
+    """Print a line for each promise, and under a broken one the history that shows it."""
+    say(f"{report.jobs:,} jobs, {report.results:,} results")
+    for finding in report.findings:
+        say(f"{finding.number:2}  {finding.outcome.value:14}  {finding.promise}")
+        if finding.sentence:
+            say(f"    {finding.sentence}")
+        if finding.outcome is CheckOutcome.BROKEN:
+            _show_history(finding)
+    for warning in report.warnings:
+        say(warning, sys.stderr)
+
+
+def _show_history(finding: Finding) -> None:
+    assert finding.shortest is not None
+    history = finding.shortest.history
+    for event in history[:_LINES]:
+        say(f"      {_line(event)}")
+    if len(history) > _LINES:
+        say(f"      ... {len(history) - _LINES} more")
+    if finding.breaches > 1:
+        say(f"    Broken {finding.breaches} times; this is the shortest history. Others:")
+    for sentence in finding.others:
+        say(f"    {sentence}")
+
+
+def _line(event: Event) -> str:
+    who = "job" if event.attempt is None else f"attempt {event.attempt}"
+    by = f" by {event.worker}" if event.worker else ""
+    why = f": {event.reason}" if event.reason else ""
+    step = f"{event.before or '-'} -> {event.after}"
+    return f"{event.at:%Y-%m-%d %H:%M:%S.%f}  {who}: {step}{by}{why}"

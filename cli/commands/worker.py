@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
+from pydantic import ValidationError
 
-from cli.options import DEFAULT_STATE_DIR, DEFAULT_URL, StateDir, Url
+from cli import options
+from cli.client import ServiceClient
+from cli.exits import Exit, Stop
+from cli.output.lines import say
+from cli.settings import child_environment
+from worker.device import nvml
+from worker.settings import Settings
+from worker.state_dir import write_durably
 
 app = typer.Typer(invoke_without_command=True)
 Device = Annotated[
@@ -26,11 +35,11 @@ Name = Annotated[
 def worker(
     context: typer.Context,
     *,
-    url: Url = DEFAULT_URL,
+    url: options.Url = options.DEFAULT_URL,
     device: Device = "auto",
     name: Name = "",
     once: Annotated[bool, typer.Option("--once", help="End when there is no work.")] = False,
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Take jobs from a service, measure them on this machine, send the results back.
 
@@ -38,8 +47,6 @@ def worker(
     code is 1 if it cannot work here (no such device, or another worker of its name), 2 if a setting
     is wrong or the service refuses it.
     """
-    from cli.settings import child_environment
-
     if context.invoked_subcommand is not None:
         return
     given = {
@@ -58,12 +65,37 @@ def worker(
 def enroll(
     code: Annotated[str, typer.Argument(help="From `throughline token enrolment`.")],
     *,
-    url: Url = DEFAULT_URL,
+    url: options.Url = options.DEFAULT_URL,
     device: Device = "auto",
     name: Name = "",
-    state_dir: StateDir = DEFAULT_STATE_DIR,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
     """Fetch this worker's own token, once, and keep it where only this user reads it."""
-    from cli import enrolment
+    settings = _settings(device, name, state_dir)
+    path = settings.enrolled_token
+    try:  # before the code is used up
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_durably(path, path.read_bytes() if path.exists() else b"")
+        with ServiceClient(url) as client:
+            write_durably(path, client.enroll(code, settings.name).encode())
+    except OSError as error:
+        raise Stop(f"{path} cannot be written ({error.strerror}).") from error
+    say(f"This is the worker {settings.name} now; its token is in {path}.")
+    say(f"Start it: throughline worker --url {url} --name {settings.name} --device {device}")
 
-    enrolment.enroll(code, url, device, name, state_dir)
+
+def _settings(device: str, name: str, state_dir: Path) -> Settings:
+    """The settings that the worker will have here.
+
+    Raises:
+        Stop: there is no such device, or nobody can tell which there are.
+    """
+    try:
+        settings = Settings(device=device, worker_name=name, state_dir=state_dir)
+        return settings.on_machine(device == "auto" and bool(nvml.devices()))
+    except ValidationError as error:
+        if ("device",) not in [problem["loc"] for problem in error.errors()]:
+            raise
+        raise Stop(f"{device!r} is no device: auto, cpu, cuda or cuda:N.") from error
+    except nvml.DriverFailed as failed:
+        raise Stop(f"{failed} Or name the device with --device.", Exit.FAILED) from failed

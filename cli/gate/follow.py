@@ -8,7 +8,7 @@ from typing import Any
 
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
-from cli.gate.answers import CaseFinding, ComparisonAnswer
+from cli.gate.comparison import CaseFinding, ComparisonAnswer
 from cli.output.console import Console
 from service import formats
 

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from benchmarks.terminal import LINES, printable
 from cli.gate import GateFormat
-from cli.gate.answers import CaseFinding, ComparisonAnswer, Decision, Outcome
+from cli.gate.comparison import CaseFinding, ComparisonAnswer, Decision, Outcome
 from cli.gate.follow import plain
 from cli.output import output_format
 from cli.output.console import Console

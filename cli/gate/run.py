@@ -11,7 +11,7 @@ from cli.client import ServiceClient, read
 from cli.durations import seconds
 from cli.exits import Exit, Stop
 from cli.gate import GateFormat, Inconclusive, follow
-from cli.gate.answers import ComparisonAnswer, Outcome
+from cli.gate.comparison import ComparisonAnswer, Outcome
 from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
 from cli.output.console import Console

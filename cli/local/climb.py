@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from benchmarks.contracts import Case, Protocol, Result, Status
+from benchmarks import contracts
 from benchmarks.diagnosis import hill_climb
 from benchmarks.diagnosis.conclude import place_of
 from benchmarks.diagnosis.hill_climb import Bar, Ending, Rung
@@ -17,7 +17,7 @@ from cli.output.climb_report import Climb, answer, remarks, say
 from cli.output.console import Console
 from service import formats
 
-BRIEF = Protocol(
+BRIEF = contracts.Protocol(
     warmup_min_steps=5,
     warmup_min_s=1.0,
     warmup_max_s=3.0,
@@ -36,11 +36,11 @@ BRIEF = Protocol(
 LEAST_S = 60.0
 """Seconds that even the first case gets, whatever the budget."""
 
-Measure = Callable[[Case, float, Bar | None], Result]
+Measure = Callable[[contracts.Case, float, Bar | None], contracts.Result]
 """Measures a case within so many seconds; one that beats no bar only as far as its rates."""
 
 
-def run(measure: Measure, first: Case, budget_s: float, told: Console) -> Climb:
+def run(measure: Measure, first: contracts.Case, budget_s: float, told: Console) -> Climb:
     """Climb from ``first`` until nothing is left or the budget is spent.
 
     Args:
@@ -90,16 +90,18 @@ def _try(measure: Measure, move: Move, climb: Climb, end_s: float, told: Console
         raise
     except Stop as stop:
         took_s = time.monotonic() - from_s
-        rung = Rung(case, Status.CRASHED, stop.sentence, move=move, took_s=took_s)
+        rung = Rung(case, contracts.Status.CRASHED, stop.sentence, move=move, took_s=took_s)
     climb.rungs.append(rung)
     say(told, f"  {_outcome(rung, best)}")
     _say_remarks(rung, told)
 
 
-def _timed(measure: Measure, case: Case, limit_s: float, bar: Bar | None) -> tuple[Result, float]:
+def _timed(
+    measure: Measure, case: contracts.Case, limit_s: float, bar: Bar | None
+) -> tuple[contracts.Result, float]:
     from_s = time.monotonic()
     result = measure(case, limit_s, bar)
-    if result.status is Status.TIMEOUT:  # a worker's sentence names settings of a job
+    if result.status is contracts.Status.TIMEOUT:  # a worker's sentence names settings of a job
         reason = f"It was not done after {limit_s:.0f} s."
         result = result.model_copy(update={"reason": reason})
     return result, time.monotonic() - from_s
@@ -107,7 +109,7 @@ def _timed(measure: Measure, case: Case, limit_s: float, bar: Bar | None) -> tup
 
 def _outcome(rung: Rung, base: Rung) -> str:
     """One line: what came of a try."""
-    if rung.status is not Status.OK:
+    if rung.status is not contracts.Status.OK:
         return f"{rung.status.value}: {rung.reason}"
     if not rung.right:
         return "It computes something else than fp32 eager training: not kept."
@@ -127,7 +129,7 @@ def _say_remarks(rung: Rung, told: Console) -> None:
         say(told, f"  {remark}")
 
 
-def measurer(runner: LocalRunner, protocol: Protocol, first: Case) -> Measure:
+def measurer(runner: LocalRunner, protocol: contracts.Protocol, first: contracts.Case) -> Measure:
     """Measure in child processes of this machine, as `throughline bench` does.
 
     The first case is not held against the reference: it is what people run, its answer is awaited,
@@ -140,14 +142,14 @@ def measurer(runner: LocalRunner, protocol: Protocol, first: Case) -> Measure:
     """
     unchecked = protocol.model_copy(update={"parity": False})
 
-    def measure(case: Case, limit_s: float, bar: Bar | None) -> Result:
+    def measure(case: contracts.Case, limit_s: float, bar: Bar | None) -> contracts.Result:
         timing = unchecked if _step(case) == _step(first) else protocol
         return runner.measure(case, timing, limit_s=min(limit_s, LONGEST_S), beat=bar)
 
     return measure
 
 
-def _step(case: Case) -> dict[str, str]:
+def _step(case: contracts.Case) -> dict[str, str]:
     """Return the axes that decide the numbers that a step computes."""
     return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
@@ -156,7 +158,7 @@ def exit_code(climb: Climb) -> Exit:
     """Zero once there is a verdict, and nothing was in the way of a further one."""
     if climb.ending is Ending.INTERRUPTED:
         return Exit.INTERRUPTED
-    if climb.rungs[0].status is Status.TIMEOUT:
+    if climb.rungs[0].status is contracts.Status.TIMEOUT:
         return Exit.TIMEOUT
     measured = climb.best is not None and climb.ending is not Ending.HELD
     return Exit.OK if measured else Exit.FAILED

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog
-from benchmarks.contracts import Case, JobSpec, Progress, Protocol, Result
 from benchmarks.progress_bar import ProgressBar
 from cli.exits import Exit, Stop
 from cli.settings import our_packages
@@ -43,14 +43,14 @@ class LocalRunner:
 
     def measure(
         self,
-        case: Case,
-        protocol: Protocol,
+        case: contracts.Case,
+        protocol: contracts.Protocol,
         *,
         seed: int = 0,
         trace: Path | None = None,
         limit_s: float = LONGEST_S,
         beat: tuple[float, float] | None = None,
-    ) -> Result:
+    ) -> contracts.Result:
         """Measure ``case`` in as many fresh processes as ``protocol`` says.
 
         Args:
@@ -71,7 +71,7 @@ class LocalRunner:
                 "the next one would measure beside them: see whether the driver is stuck.",
                 Exit.FAILED,
             )
-        spec = JobSpec(case=case, revision="here", protocol=protocol, timeout_s=limit_s)
+        spec = contracts.JobSpec(case=case, revision="here", protocol=protocol, timeout_s=limit_s)
         local = replace(self._local, seed=seed, trace=trace, beat=beat)
         try:
             with ProgressBar(case.key) as bar:
@@ -92,7 +92,7 @@ class _Shown:
     def left_s(self) -> float:
         return inf
 
-    def tell(self, progress: Progress) -> None:
+    def tell(self, progress: contracts.Progress) -> None:
         self._bar.show(progress)
 
     def hear(self, text: bytes) -> None:
@@ -150,15 +150,15 @@ def _on_machine(settings: Settings) -> tuple[Settings, nvml.Gpu | None]:
     return chosen, nvml.find(chosen.device, visible_devices(), gpus)
 
 
-def read_protocol(text: str | None, base: Protocol | None = None) -> Protocol:
+def read_protocol(text: str | None, base: contracts.Protocol | None = None) -> contracts.Protocol:
     """``base`` with the fields that ``text`` names as JSON.
 
     Raises:
         Stop: it is no Protocol; the sentence says which field is wrong.
     """
-    base = base or Protocol()
+    base = base or contracts.Protocol()
     try:
-        given = Protocol.model_validate_json(text or "{}")
+        given = contracts.Protocol.model_validate_json(text or "{}")
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(map(str, fault["loc"]))

@@ -10,10 +10,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from benchmarks.contracts import Bottleneck, Parity, ParityStatus, Status, Verdict
-from benchmarks.diagnosis import hill_climb
+from benchmarks import contracts
+from benchmarks.diagnosis import hill_climb, suggestions
 from benchmarks.diagnosis.hill_climb import Ending, Rung
-from benchmarks.diagnosis.suggestions import Neighbour, Place, rate_that_counts, suggest
 from cli.output.console import Console
 from service import formats
 
@@ -27,7 +26,7 @@ class Climb:
     ending: Ending | None = None
     unit: str = ""
     hardware: str = ""
-    place: Place = field(default_factory=Place)
+    place: suggestions.Place = field(default_factory=suggestions.Place)
 
     @property
     def best(self) -> Rung | None:
@@ -52,18 +51,20 @@ class Climb:
             ],
         }
 
-    def _advised(self, rung: Rung) -> Verdict | None:
+    def _advised(self, rung: Rung) -> contracts.Verdict | None:
         """A rung's verdict, its suggestions tied to what the other rungs measured."""
         if rung.verdict is None:
             return None
-        full = rate_that_counts(rung.verdict) == "throughput"
+        full = suggestions.rate_that_counts(rung.verdict) == "throughput"
         usable = [one for one in self.rungs if one.usable]
-        beside = [Neighbour(one.case, one.full if full else one.synth) for one in usable]
-        told = suggest(rung.case, rung.verdict, self.place, beside)
+        beside = [
+            suggestions.Neighbour(one.case, one.full if full else one.synth) for one in usable
+        ]
+        told = suggestions.suggest(rung.case, rung.verdict, self.place, beside)
         return rung.verdict.model_copy(update={"suggestions": told})
 
 
-def _written(rung: Rung, verdict: Verdict | None, *, kept: bool) -> dict[str, Any]:
+def _written(rung: Rung, verdict: contracts.Verdict | None, *, kept: bool) -> dict[str, Any]:
     move = rung.move
     return {
         "case": rung.case.model_dump(mode="json"),
@@ -83,7 +84,7 @@ def _written(rung: Rung, verdict: Verdict | None, *, kept: bool) -> dict[str, An
     }
 
 
-def _parity(parity: Parity | None) -> dict[str, str] | None:
+def _parity(parity: contracts.Parity | None) -> dict[str, str] | None:
     """None where nobody asked, as of the first case."""
     return {"status": parity.status.value, "reason": parity.reason} if parity else None
 
@@ -109,7 +110,7 @@ def show(found: Climb, console: Console) -> None:
 
 def _cells(rung: Rung, base: Rung | None, unit: str) -> tuple[str | Text, ...]:
     name = _step_name(rung)
-    if rung.status is not Status.OK:
+    if rung.status is not contracts.Status.OK:
         return name, Text(rung.status.value, style="red"), "", "", ""
     gain = formats.times(hill_climb.gain(rung, base)) if base else ""
     limit = rung.verdict.bottleneck.value if rung.verdict else formats.DASH
@@ -147,16 +148,16 @@ def _closing(found: Climb) -> list[str]:
 def remarks(rung: Rung) -> Iterator[str]:
     """Give the reasons to doubt the result of a rung, a line each."""
     parity = rung.parity
-    measured = rung.status is Status.OK  # a failure says its reason anyway
-    if measured and parity is not None and parity.status is not ParityStatus.PASS:
+    measured = rung.status is contracts.Status.OK  # a failure says its reason anyway
+    if measured and parity is not None and parity.status is not contracts.ParityStatus.PASS:
         yield ": ".join(filter(None, [f"parity {parity.status.value}", parity.reason]))
     if rung.flags:
         yield f"flags: {', '.join(rung.flags)}"
 
 
-def answer(verdict: Verdict) -> str:
+def answer(verdict: contracts.Verdict) -> str:
     """The answer to "input-bound or GPU-bound?", in two words."""
-    if verdict.bottleneck is Bottleneck.UNKNOWN:
+    if verdict.bottleneck is contracts.Bottleneck.UNKNOWN:
         return "Not known."
     return f"{verdict.bottleneck.value}-bound, {verdict.confidence} confidence."
 

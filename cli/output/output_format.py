@@ -5,6 +5,8 @@ from enum import StrEnum
 from cli.exits import Stop
 from cli.output.console import Console
 
+ROOMY = 120
+"""Columns of a terminal from which on a list has room for more than what names its items."""
 PAPER_WIDTH = 140
 """Columns of what is no terminal: a log or a file has no edge at which words must be cut."""
 

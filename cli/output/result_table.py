@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.contracts import JobState, ParityStatus, Status
+from cli.answers import RowView
 from cli.output.console import Console
-from cli.service_answers import RowView
 from service import formats
 
 ROOMY = 100

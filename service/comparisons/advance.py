@@ -12,7 +12,7 @@ from sqlalchemy import ColumnElement, Table, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
-from service import formats
+from service import formats, models
 from service.analysis import gate
 from service.analysis.gate import Decision
 from service.comparisons import comparison_jobs, worker_choice
@@ -20,11 +20,10 @@ from service.comparisons.request import ComparisonRequest
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
-from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job
 
 log = logging.getLogger(__name__)
 
-_TRIES = cast(Table, ComparisonJob.__table__)
+_TRIES = cast(Table, models.ComparisonJob.__table__)
 # Made once: every result asks.
 _COMPARISON_OF = select(_TRIES.c.comparison_id).where(_TRIES.c.job_id == bindparam("job_id"))
 NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
@@ -44,8 +43,10 @@ def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
     Yields the id of each that was moved on, and whether that decided it.
     """
     with database.reading() as session:
-        running = select(ComparisonRow.id).where(ComparisonRow.state == ComparisonState.RUNNING)
-        ids = session.scalars(running.order_by(ComparisonRow.id)).all()
+        running = select(models.ComparisonRow.id).where(
+            models.ComparisonRow.state == models.ComparisonState.RUNNING
+        )
+        ids = session.scalars(running.order_by(models.ComparisonRow.id)).all()
     first = bisect_right(ids, after)
     for comparison_id in (*ids[first:], *ids[:first]):
         was_decided = False
@@ -77,7 +78,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         NotFound: there is no such comparison.
     """
     row = _load(session, comparison_id)
-    if row.state != ComparisonState.RUNNING:
+    if row.state != models.ComparisonState.RUNNING:
         return False
     made = comparison_jobs.of(session, comparison_id)
     under_way = comparison_jobs.take_note(session, made)
@@ -101,7 +102,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         return _decide(session, row, told, now)
     if row.worker is None and not _pin(session, row, request, now):
         return False
-    if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
+    if _change(session, row, models.ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
         comparison_jobs.submit(session, _load(session, comparison_id), made, unsettled, now)
     return False
 
@@ -115,21 +116,21 @@ def cancel(session: Session, comparison_id: str, now: datetime) -> None:
         NotFound: there is no such comparison.
     """
     row = _load(session, comparison_id)
-    ended = {"state": ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
+    ended = {"state": models.ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
     if _change(session, row, **ended, key=None, key_digest=None):
         _cancel_jobs(session, comparison_id, now)
 
 
-def _load(session: Session, comparison_id: str) -> ComparisonRow:
-    wanted = select(ComparisonRow).where(ComparisonRow.id == comparison_id)
+def _load(session: Session, comparison_id: str) -> models.ComparisonRow:
+    wanted = select(models.ComparisonRow).where(models.ComparisonRow.id == comparison_id)
     row = session.scalars(wanted.execution_options(populate_existing=True)).first()
     if row is None:
         raise NotFound(NONE_KNOWN)
     return row
 
 
-def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:
-    ended = {"state": ComparisonState.DECIDED, "decided_at": now, "reason": ""}
+def _decide(session: Session, row: models.ComparisonRow, decision: Decision, now: datetime) -> bool:
+    ended = {"state": models.ComparisonState.DECIDED, "decided_at": now, "reason": ""}
     if not _change(session, row, **ended, decision=decision.model_dump(mode="json")):
         return False
     _cancel_jobs(session, row.id, now)
@@ -137,10 +138,14 @@ def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datet
     return True
 
 
-def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime) -> bool:
+def _pin(
+    session: Session, row: models.ComparisonRow, request: ComparisonRequest, now: datetime
+) -> bool:
     chosen = worker_choice.choose(session, request, now)
     if chosen is not None:
-        return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
+        return _change(
+            session, row, models.ComparisonRow.worker.is_(None), worker=chosen, reason=""
+        )
     without = worker_choice.lacking(session, request, now)
     waits = without or f"Waits for a {_worker(request)}: none was heard of lately."
     if row.reason != waits:
@@ -154,7 +159,12 @@ def _worker(request: ComparisonRequest) -> str:
 
 
 def _lacked(
-    session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime, *, cut: bool
+    session: Session,
+    row: models.ComparisonRow,
+    request: ComparisonRequest,
+    now: datetime,
+    *,
+    cut: bool,
 ) -> Iterator[str]:
     """Yield what an inconclusive comparison lacked: time if it was ``cut``, or a worker."""
     if cut:
@@ -172,17 +182,23 @@ def _lacked(
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:
     open_ = (
-        select(ComparisonJob.job_id)
-        .join(Job, Job.id == ComparisonJob.job_id)
-        .where(ComparisonJob.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
+        select(models.ComparisonJob.job_id)
+        .join(models.Job, models.Job.id == models.ComparisonJob.job_id)
+        .where(
+            models.ComparisonJob.comparison_id == comparison_id,
+            models.Job.state.not_in(FINAL_STATES),
+        )
     )
     for job_id in session.scalars(open_).all():
         expiry.cancel(session, job_id, now)
 
 
 def _change(
-    session: Session, row: ComparisonRow, *seen: ColumnElement[bool], **values: object
+    session: Session, row: models.ComparisonRow, *seen: ColumnElement[bool], **values: object
 ) -> bool:
     """Change a comparison if it still runs and is as seen; say whether it was."""
-    same = (ComparisonRow.id == row.id, ComparisonRow.state == ComparisonState.RUNNING)
-    return rows(session, update(ComparisonRow).where(*same, *seen).values(**values)) == 1
+    same = (
+        models.ComparisonRow.id == row.id,
+        models.ComparisonRow.state == models.ComparisonState.RUNNING,
+    )
+    return rows(session, update(models.ComparisonRow).where(*same, *seen).values(**values)) == 1

@@ -8,32 +8,34 @@ from datetime import datetime
 from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES, AttemptState, Case, JobSpec, Purpose
+from benchmarks import contracts
+from service import models
 from service.analysis.gate import CaseRecord, Measured, Pair, Side, Used
 from service.comparisons.request import ComparisonRequest
 from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
-from service.models import Attempt, ComparisonJob, ComparisonRow, Job
 
 
-def of(session: Session, comparison_id: str) -> list[ComparisonJob]:
+def of(session: Session, comparison_id: str) -> list[models.ComparisonJob]:
     """Every job of a comparison, in the order of submission."""
     wanted = (
-        select(ComparisonJob)
-        .where(ComparisonJob.comparison_id == comparison_id)
-        .order_by(ComparisonJob.place)
+        select(models.ComparisonJob)
+        .where(models.ComparisonJob.comparison_id == comparison_id)
+        .order_by(models.ComparisonJob.place)
     )
     return list(session.scalars(wanted.execution_options(populate_existing=True)))
 
 
-def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
+def take_note(session: Session, tries: Sequence[models.ComparisonJob]) -> int:
     """Keep what jobs that have ended found out; return how many have not ended.
 
     What is kept is a few numbers, so that no later look has to unpack whole results again.
     """
     waiting = {one.job_id: one for one in tries if one.measured is None}
-    done = select(Job.id, Job.reason).where(Job.id.in_(waiting), Job.state.in_(FINAL_STATES))
+    done = select(models.Job.id, models.Job.reason).where(
+        models.Job.id.in_(waiting), models.Job.state.in_(contracts.FINAL_STATES)
+    )
     ended = {job_id: reason for job_id, reason in session.execute(done)}  # noqa: C416
     counted = queries.counted_results(session, list(ended))
     for job_id, reason in ended.items():
@@ -42,12 +44,17 @@ def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
     return len(waiting) - len(ended)
 
 
-def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, reason: str) -> None:
+def _keep(
+    session: Session, row: models.ComparisonJob, stored: StoredResult | None, reason: str
+) -> None:
     found = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
-    same = (ComparisonJob.comparison_id == row.comparison_id, ComparisonJob.place == row.place)
+    same = (
+        models.ComparisonJob.comparison_id == row.comparison_id,
+        models.ComparisonJob.place == row.place,
+    )
     session.execute(
-        update(ComparisonJob)
-        .where(*same, ComparisonJob.measured.is_(None))
+        update(models.ComparisonJob)
+        .where(*same, models.ComparisonJob.measured.is_(None))
         .values(
             measured=found.model_dump(mode="json"),
             attempt=None if stored is None else stored.attempt,
@@ -57,7 +64,7 @@ def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, rea
     )
 
 
-def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseRecord]:
+def records(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -> list[CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
     found = []
     for place, case in enumerate(row.cases):
@@ -68,7 +75,7 @@ def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseReco
             if one.measured is not None:
                 pair[one.side] = Measured.model_validate(one.measured)
         told = (each.case_key for pair in sides.values() for each in pair.values())
-        key = next(filter(None, told), Case.model_validate(case).key)
+        key = next(filter(None, told), contracts.Case.model_validate(case).key)
         pairs = tuple(Pair(**sides[number]) for number in sorted(sides))
         same = row.baseline == row.contender
         found.append(CaseRecord(case_key=key, pairs=pairs, one_revision=same))
@@ -76,7 +83,7 @@ def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseReco
 
 
 def used(
-    records_: Sequence[CaseRecord], tries: Sequence[ComparisonJob], max_pairs: int
+    records_: Sequence[CaseRecord], tries: Sequence[models.ComparisonJob], max_pairs: int
 ) -> tuple[Used, ...]:
     """Every attempt, and whether its pair was compared."""
     compared = set()
@@ -101,13 +108,25 @@ def used(
 
 def last_loss(session: Session, comparison_id: str) -> str:
     """Say which attempt of a job that has not ended was lost last; empty if none was."""
-    of_it = (ComparisonJob.comparison_id == comparison_id, Job.state.not_in(FINAL_STATES))
+    of_it = (
+        models.ComparisonJob.comparison_id == comparison_id,
+        models.Job.state.not_in(contracts.FINAL_STATES),
+    )
     lost = (
-        select(Attempt.worker, Attempt.number, Attempt.job_id, Attempt.reason)
-        .join(ComparisonJob, ComparisonJob.job_id == Attempt.job_id)
-        .join(Job, Job.id == Attempt.job_id)
-        .where(*of_it, Attempt.state == AttemptState.LOST)
-        .order_by(Attempt.ended_at.desc(), Attempt.job_id.desc(), Attempt.number.desc())
+        select(
+            models.Attempt.worker,
+            models.Attempt.number,
+            models.Attempt.job_id,
+            models.Attempt.reason,
+        )
+        .join(models.ComparisonJob, models.ComparisonJob.job_id == models.Attempt.job_id)
+        .join(models.Job, models.Job.id == models.Attempt.job_id)
+        .where(*of_it, models.Attempt.state == contracts.AttemptState.LOST)
+        .order_by(
+            models.Attempt.ended_at.desc(),
+            models.Attempt.job_id.desc(),
+            models.Attempt.number.desc(),
+        )
     )
     found = session.execute(lost.limit(1)).first()
     if found is None:
@@ -118,8 +137,8 @@ def last_loss(session: Session, comparison_id: str) -> str:
 
 def submit(
     session: Session,
-    row: ComparisonRow,
-    tries: Sequence[ComparisonJob],
+    row: models.ComparisonRow,
+    tries: Sequence[models.ComparisonJob],
     places: Sequence[int],
     now: datetime,
 ) -> None:
@@ -138,7 +157,7 @@ def submit(
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
             [job_id] = leases.submit(session, [spec], at, now, first=place)
             session.add(
-                ComparisonJob(
+                models.ComparisonJob(
                     comparison_id=row.id,
                     place=place,
                     case_place=case_place,
@@ -152,13 +171,13 @@ def submit(
 
 
 def _spec(
-    row: ComparisonRow,
+    row: models.ComparisonRow,
     request: ComparisonRequest,
     case_place: int,
     side: Side,
     *,
     timing_only: bool,
-) -> JobSpec:
+) -> contracts.JobSpec:
     """One side of a pair; ``timing_only`` leaves out the passes beside it, parity among them.
 
     They are asked for until a case has a whole pair: a process that ended in an accident has told
@@ -166,11 +185,11 @@ def _spec(
     """
     assert request.protocol is not None
     assert row.worker is not None
-    return JobSpec(
-        case=Case.model_validate(row.cases[case_place]),
+    return contracts.JobSpec(
+        case=contracts.Case.model_validate(row.cases[case_place]),
         revision=row.baseline if side is Side.BASELINE else row.contender,
         protocol=request.protocol.timing_only() if timing_only else request.protocol,
-        purpose=Purpose.COMPARISON,
+        purpose=contracts.Purpose.COMPARISON,
         requires=request.requires | {"worker": row.worker},
         priority=request.priority,
         timeout_s=request.timeout_s,

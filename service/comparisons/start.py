@@ -11,11 +11,10 @@ from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobSpec
-from service import models
+from service import errors, models
 from service.comparisons import worker_choice
 from service.comparisons.request import ComparisonRequest
 from service.database.ids import new_id
-from service.errors import REUSED, Invalid, KeyReused, UnknownChoice
 from service.history import revisions
 from service.jobs.submit import digest_of, kept_as
 from service.models import ComparisonRow, ComparisonState
@@ -42,14 +41,14 @@ def start(
     """
     specs = request.specs()
     if len({spec.case.key for spec in specs}) < len(specs):
-        raise Invalid("A case stands twice in this comparison; name each once.")
+        raise errors.Invalid("A case stands twice in this comparison; name each once.")
     if key is not None:
         key = kept_as(key, request.project)
     before = _answered(session, request, key)
     if before is not None:
         return before
     if why := worker_choice.lacking(session, request, now):
-        raise UnknownChoice(why)
+        raise errors.UnknownChoice(why)
     try:
         with session.begin_nested():
             return AcceptedComparison(_store(session, request, specs, now, key), replayed=False)
@@ -125,5 +124,5 @@ def _answered(
     if row is None:
         return None
     if row.key_digest != digest_of(request):
-        raise KeyReused(REUSED)
+        raise errors.KeyReused(errors.REUSED)
     return AcceptedComparison(row.id, replayed=True)

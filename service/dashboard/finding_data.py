@@ -10,6 +10,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case
+from service import models
 from service.analysis.attribution import Attribution
 from service.analysis.attribution.types import Evidence, State
 from service.analysis.detection.alarms import SAME
@@ -19,17 +20,6 @@ from service.findings.bad_nodes import METRIC, against_others
 from service.findings.confirm import ConfirmationView
 from service.findings.confirm.start import SOURCE
 from service.history.types import Series
-from service.models import (
-    ComparisonJob,
-    ComparisonRow,
-    ConfirmationRow,
-    ConfirmationState,
-    FindingRow,
-    Point,
-    ResultRow,
-    SeriesRow,
-    WorkerRow,
-)
 
 NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""
@@ -99,38 +89,42 @@ def confirmations_of(session: Session, finding: FindingView) -> list[Confirmatio
 
     Those whose results it rests on, and those of the same place in one of its series.
     """
-    row = session.get_one(FindingRow, finding.summary.id)
+    row = session.get_one(models.FindingRow, finding.summary.id)
     results = [each for side in row.measured.values() for each in side]
     sources = session.scalars(
-        select(ComparisonRow.source)
-        .join(ComparisonJob, ComparisonJob.comparison_id == ComparisonRow.id)
-        .join(ResultRow, ResultRow.job_id == ComparisonJob.job_id)
-        .where(ResultRow.id.in_(results))
+        select(models.ComparisonRow.source)
+        .join(models.ComparisonJob, models.ComparisonJob.comparison_id == models.ComparisonRow.id)
+        .join(models.ResultRow, models.ResultRow.job_id == models.ComparisonJob.job_id)
+        .where(models.ResultRow.id.in_(results))
     )
     known = {source.removeprefix(f"{SOURCE}:") for source in sources}
-    place = ConfirmationRow.first_bad == finding.summary.first_bad
-    place = place | ConfirmationRow.first_bad_result.in_(results)  # where it was before it moved
-    here: ColumnElement[bool] = ConfirmationRow.series_id.in_(
+    place = models.ConfirmationRow.first_bad == finding.summary.first_bad
+    place = place | models.ConfirmationRow.first_bad_result.in_(
+        results
+    )  # where it was before it moved
+    here: ColumnElement[bool] = models.ConfirmationRow.series_id.in_(
         [each.series.id for each in finding.series]
     )
     if finding.summary.worker is not None:
-        at_fault = ConfirmationRow.state == ConfirmationState.BAD_NODE
-        here = here | (at_fault & (ConfirmationRow.worker == finding.summary.worker))
-    page = confirm.list_confirmations(session, ConfirmationRow.id.in_(known) | (place & here))
+        at_fault = models.ConfirmationRow.state == models.ConfirmationState.BAD_NODE
+        here = here | (at_fault & (models.ConfirmationRow.worker == finding.summary.worker))
+    page = confirm.list_confirmations(
+        session, models.ConfirmationRow.id.in_(known) | (place & here)
+    )
     return list(page.items[::-1])
 
 
 def node_of(session: Session, found: FindingSummary) -> Node | None:
     """The node that a finding is about, with its newest results; None if it is about series."""
-    worker = session.get(WorkerRow, found.worker) if found.worker else None
+    worker = session.get(models.WorkerRow, found.worker) if found.worker else None
     if worker is None:
         return None
     slower = against_others(session, worker.name, found.comparability)
     wanted = (
-        select(Point, SeriesRow)
-        .join(SeriesRow, SeriesRow.id == Point.series_id)
-        .where(Point.worker == worker.name, SeriesRow.metric == METRIC)
-        .order_by(Point.revision_at.desc(), Point.measured_at.desc())
+        select(models.Point, models.SeriesRow)
+        .join(models.SeriesRow, models.SeriesRow.id == models.Point.series_id)
+        .where(models.Point.worker == worker.name, models.SeriesRow.metric == METRIC)
+        .order_by(models.Point.revision_at.desc(), models.Point.measured_at.desc())
         .limit(NODE_RESULTS)
     )
     results = tuple(

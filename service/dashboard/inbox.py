@@ -10,20 +10,11 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import findings
+from service import findings, models
 from service.database.paging import Page
 from service.findings import ACTIVE, FindingKind, FindingSummary, SeriesName, confirm
 from service.findings.confirm import ConfirmationView
 from service.findings.queries import name_of
-from service.models import (
-    AnalysisRow,
-    ConfirmationRow,
-    ConfirmationState,
-    FindingRow,
-    FindingSeries,
-    FindingState,
-    SeriesRow,
-)
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""
@@ -32,7 +23,7 @@ REMEMBERED = timedelta(days=7)
 MOST_ACTIVE = 200
 MOST_CONFIRMATIONS = 50
 PER_PAGE = 50
-FOR_NOTHING = (ConfirmationState.NOT_REPRODUCED, ConfirmationState.UNRESOLVED)
+FOR_NOTHING = (models.ConfirmationState.NOT_REPRODUCED, models.ConfirmationState.UNRESOLVED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,26 +55,32 @@ class Suspect:
 def report(session: Session, now: datetime) -> InboxReport:
     """Count the findings opened lately, and how many of them are expected to be false."""
     since = now - LATELY
-    opened = select(func.count()).select_from(FindingRow).where(FindingRow.opened_at >= since)
+    opened = (
+        select(func.count())
+        .select_from(models.FindingRow)
+        .where(models.FindingRow.opened_at >= since)
+    )
     expected = findings.expected_false_since(session, since)
     return InboxReport(session.execute(opened).scalar_one(), expected)
 
 
 def active(session: Session) -> list[FindingSummary]:
     """List findings that ask for attention: open ones before acknowledged, then newest first."""
-    found = findings.list_findings(session, FindingRow.state.in_(ACTIVE), limit=MOST_ACTIVE).items
-    return sorted(found, key=lambda each: each.state is not FindingState.OPEN)
+    found = findings.list_findings(
+        session, models.FindingRow.state.in_(ACTIVE), limit=MOST_ACTIVE
+    ).items
+    return sorted(found, key=lambda each: each.state is not models.FindingState.OPEN)
 
 
 def closed(session: Session, cursor: str | None) -> Page[FindingSummary]:
     """Return a page of the findings that are over, the newest first."""
-    over = FindingRow.state.not_in(ACTIVE)
+    over = models.FindingRow.state.not_in(ACTIVE)
     return findings.list_findings(session, over, after=cursor, limit=PER_PAGE)
 
 
 def running(session: Session) -> list[Suspect]:
     """List the suspects that are being measured again."""
-    state = ConfirmationRow.state == ConfirmationState.RUNNING
+    state = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
     page = confirm.list_confirmations(session, state, limit=MOST_CONFIRMATIONS)
     return _suspects(session, page.items)
 
@@ -92,20 +89,22 @@ def for_nothing(session: Session, now: datetime) -> list[Suspect]:
     """List the recent suspects that were measured again and came to nothing."""
     page = confirm.list_confirmations(
         session,
-        ConfirmationRow.state.in_(FOR_NOTHING),
-        ConfirmationRow.decided_at >= now - REMEMBERED,
+        models.ConfirmationRow.state.in_(FOR_NOTHING),
+        models.ConfirmationRow.decided_at >= now - REMEMBERED,
         limit=MOST_CONFIRMATIONS,
     )
     return _suspects(session, page.items)
 
 
 def _suspects(session: Session, told: Iterable[ConfirmationView]) -> list[Suspect]:
-    return [Suspect(each, name_of(session.get_one(SeriesRow, each.series_id))) for each in told]
+    return [
+        Suspect(each, name_of(session.get_one(models.SeriesRow, each.series_id))) for each in told
+    ]
 
 
 def longest_history(session: Session) -> int:
     """Points of the longest series that was judged: how far it is to the first finding."""
-    return session.scalar(select(func.max(AnalysisRow.points))) or 0
+    return session.scalar(select(func.max(models.AnalysisRow.points))) or 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +118,10 @@ class Mark:
 def marks(session: Session) -> dict[str, Mark]:
     """For each series that an active finding is about, the newest one."""
     wanted = (
-        select(FindingSeries.series_id, FindingRow.id, FindingRow.kind)
-        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingRow.state.in_(ACTIVE), FindingSeries.ended == "")
-        .order_by(FindingRow.id)
+        select(models.FindingSeries.series_id, models.FindingRow.id, models.FindingRow.kind)
+        .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
+        .where(models.FindingRow.state.in_(ACTIVE), models.FindingSeries.ended == "")
+        .order_by(models.FindingRow.id)
     )
     return {
         series_id: Mark(finding, FindingKind(kind))

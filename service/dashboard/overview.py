@@ -8,14 +8,14 @@ from statistics import median
 
 from markupsafe import Markup
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
-from benchmarks.contracts import Direction, Verdict
 from service import formats
 from service.dashboard import labels
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
-from service.history.compare import NOTHING, Known, RevisionChange, compare, ratio
+from service.history import compare
 from service.history.types import Series, SeriesPoint
 
 
@@ -37,11 +37,11 @@ class OverviewRow:
 
     series: Series
     latest: SeriesPoint
-    change: RevisionChange | None
+    change: compare.RevisionChange | None
     speedup: Speedup | None
     """Against the baseline of the same group; None for the baseline itself."""
     is_baseline: bool
-    verdict: Verdict | None
+    verdict: contracts.Verdict | None
     environment_changed: bool
     """Whether the latest point's environment is not that of the point before."""
     spark: Markup
@@ -77,14 +77,18 @@ def by_revision(series: Series) -> Series:
 def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
     """Of measurements of one revision, so that a value and its change are about the same one."""
     name = points[0].revision
-    found = compare(replace(series, points=tuple(points)), name, name) if len(points) > 1 else None
+    found = (
+        compare.compare(replace(series, points=tuple(points)), name, name)
+        if len(points) > 1
+        else None
+    )
     return found.contender if found and found.contender else points[-1]
 
 
-def change(series: Series, known: Known = NOTHING) -> RevisionChange | None:
+def change(series: Series, known: compare.Known = compare.NOTHING) -> compare.RevisionChange | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))
-    return compare(series, names[-2], names[-1], known=known) if len(names) > 1 else None
+    return compare.compare(series, names[-2], names[-1], known=known) if len(names) > 1 else None
 
 
 def _counted(series: Series) -> list[SeriesPoint]:
@@ -104,8 +108,8 @@ def speedup(series: Series, baseline: Series | None) -> Speedup | None:
     if own is None:
         return None
     base = bases[own.revision]
-    higher = series.direction is Direction.HIGHER
-    found = ratio(own, base) if higher else ratio(base, own)
+    higher = series.direction is contracts.Direction.HIGHER
+    found = compare.ratio(own, base) if higher else compare.ratio(base, own)
     if found is None:
         return None
     apart = found.low is not None and found.high is not None and not found.low <= 1 <= found.high
@@ -113,7 +117,9 @@ def speedup(series: Series, baseline: Series | None) -> Speedup | None:
     return Speedup(found.value, found.low, found.high, own.revision, sure)
 
 
-def groups(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> list[SeriesGroup]:
+def groups(
+    series: Sequence[Series], verdicts: Mapping[str, contracts.Verdict]
+) -> list[SeriesGroup]:
     """Sort series into groups, simple cases first, and hold each against its baseline.
 
     ``series`` have one point a revision and only such as count, as `latest_of_each_series` gives
@@ -146,7 +152,9 @@ def _shared(series: Sequence[Series]) -> dict[str, str]:
     return dict(alike)
 
 
-def _rows(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> tuple[OverviewRow, ...]:
+def _rows(
+    series: Sequence[Series], verdicts: Mapping[str, contracts.Verdict]
+) -> tuple[OverviewRow, ...]:
     # A case has a series of its own for each unit that it was ever told in.
     known = {(one.case.key, one.unit): one for one in series}
     ordered = sorted(series, key=lambda one: labels.rank(one.case))
@@ -156,7 +164,9 @@ def _rows(series: Sequence[Series], verdicts: Mapping[str, Verdict]) -> tuple[Ov
     )
 
 
-def _row(series: Series, baseline: Series | None, verdicts: Mapping[str, Verdict]) -> OverviewRow:
+def _row(
+    series: Series, baseline: Series | None, verdicts: Mapping[str, contracts.Verdict]
+) -> OverviewRow:
     points = series.points
     latest = points[-1]
     breaks = environment_changes(points)

@@ -7,16 +7,8 @@ from dataclasses import dataclass, replace
 
 from markupsafe import Markup
 
+from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
-from benchmarks.contracts import (
-    Bottleneck,
-    Direction,
-    Pass,
-    Profile,
-    Result,
-    Sample,
-    Verdict,
-)
 from benchmarks.diagnosis import disturbances as benchmark_flags
 from service import formats
 from service.analysis.summary import summarise
@@ -78,7 +70,7 @@ class Readings:
     count: int
 
 
-def metrics(result: Result, stored: Sequence[MetricValue]) -> list[ShownMetric]:
+def metrics(result: contracts.Result, stored: Sequence[MetricValue]) -> list[ShownMetric]:
     """List a run's metrics, the headlines first; a run that does not count has no series."""
     by_name = {value.metric: value for value in stored}
     samples = sorted(result.samples, key=lambda one: reading_order(one.metric))
@@ -86,7 +78,9 @@ def metrics(result: Result, stored: Sequence[MetricValue]) -> list[ShownMetric]:
     return [_metric(sample, by_name.get(sample.metric), notes) for sample in samples]
 
 
-def _metric(sample: Sample, stored: MetricValue | None, notes: Mapping[str, str]) -> ShownMetric:
+def _metric(
+    sample: contracts.Sample, stored: MetricValue | None, notes: Mapping[str, str]
+) -> ShownMetric:
     told = stored or summarise(sample)
     declared = metric(sample.metric)
     note = notes.get(sample.metric) or declared.note or f"{sample.direction.value} is better"
@@ -104,20 +98,22 @@ def _metric(sample: Sample, stored: MetricValue | None, notes: Mapping[str, str]
     )
 
 
-def headlines(listed: Iterable[ShownMetric], verdict: Verdict | None) -> list[ShownMetric]:
+def headlines(
+    listed: Iterable[ShownMetric], verdict: contracts.Verdict | None
+) -> list[ShownMetric]:
     """Keep the numbers that a reader wants first, and doubt what was not measurable."""
     kept = [shown for shown in listed if metric(shown.name).is_headline]
     return [replace(shown, doubt=_doubt(shown, verdict)) for shown in kept]
 
 
-def _doubt(metric: ShownMetric, verdict: Verdict | None) -> str:
+def _doubt(metric: ShownMetric, verdict: contracts.Verdict | None) -> str:
     """Explain why a metric says nothing in this run; empty if it says something.
 
     Only the input stall can say nothing: it is a small difference of two rates.
     """
     if metric.name != "input_stall":
         return ""
-    if verdict and verdict.bottleneck is Bottleneck.UNKNOWN:
+    if verdict and verdict.bottleneck is contracts.Bottleneck.UNKNOWN:
         noise = verdict.evidence.get("noise")
         return f"noise: ±{formats.NBSP}{formats.share(noise)}" if noise else "the run is too short"
     if metric.value < 0:
@@ -125,7 +121,7 @@ def _doubt(metric: ShownMetric, verdict: Verdict | None) -> str:
     return ""
 
 
-def phases(result: Result) -> list[PhaseBar]:
+def phases(result: contracts.Result) -> list[PhaseBar]:
     """Draw the parts of a step for the passes with and without input, on one scale."""
     if not result.replicates:
         return []
@@ -138,7 +134,7 @@ def phases(result: Result) -> list[PhaseBar]:
     return [_phase_bar(title, own, whole) for title, own in parts.items()]
 
 
-def _parts(timed: Sequence[Pass]) -> tuple[tuple[str, float], ...]:
+def _parts(timed: Sequence[contracts.Pass]) -> tuple[tuple[str, float], ...]:
     count = len(timed)
     return (
         ("stall", sum(one.stall_s for one in timed) / count),
@@ -153,7 +149,7 @@ def _phase_bar(title: str, parts: tuple[tuple[str, float], ...], whole: float) -
     return PhaseBar(title, step_s, parts, stacked_bar(parts, whole, f"{title}: {said}"))
 
 
-def readings(result: Result, name: PassName) -> Readings | None:
+def readings(result: contracts.Result, name: PassName) -> Readings | None:
     """Sum up the telemetry of all processes over one pass; None if there is none."""
     taken = [one.telemetry[name] for one in result.replicates if name in one.telemetry]
     if not taken:
@@ -172,15 +168,15 @@ def readings(result: Result, name: PassName) -> Readings | None:
     )
 
 
-def flags(result: Result) -> dict[str, str]:
+def flags(result: contracts.Result) -> dict[str, str]:
     """Explain each flag of the result and its processes once."""
     return {flag: labels.flag(flag) for flag in benchmark_flags.every(result)}
 
 
-def profile(result: Result) -> Profile:
+def profile(result: contracts.Result) -> contracts.Profile:
     """The profile of the first process; an empty one where none was asked for."""
     first = result.replicates[0].profile if result.replicates else None
-    return first or Profile()
+    return first or contracts.Profile()
 
 
 def evidence(values: Mapping[str, float]) -> list[ShownEvidence]:
@@ -197,6 +193,6 @@ def _evidence(name: str, value: float) -> ShownEvidence:
     return ShownEvidence(title, formats.share(value), meaning)
 
 
-def better(direction: Direction) -> str:
+def better(direction: contracts.Direction) -> str:
     """Say which way a metric is better."""
     return f"{direction.value} is better"

@@ -7,15 +7,14 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.orm import Session
 
+from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
 from benchmarks.catalog.factorial import Design, Levels
-from benchmarks.contracts import Case, ParityStatus, Result, Status
 from benchmarks.diagnosis import disturbances
 from service.analysis.factorial import Effects, estimate
 from service.analysis.summary import Summary, summarise
 from service.errors import UnknownChoice
-from service.history import queries, record
-from service.history.compare import Known, Ratio, RevisionChange, compare_all, ratio
+from service.history import compare, queries, record
 from service.history.run_noise import repeats_of
 from service.history.types import Series, SeriesPoint, StoredResult
 from service.jobs.submissions import load_submission
@@ -33,14 +32,14 @@ class Row:
 
     job_id: str
     result_id: str | None
-    case: Case
+    case: contracts.Case
     """As measured, or as asked for while there is no result."""
     state: str
     status: str | None
     reason: str
     throughput: Summary | None
     unit: str
-    speedup: Ratio | None
+    speedup: compare.Ratio | None
     """Over the fp32 eager case of the same workload and preset in this submission."""
     bottleneck: str | None
     verdict: str
@@ -68,7 +67,7 @@ class Report:
     finished: bool
     rows: tuple[Row, ...]
     against: str | None
-    changes: tuple[RevisionChange, ...]
+    changes: tuple[compare.RevisionChange, ...]
     effects: tuple[Effects, ...] = ()
     """Of a suite whose cases are the runs of factorial designs: what each factor does."""
     advice: tuple[Advice, ...] = ()
@@ -85,7 +84,7 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
     stored = queries.counted_results(session, [job.id for job in submission.jobs])
     out = queries.taken_out(session, [one.id for one in stored.values()])
     compared = _compared(stored, out)
-    changes: list[RevisionChange] = []
+    changes: list[compare.RevisionChange] = []
     if against is not None:
         cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
         both = (against, submission.revision)
@@ -137,9 +136,9 @@ def changes_between(
     baseline: str,
     contender: str,
     metric: str,
-    wanted: Sequence[Case] | None = None,
+    wanted: Sequence[contracts.Case] | None = None,
     project: str | None = None,
-) -> list[RevisionChange]:
+) -> list[compare.RevisionChange]:
     """Compare two revisions in every series, or in those of the ``wanted`` cases or a project."""
     both = [baseline, contender]
     histories = queries.points_of_revisions(session, metric, both)
@@ -148,19 +147,19 @@ def changes_between(
         histories = [each for each in histories if each.project == project]
         failures = [each for each in failures if each.project == project]
     known = _known(session, histories)
-    return compare_all(histories, baseline, contender, metric, wanted, failures, known)
+    return compare.compare_all(histories, baseline, contender, metric, wanted, failures, known)
 
 
-def _known(session: Session, histories: Sequence[Series]) -> Known:
+def _known(session: Session, histories: Sequence[Series]) -> compare.Known:
     """Look up the repeats of these series, and the code that their points ran."""
     environments = {point.environment for each in histories for point in each.points}
-    return Known(
+    return compare.Known(
         repeats=repeats_of(session, [each.id for each in histories]),
         code=queries.code_of(session, sorted(environments)),
     )
 
 
-def cases_of(suite: str) -> list[Case]:
+def cases_of(suite: str) -> list[contracts.Case]:
     """The cases of a suite as they are submitted and measured.
 
     Raises:
@@ -233,43 +232,45 @@ def _row(job: JobView, own: StoredResult | None, among: Sequence[StoredResult]) 
 
 def _compile_cost(own: StoredResult, among: Iterable[StoredResult]) -> CompileCost | None:
     wanted = compile_cost.eager_of(own.result.case)
-    if wanted is None or own.result.status is not Status.OK:
+    if wanted is None or own.result.status is not contracts.Status.OK:
         return None
     eager = _beside(own, wanted, among)
     return compile_cost.cost(own.result, eager.result) if eager else None
 
 
-def _parity(result: Result | None) -> str | None:
+def _parity(result: contracts.Result | None) -> str | None:
     if result is not None and result.parity is not None:
         return result.parity.status.value
-    made_nan = result is not None and result.status is Status.PARITY_FAIL
-    return ParityStatus.FAIL.value if made_nan else None
+    made_nan = result is not None and result.status is contracts.Status.PARITY_FAIL
+    return contracts.ParityStatus.FAIL.value if made_nan else None
 
 
-def _shown(result: Result | None, metric: str) -> tuple[Summary, str] | None:
+def _shown(result: contracts.Result | None, metric: str) -> tuple[Summary, str] | None:
     """Summarise a metric for a table; a case that failed parity counts too if it has samples."""
-    if result is not None and result.status is Status.PARITY_FAIL:
-        result = result.model_copy(update={"status": Status.OK}) if result.samples else None
+    if result is not None and result.status is contracts.Status.PARITY_FAIL:
+        result = (
+            result.model_copy(update={"status": contracts.Status.OK}) if result.samples else None
+        )
     return _summary(result, metric)
 
 
-def _case(job: JobView, own: StoredResult | None) -> Case:
+def _case(job: JobView, own: StoredResult | None) -> contracts.Case:
     return own.result.case if own else job.case
 
 
-def _summary(result: Result | None, metric: str) -> tuple[Summary, str] | None:
-    if result is None or result.status is not Status.OK:
+def _summary(result: contracts.Result | None, metric: str) -> tuple[Summary, str] | None:
+    if result is None or result.status is not contracts.Status.OK:
         return None
     samples = [sample for sample in result.samples if sample.metric == metric]
     return (summarise(samples[0]), samples[0].unit) if samples else None
 
 
-def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
+def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> compare.Ratio | None:
     baseline = _baseline(own, among)
     if baseline is None or baseline.id == own.id:
         return None
     contender, base = _point(own), _point(baseline)
-    return ratio(contender, base) if contender and base else None
+    return compare.ratio(contender, base) if contender and base else None
 
 
 def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
@@ -277,11 +278,13 @@ def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult 
     return _beside(own, catalog.baseline(own.result.case), among)
 
 
-def _beside(own: StoredResult, wanted: Case, among: Iterable[StoredResult]) -> StoredResult | None:
+def _beside(
+    own: StoredResult, wanted: contracts.Case, among: Iterable[StoredResult]
+) -> StoredResult | None:
     """The result of another case on comparable hardware."""
     here = own.result.environment.comparability()
     for other in among:
-        same = other.result.case == wanted and other.result.status is Status.OK
+        same = other.result.case == wanted and other.result.status is contracts.Status.OK
         if same and other.result.environment.comparability() == here:
             return other
     return None

@@ -18,9 +18,9 @@ from builders.forked import Forked, ForkServer
 
 from benchmarks import local_service
 from benchmarks.contracts import Case
-from cli.compare import outcome
+from cli.answers import ChangeView
+from cli.commands.compare import outcome
 from cli.exits import Exit
-from cli.service_answers import ChangeView
 from service import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

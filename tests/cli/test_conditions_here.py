@@ -17,7 +17,7 @@ import psutil
 import pytest
 
 from benchmarks.contracts import Case, Protocol, Result, Status
-from cli.enrolment import enroll
+from cli.commands.worker import enroll
 from cli.exits import Exit, Stop
 from cli.local import climb, devices, measure
 from cli.local.measure import DeviceHeld, LocalRunner
@@ -325,4 +325,4 @@ def test_enrolling_for_whatever_is_here_needs_a_driver_that_answers(
 ) -> None:
     monkeypatch.setattr("worker.device.nvml.devices", failing)
     with pytest.raises(Stop, match="name the device with --device"):
-        enroll("tl_enrol_x", "http://127.0.0.1:9", "auto", "", tmp_path)
+        enroll("tl_enrol_x", url="http://127.0.0.1:9", state_dir=tmp_path)

@@ -14,13 +14,14 @@ from typing import Any
 
 import pytest
 
-from cli import schedule, watch
+from cli import watch
+from cli.answers import SubmissionView
 from cli.client import ServiceClient
+from cli.commands.schedule import list_schedules
 from cli.exits import Exit, Stop
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.progress import PlainLines
-from cli.service_answers import SubmissionView
 
 NO_ONE = "http://127.0.0.1:9"
 OPEN: dict[str, Any] = {
@@ -195,7 +196,7 @@ def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
     monkeypatch.setattr(output_format, "paper", lambda: Console(file=said, width=width))
     for shown in (items[:2], items):
         with answering((200, {"items": shown})) as (url, _):
-            schedule.show_list(url, as_json=False)
+            list_schedules(url=url)
     text = said.getvalue()
     assert "\u2026" not in text
     assert text.count("nightly") == 7

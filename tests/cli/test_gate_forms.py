@@ -13,7 +13,7 @@ from builders.gate_records import process, record
 from cli.durations import seconds
 from cli.exits import Exit, Stop
 from cli.gate import GateFormat
-from cli.gate.answers import ComparisonAnswer, Decision, Used
+from cli.gate.comparison import ComparisonAnswer, Decision, Used
 from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
 from service import formats

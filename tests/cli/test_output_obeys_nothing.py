@@ -15,11 +15,11 @@ from rich.table import Table
 
 from benchmarks.contracts import Case, JobState
 from benchmarks.terminal import LINES, PrintableLog, printable
-from cli import report
+from cli.answers import AdviceView, Estimate, ReportView, RowView, SuggestionView
+from cli.commands import report
 from cli.output import result_table
 from cli.output.console import Console
 from cli.output.lines import say
-from cli.service_answers import AdviceView, Estimate, ReportView, RowView, SuggestionView
 
 ESCAPES = (
     "\x1b]0;owned\x07",  # a window's title

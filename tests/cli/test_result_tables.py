@@ -5,9 +5,9 @@ import io
 import pytest
 
 from benchmarks.contracts import Case, JobState
+from cli.answers import Estimate, RowView
 from cli.output import result_table
 from cli.output.console import Console
-from cli.service_answers import Estimate, RowView
 
 
 def shown(flags: tuple[str, ...], disturbed: str = "") -> str:

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from cli import detect as detecting
+from cli.commands import detect as detecting
 from cli.main import app
 from service.analysis.detection.alarms import replay
 from service.analysis.detection.history import History

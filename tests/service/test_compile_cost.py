@@ -10,8 +10,8 @@ from fastapi.testclient import TestClient
 from rich.console import Console
 
 from benchmarks.contracts import Case, Direction, Result, Sample
+from cli.answers import ReportView
 from cli.output import result_table
-from cli.service_answers import ReportView
 from service.reports import compile_cost
 
 pytestmark = pytest.mark.both_databases

@@ -16,8 +16,8 @@ from benchmarks.catalog.estimate import expected_s
 from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import Case, Protocol
 from cli import estimate
+from cli.answers import CatalogView, SubmissionView
 from cli.durations import seconds
-from cli.service_answers import CatalogView, SubmissionView
 from service import formats
 from service.database.session import Database
 from service.jobs.estimates import expectations, taken_before

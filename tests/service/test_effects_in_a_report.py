@@ -9,8 +9,8 @@ from rich.console import Console
 
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Lease
-from cli import effects
-from cli.service_answers import EffectsView, ReportView
+from cli.answers import EffectsView, ReportView
+from cli.output import effects
 
 DESIGN = suite("full").designs[0]
 

@@ -21,8 +21,8 @@ from benchmarks.contracts import (
     Use,
     Work,
 )
+from cli.answers import ReportView
 from cli.output import result_table
-from cli.service_answers import ReportView
 from service import formats
 
 WRONG = "It computes something else than fp32 eager: the loss up to step 5 is off by 0.4."

@@ -29,7 +29,9 @@ def test_whatever_else_is_not_imported_and_says_so(allowed: str) -> None:
     assert "THROUGHLINE_MODELS" in sentence
 
 
-@pytest.mark.parametrize("hostile", ["os:system", "shutil:rmtree", "antigravity:x", "cli.up:run"])
+@pytest.mark.parametrize(
+    "hostile", ["os:system", "shutil:rmtree", "antigravity:x", "cli.commands.up:run"]
+)
 def test_nothing_is_allowed_by_default(hostile: str) -> None:
     assert refused(hostile, Settings().allowed_models)
 

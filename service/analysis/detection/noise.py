@@ -7,15 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from service.analysis.detection import robust
-from service.analysis.detection.evidence import (
-    REACH,
-    REFERENCE_EFFECT,
-    NoiseOf,
-    StepSides,
-    evidence,
-    variance_of,
-)
+from service.analysis.detection import evidence, robust
 from service.analysis.detection.pruning import THRESHOLD
 from service.analysis.detection.robust import CLIP, STRONGEST
 from service.analysis.detection.scale import Scale
@@ -54,7 +46,7 @@ class Noise:
 def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
     """Describe the noise of a stretch whose machines have these names."""
     explained = window.explained
-    of: NoiseOf = explained.noise
+    of: evidence.NoiseOf = explained.noise
     earlier = explained.places[-1] if explained.places else 0
     since = len(explained.y) - earlier
     repeats = robust.repeats(explained.y)
@@ -74,15 +66,15 @@ def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: fl
     )
 
 
-def _after_a_step(explained: Explanation) -> NoiseOf:
+def _after_a_step(explained: Explanation) -> evidence.NoiseOf:
     """The noise that a step will be held against where points repeat: it alone correlates then."""
-    stepped = np.append(explained.y, explained.y[-1] + REFERENCE_EFFECT)
+    stepped = np.append(explained.y, explained.y[-1] + evidence.REFERENCE_EFFECT)
     return replace(explained.noise, autocorrelation=robust.autocorrelation(stepped))
 
 
 def smallest_step(
-    noise: NoiseOf,
-    points_before: int = REACH,
+    noise: evidence.NoiseOf,
+    points_before: int = evidence.REACH,
     points_after: int = POINTS_AFTER,
     threshold: float = THRESHOLD,
     points_earlier: int = 0,
@@ -119,8 +111,8 @@ def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> 
     step, low, high = math.log1p(effect), 0.0, noise.scale
     for _ in range(HALVINGS):
         middle = (low + high) / 2
-        of = NoiseOf(middle, noise.autocorrelation, noise.wander)
-        if _found(step, of, (REACH, points_after)):
+        of = evidence.NoiseOf(middle, noise.autocorrelation, noise.wander)
+        if _found(step, of, (evidence.REACH, points_after)):
             low = middle
         else:
             high = middle
@@ -129,7 +121,7 @@ def largest_scale_that_shows(effect: float, noise: Noise, points_after: int) -> 
 
 def _found(
     step: float,
-    noise: NoiseOf,
+    noise: evidence.NoiseOf,
     points: tuple[int, int],
     threshold: float = THRESHOLD,
     points_earlier: int = 0,
@@ -138,17 +130,17 @@ def _found(
 
     It is judged at the size that it seems to have in the one case of five that is weakest.
     """
-    before, after = (min(count, REACH) for count in points)
+    before, after = (min(count, evidence.REACH) for count in points)
     if min(before, after) < 1:
         return False
     judged = _with_step(step, noise, sum(points) + points_earlier)
     rest = max(before + after - 2, 0) * judged.scale**2
-    seen = StepSides(left=before, right=after, difference=step, rest=rest, tilt=0.0)
+    seen = evidence.StepSides(left=before, right=after, difference=step, rest=rest, tilt=0.0)
     least = step - POWER * _error(seen, judged)
-    return least > 0 and evidence(replace(seen, difference=least), judged) >= threshold
+    return least > 0 and evidence.evidence(replace(seen, difference=least), judged) >= threshold
 
 
-def _with_step(step: float, noise: NoiseOf, points: int) -> NoiseOf:
+def _with_step(step: float, noise: evidence.NoiseOf, points: int) -> evidence.NoiseOf:
     """The noise as it will be told from a stretch with the step in it.
 
     One difference of neighbours becomes the step, clipped, and goes along with no other
@@ -161,12 +153,12 @@ def _with_step(step: float, noise: NoiseOf, points: int) -> NoiseOf:
     return replace(noise, autocorrelation=min(with_step, STRONGEST))
 
 
-def _error(seen: StepSides, noise: NoiseOf) -> float:
+def _error(seen: evidence.StepSides, noise: evidence.NoiseOf) -> float:
     """Standard error of a step that is held against noise which is an estimate itself.
 
     A standard deviation from n points is known to a share of one in the root of 2 n.
     """
-    variance = variance_of(seen.rest, seen.points - 2, noise) * noise.widening
+    variance = evidence.variance_of(seen.rest, seen.points - 2, noise) * noise.widening
     of_means = variance * (1.0 / seen.left + 1.0 / seen.right) + noise.restless
     of_noise = seen.difference**2 / (2.0 * seen.points)
     return math.sqrt(of_means + of_noise)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.contracts import Contract
 from service import formats
-from service.analysis.gate import sentences
+from service.analysis.gate import sentences, tradeoffs
 from service.analysis.gate.failures import trouble_of
 from service.analysis.gate.metrics import Levels, MetricFinding, findings
 from service.analysis.gate.pairs import CaseRecord
 from service.analysis.gate.policy import Limit, Rule, Trade
 from service.analysis.gate.sentences import CaseVerdict
 from service.analysis.gate.sequential import Answer
-from service.analysis.gate.tradeoffs import fails, holds, loosening
 
 
 class CaseFinding(Contract):
@@ -160,14 +159,20 @@ def answer_of(found: MetricFinding | None, limit: Limit) -> Answer:
 def _beyond(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
     """Surely worse than allowed, also if every trade that may still hold does."""
     may = [limit.max_regression]
-    may += [t.max_regression for t in loosening(limit, trades) if not fails(t, found)]
+    may += [
+        t.max_regression
+        for t in tradeoffs.loosening(limit, trades)
+        if not tradeoffs.fails(t, found)
+    ]
     return _surely_worse(limit.metric, max(may), found)
 
 
 def _within(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
     """Surely no worse than allowed, counting only trades that surely hold."""
     own = found.get(limit.metric)
-    held = [t.max_regression for t in loosening(limit, trades) if holds(t, found)]
+    held = [
+        t.max_regression for t in tradeoffs.loosening(limit, trades) if tradeoffs.holds(t, found)
+    ]
     if not held and _surely_worse(limit.metric, limit.max_regression, found):
         return False  # a margin is for what may be nothing
     return own is not None and own.consistent and own.low > -max([limit.allowed, *held])
@@ -176,7 +181,7 @@ def _within(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFin
 def _untold(limit: Limit, trades: Sequence[Trade], found: Mapping[str, MetricFinding]) -> bool:
     """Allowed or not by a metric that is not measured: no further pair will tell."""
     own = found.get(limit.metric)
-    open_ = [t for t in loosening(limit, trades) if not fails(t, found)]
+    open_ = [t for t in tradeoffs.loosening(limit, trades) if not tradeoffs.fails(t, found)]
     if own is None or not open_ or any(t.if_metric in found for t in open_):
         return False
     worse = _surely_worse(limit.metric, limit.max_regression, found)

@@ -8,10 +8,10 @@ from enum import StrEnum
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service import formats
+from service.analysis.gate import tradeoffs
 from service.analysis.gate.metrics import MetricFinding
 from service.analysis.gate.pairs import CYCLES, CaseRecord, Side, Trouble
 from service.analysis.gate.policy import Limit, Rule, Trade
-from service.analysis.gate.tradeoffs import fails, holds, loosening
 
 
 class CaseVerdict(StrEnum):
@@ -66,7 +66,9 @@ def of_case(
     if verdict is CaseVerdict.MISSING:
         sentence += _untold(limit, rule, found)
     if verdict is CaseVerdict.UNCLEAR:
-        sentence += "".join(_of_trade(each, found) for each in loosening(limit, rule.trades))
+        sentence += "".join(
+            _of_trade(each, found) for each in tradeoffs.loosening(limit, rule.trades)
+        )
     explained = metric(own.metric)
     # Cycles are counted over the same steps, which have the loader in them.
     has_cycles = explained.is_speed and explained.with_loader
@@ -126,7 +128,7 @@ def _cycles(own: MetricFinding, cycles: MetricFinding | None) -> str:
 def _untold(limit: Limit, rule: Rule, found: Mapping[str, MetricFinding]) -> str:
     wanted = [
         _gain(trade, None)
-        for trade in loosening(limit, rule.trades)
+        for trade in tradeoffs.loosening(limit, rule.trades)
         if trade.if_metric not in found
     ]
     return f", allowed only if {' or '.join(wanted)}: not every process has one above zero"
@@ -134,13 +136,13 @@ def _untold(limit: Limit, rule: Rule, found: Mapping[str, MetricFinding]) -> str
 
 def _of_trade(trade: Trade, found: Mapping[str, MetricFinding]) -> str:
     """Say what is open about a trade that may still make a case pass."""
-    if fails(trade, found) or found[trade.metric].strict_high < -trade.max_regression:
+    if tradeoffs.fails(trade, found) or found[trade.metric].strict_high < -trade.max_regression:
         return ""
     other = found.get(trade.if_metric)
     asked = f"; whether {_gain(trade, other)} is open"
     if other is None:
         return f"{asked}: not every process has one above zero"
-    if holds(trade, found):
+    if tradeoffs.holds(trade, found):
         allowed = formats.share(trade.max_regression)
         return f"; {other.metric} {changed(other)} allows {allowed}: whether that is enough is open"
     if not other.consistent:

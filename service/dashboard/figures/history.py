@@ -8,14 +8,7 @@ import numpy as np
 
 from benchmarks.catalog.metrics import metric
 from service import formats
-from service.dashboard.figures.frame import (
-    CONFIG,
-    Figure,
-    decimate,
-    frame,
-    literal,
-    value_axis,
-)
+from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places, View
 from service.dashboard.figures.segments import MARGIN, Judged, drawn
 from service.history.types import Series, SeriesPoint
@@ -29,7 +22,7 @@ MOST_REASON = 120
 ALL, UNJUDGED = View(), Judged()
 
 
-def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figure:
+def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> frame.Figure:
     """Draw a series over its revisions: intervals, levels, and marks where something changed.
 
     What changed is its level, as judging says, or its environment. Points that are not judged
@@ -38,14 +31,14 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figu
     points = series.points
     values = np.array([point.value for point in points], dtype=np.float64)
     factor, label = formats.scale(series.unit, float(np.median(values)) if len(values) else 0.0)
-    kept = [points[index] for index in decimate(values)]
+    kept = [points[index] for index in frame.decimate(values)]
     place = Places.of(points, view.x)
     inside = [point for point in kept if point.counts]
     excluded = [point for point in kept if point.excluded]
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(points, place)
     levels, labels = drawn(points, judged, place, factor)
-    title = f"{metric(series.metric).title}, {literal(label)}"
+    title = f"{metric(series.metric).title}, {frame.literal(label)}"
     return {
         "data": [
             *_interval_band(inside, place, factor),
@@ -53,15 +46,15 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> Figu
             *_hollow("excluded", series, excluded, place, factor, judged),
             *_hollow("disturbed", series, disturbed, place, factor, judged),
         ],
-        "layout": frame(
+        "layout": frame.frame(
             place.axis(view),
-            value_axis(title, **_value_range(points, factor, view)),
+            frame.value_axis(title, **_value_range(points, factor, view)),
             shapes=[*marks, *levels],
             annotations=[*notes, *labels],
             showlegend=False,
         )
         | ({"margin": MARGIN} if labels else {}),
-        "config": CONFIG,
+        "config": frame.CONFIG,
         "state": {
             "x": view.x,
             "zero": view.zero,
@@ -80,7 +73,7 @@ def environment_changes(points: Sequence[SeriesPoint]) -> list[int]:
     ]
 
 
-def _value_range(points: Sequence[SeriesPoint], factor: float, view: View) -> Figure:
+def _value_range(points: Sequence[SeriesPoint], factor: float, view: View) -> frame.Figure:
     if not points:
         return {}
     low = min(point.value if point.low is None else point.low for point in points) * factor
@@ -94,14 +87,14 @@ def _value_range(points: Sequence[SeriesPoint], factor: float, view: View) -> Fi
     return {"autorangeoptions": {"include": [middle - calm, middle + calm]}}
 
 
-def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) -> list[Figure]:
+def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) -> list[frame.Figure]:
     if len(kept) <= MOST_BARS:
         return []
     known = [point for point in kept if point.low is not None and point.high is not None]
     x = [place.at(point) for point in known]
     lows = [(point.low or 0.0) * factor for point in known]
     highs = [(point.high or 0.0) * factor for point in known]
-    edge: Figure = {
+    edge: frame.Figure = {
         "type": "scatter",
         "mode": "lines",
         "x": x,
@@ -113,9 +106,9 @@ def _interval_band(kept: Sequence[SeriesPoint], place: Places, factor: float) ->
 
 def _history_line(
     series: Series, kept: Sequence[SeriesPoint], place: Places, factor: float
-) -> Figure:
+) -> frame.Figure:
     drawn = _parted(kept)
-    line: Figure = {
+    line: frame.Figure = {
         "type": "scatter",
         "mode": "lines+markers",
         "name": metric(series.metric).title,
@@ -146,7 +139,7 @@ def _hollow(
     place: Places,
     factor: float,
     judged: Judged,
-) -> list[Figure]:
+) -> list[frame.Figure]:
     """Points that are not judged: in their place, and apart from the line."""
     if not points:
         return []
@@ -182,14 +175,14 @@ def _reach(end: float | None, value: float, factor: float) -> float:
 def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
     many = "process" if point.replicates == 1 else "processes"
     lines = (
-        f"<b>{literal(point.revision)}</b>",
-        f"<b>{literal(formats.quantity(point.value, series.unit))}</b> "
+        f"<b>{frame.literal(point.revision)}</b>",
+        f"<b>{frame.literal(formats.quantity(point.value, series.unit))}</b> "
         f"{formats.half_width(point.value, point.low, point.high, series.unit)}",
-        literal(formats.interval(point.value, point.low, point.high, series.unit)),
+        frame.literal(formats.interval(point.value, point.low, point.high, series.unit)),
         f"{point.replicates} {many} ({point.interval.replace('_', ' ')})",
         f"measured {formats.moment(point.measured_at)}",
-        f"on {literal(point.worker)}, environment {point.environment[:8]}",
-        *([f"<b>excluded</b>: {literal(_cut(reason))}"] if point.excluded else []),
+        f"on {frame.literal(point.worker)}, environment {point.environment[:8]}",
+        *([f"<b>excluded</b>: {frame.literal(_cut(reason))}"] if point.excluded else []),
         *([f"<b>not judged</b>: disturbed by {point.disturbed}"] if point.disturbed else []),
         "<i>click to open the run</i>",
     )
@@ -202,17 +195,17 @@ def _cut(reason: str) -> str:
 
 def _environment_marks(
     points: Sequence[SeriesPoint], place: Places
-) -> tuple[list[Figure], list[Figure]]:
+) -> tuple[list[frame.Figure], list[frame.Figure]]:
     """Mark environment changes, unless they are so many that marks would say nothing."""
     changes = environment_changes(points)
     if len(changes) > 30:
         return [], []
-    shapes: list[Figure] = []
-    notes: list[Figure] = []
+    shapes: list[frame.Figure] = []
+    notes: list[frame.Figure] = []
     for ordinal, index in enumerate(changes, start=1):
         x = place.between(points[index - 1], points[index])
         stroke = {"color": "var(--mark)", "width": 1.5, "dash": "dot"}
-        spot: Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
+        spot: frame.Figure = {"xref": "x", "yref": "paper", "x0": x, "x1": x, "y0": 0, "y1": 1}
         shapes.append(spot | {"type": "line", "line": stroke})
         notes.append(
             {

@@ -7,19 +7,9 @@ from typing import Literal
 
 import numpy as np
 
-from benchmarks.contracts import Pass, Replicate, Result
+from benchmarks import contracts
 from service import formats
-from service.dashboard.figures.frame import (
-    CONFIG,
-    TOOLS,
-    Figure,
-    Floats,
-    decimate,
-    frame,
-    points_of_each,
-    value_axis,
-    values_of,
-)
+from service.dashboard.figures import frame
 
 PassName = Literal["full", "synth"]
 
@@ -27,40 +17,42 @@ _PASS_WORDS: dict[PassName, str] = {"full": "with input", "synth": "without inpu
 _PASS_COLOURS: dict[PassName, str] = {"full": "var(--c1)", "synth": "var(--c2)"}
 
 
-def _timed(replicate: Replicate, name: PassName) -> Pass:
+def _timed(replicate: contracts.Replicate, name: PassName) -> contracts.Pass:
     return replicate.full if name == "full" else replicate.synth
 
 
-def step_histogram(result: Result) -> Figure | None:
+def step_histogram(result: contracts.Result) -> frame.Figure | None:
     """Draw how step times are distributed, all processes together; None without step times.
 
     Each pass has an axis of its own: they may lie so far apart that one axis would show two bars.
     """
     passes = {
-        name: np.concatenate([values_of(_timed(r, name).step_trace) for r in result.replicates])
+        name: np.concatenate(
+            [frame.values_of(_timed(r, name).step_trace) for r in result.replicates]
+        )
         for name in _PASS_WORDS
         if result.replicates
     }
     passes = {name: steps for name, steps in passes.items() if len(steps)}
     if not passes:
         return None
-    margin = {"l": 8, "r": 12, "t": TOOLS, "b": 8}
-    layout = frame({}, {}, showlegend=False, bargap=0, margin=margin)
+    margin = {"l": 8, "r": 12, "t": frame.TOOLS, "b": 8}
+    layout = frame.frame({}, {}, showlegend=False, bargap=0, margin=margin)
     data = []
     for row, (name, steps) in enumerate(passes.items()):
         factor, label = formats.scale("s", float(np.median(steps)))
         own = "" if row == 0 else str(row + 1)
         top = 1 - row / len(passes)
         title = f"Step time {_PASS_WORDS[name]}, {label}"
-        layout[f"xaxis{own}"] = value_axis(title, anchor=f"y{own}")
+        layout[f"xaxis{own}"] = frame.value_axis(title, anchor=f"y{own}")
         domain = [top - 1 / len(passes) + (0.26 if len(passes) > 1 else 0), top]
-        layout[f"yaxis{own}"] = value_axis("Steps", anchor=f"x{own}", domain=domain, nticks=4)
+        layout[f"yaxis{own}"] = frame.value_axis("Steps", anchor=f"x{own}", domain=domain, nticks=4)
         bars = _histogram_bars(name, steps, (factor, label))
         data.append(bars | {"xaxis": f"x{own}", "yaxis": f"y{own}"})
-    return {"data": data, "layout": layout, "config": CONFIG}
+    return {"data": data, "layout": layout, "config": frame.CONFIG}
 
 
-def _histogram_edges(steps: Floats) -> Floats:
+def _histogram_edges(steps: frame.Floats) -> frame.Floats:
     """Bins up to a little past the 95th percentile; the last one takes all that is slower."""
     low, p50, p95, high = np.quantile(steps, [0.0, 0.5, 0.95, 1.0])
     top = min(high, p95 + 2 * (p95 - p50))
@@ -69,7 +61,7 @@ def _histogram_edges(steps: Floats) -> Floats:
     return np.linspace(low, top, int(np.clip(np.sqrt(len(steps)) * 2, 12, 60)) + 1)
 
 
-def _histogram_bars(name: PassName, steps: Floats, shown: tuple[float, str]) -> Figure:
+def _histogram_bars(name: PassName, steps: frame.Floats, shown: tuple[float, str]) -> frame.Figure:
     factor, label = shown
     edges = _histogram_edges(steps)
     counts, _ = np.histogram(np.minimum(steps, edges[-1]), edges)
@@ -93,10 +85,10 @@ def _histogram_bars(name: PassName, steps: Floats, shown: tuple[float, str]) -> 
     }
 
 
-def step_times(result: Result) -> Figure | None:
+def step_times(result: contracts.Result) -> frame.Figure | None:
     """Draw each step's time over the pass, one line a process; None without step times."""
     lines = [
-        (name, number, values_of(_timed(replicate, name).step_trace))
+        (name, number, frame.values_of(_timed(replicate, name).step_trace))
         for name in _PASS_WORDS
         for number, replicate in enumerate(result.replicates, start=1)
     ]
@@ -104,24 +96,24 @@ def step_times(result: Result) -> Figure | None:
     if not lines:
         return None
     factor, label = formats.scale("s", float(np.median(np.concatenate([x[2] for x in lines]))))
-    limit = points_of_each(len(lines))
-    layout = frame(
-        value_axis("Seconds since the pass began"),
-        value_axis(f"Step time, {label}", rangemode="tozero"),
+    limit = frame.points_of_each(len(lines))
+    layout = frame.frame(
+        frame.value_axis("Seconds since the pass began"),
+        frame.value_axis(f"Step time, {label}", rangemode="tozero"),
     )
     many = len(result.replicates) > 1
     data = [
         _step_line(name, number, steps, (factor, label, limit, many))
         for name, number, steps in lines
     ]
-    return {"data": data, "layout": layout, "config": CONFIG}
+    return {"data": data, "layout": layout, "config": frame.CONFIG}
 
 
 def _step_line(
-    name: PassName, number: int, steps: Floats, shown: tuple[float, str, int, bool]
-) -> Figure:
+    name: PassName, number: int, steps: frame.Floats, shown: tuple[float, str, int, bool]
+) -> frame.Figure:
     factor, label, limit, many = shown
-    kept = decimate(steps, limit)
+    kept = frame.decimate(steps, limit)
     title = f"{_PASS_WORDS[name]}, process {number}" if many else _PASS_WORDS[name]
     return {
         "type": "scatter",

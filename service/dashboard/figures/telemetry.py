@@ -6,19 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from benchmarks.contracts import Result, Telemetry
+from benchmarks import contracts
 from service import formats
-from service.dashboard.figures.frame import (
-    CONFIG,
-    Figure,
-    Floats,
-    decimate,
-    frame,
-    heading,
-    points_of_each,
-    value_axis,
-    values_of,
-)
+from service.dashboard.figures import frame
 from service.dashboard.figures.steps import PassName
 
 _CHANNELS = {
@@ -32,7 +22,7 @@ _CHANNELS = {
 _SHOWN = ("sm_clock_hz", "power_w", "temperature_c", "utilization")
 
 
-def telemetry(result: Result, name: PassName = "full") -> Figure | None:
+def telemetry(result: contracts.Result, name: PassName = "full") -> frame.Figure | None:
     """Draw the device's clock, power, temperature and load over a pass; None if none was taken."""
     taken = [
         (number, replicate.telemetry[name])
@@ -43,31 +33,35 @@ def telemetry(result: Result, name: PassName = "full") -> Figure | None:
     if not present:
         return None
     last = "y" if len(present) == 1 else f"y{len(present)}"
-    layout = frame(
-        value_axis("Seconds since the pass began", anchor=last),
+    layout = frame.frame(
+        frame.value_axis("Seconds since the pass began", anchor=last),
         {},
         showlegend=len(taken) > 1,
         hovermode="x unified",
     )
-    data: list[Figure] = []
+    data: list[frame.Figure] = []
     for row, channel in enumerate(present):
         data += _channel(channel, row, len(present), taken, layout)
-    return {"data": data, "layout": layout, "config": CONFIG}
+    return {"data": data, "layout": layout, "config": frame.CONFIG}
 
 
 def _channel(
-    channel: str, row: int, rows: int, taken: Sequence[tuple[int, Telemetry]], layout: Figure
-) -> list[Figure]:
+    channel: str,
+    row: int,
+    rows: int,
+    taken: Sequence[tuple[int, contracts.Telemetry]],
+    layout: frame.Figure,
+) -> list[frame.Figure]:
     """Add one channel's axis to the layout and give its lines, one for each process."""
     title, unit = _CHANNELS[channel]
-    limit = points_of_each(len(taken))
+    limit = frame.points_of_each(len(taken))
     curves = [(n, *_curve(readings, channel, limit)) for n, readings in taken]
     curves = [curve for curve in curves if len(curve[2])]
     most = max((float(values.max()) for _, _, values in curves), default=0.0)
     factor, label = formats.scale(unit, most)
     own_axis = "y" if row == 0 else f"y{row + 1}"
     top = 1 - row / rows
-    layout[f"yaxis{'' if row == 0 else row + 1}"] = value_axis(
+    layout[f"yaxis{'' if row == 0 else row + 1}"] = frame.value_axis(
         "",
         domain=[top - 1 / rows + 0.02, top - 0.07],
         rangemode="tozero" if channel in {"power_w", "utilization"} else "normal",
@@ -76,7 +70,7 @@ def _channel(
     )
     notes = layout.setdefault("annotations", [])
     assert isinstance(notes, list)
-    notes.append(heading(f"{title}, {label}", top - 0.065))
+    notes.append(frame.heading(f"{title}, {label}", top - 0.065))
     return [
         {
             "type": "scatter",
@@ -94,11 +88,13 @@ def _channel(
     ]
 
 
-def _curve(readings: Telemetry, channel: str, limit: int) -> tuple[Floats, Floats]:
+def _curve(
+    readings: contracts.Telemetry, channel: str, limit: int
+) -> tuple[frame.Floats, frame.Floats]:
     if channel not in readings.channels:
         return np.empty(0), np.empty(0)
-    times, values = values_of(readings.t_s), values_of(readings.channels[channel])
+    times, values = frame.values_of(readings.t_s), frame.values_of(readings.channels[channel])
     if len(times) != len(values):
         return np.empty(0), np.empty(0)
-    kept = decimate(values, limit)
+    kept = frame.decimate(values, limit)
     return times[kept], values[kept]

@@ -10,47 +10,33 @@ from sqlalchemy import Column, ForeignKeyConstraint, Row, Table, and_, func, or_
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from service import models
 from service.history import record
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.reading import pages
 from service.maintenance.verify.values import Breach
-from service.models import (
-    AuditEvent,
-    Base,
-    ComparisonRow,
-    EnrolmentRow,
-    EnvironmentRow,
-    FindingEvent,
-    IdempotencyKey,
-    Job,
-    JobEvent,
-    LabelSet,
-    ResultRow,
-    Revision,
-    SeriesRow,
-    Submission,
-    TokenRow,
-    TraceRow,
-)
 from service.models.access import TokenKind
 
 MOST = 100
 """Rows of one kind that are named; one is enough to know, and a thousand tell no more."""
-_BODIES = (ResultRow.document.key, TraceRow.body.key)
+_BODIES = (models.ResultRow.document.key, models.TraceRow.body.key)
 """Columns that are too large to be read for nothing."""
 _MADE_BY = {
-    "POST /api/v1/submissions": Submission,
-    "POST /api/v1/jobs": Job,
-    "POST /api/v1/comparisons": ComparisonRow,
-    "POST /api/v1/tokens": TokenRow,
-    "POST /api/v1/enrolments": EnrolmentRow,
+    "POST /api/v1/submissions": models.Submission,
+    "POST /api/v1/jobs": models.Job,
+    "POST /api/v1/comparisons": models.ComparisonRow,
+    "POST /api/v1/tokens": models.TokenRow,
+    "POST /api/v1/enrolments": models.EnrolmentRow,
 }
 """Calls that make something, whose lines in the audit log end with its id; nothing deletes it."""
 
 
 def made_at_their_time(session: Session) -> Iterator[Breach]:
     """11: submissions and lines of the audit log are of the time that their names tell."""
-    for model, at in ((Submission, Submission.created_at), (AuditEvent, AuditEvent.at)):
+    for model, at in (
+        (models.Submission, models.Submission.created_at),
+        (models.AuditEvent, models.AuditEvent.at),
+    ):
         table = _table(model)
         wanted = select(table.c.id, table.c[at.key].label("at"))
         for page in pages(session, wanted, tuple(table.primary_key)):
@@ -62,7 +48,7 @@ def made_at_their_time(session: Session) -> Iterator[Breach]:
 
 def lost_parents(session: Session) -> Iterator[Breach]:
     """6 and 9: rows that refer to one that is not there."""
-    for table in Base.metadata.sorted_tables:
+    for table in models.Base.metadata.sorted_tables:
         for constraint in table.foreign_key_constraints:
             yield from _orphans(session, table, constraint)
 
@@ -85,7 +71,10 @@ def _orphans(session: Session, table: Table, constraint: ForeignKeyConstraint) -
 
 def wrong_digests(session: Session) -> Iterator[Breach]:
     """11: environments, label sets and series that are not named by what they hold."""
-    named = ((EnvironmentRow, EnvironmentRow.facts), (LabelSet, LabelSet.labels))
+    named = (
+        (models.EnvironmentRow, models.EnvironmentRow.facts),
+        (models.LabelSet, models.LabelSet.labels),
+    )
     for model, facts in named:
         table = _table(model)
         for page in pages(session, select(table), tuple(table.primary_key)):
@@ -93,7 +82,7 @@ def wrong_digests(session: Session) -> Iterator[Breach]:
                 if record.facts_digest(row._mapping[facts.key]) != row.digest:
                     subject = f"{table.name} {row.digest}"
                     yield Breach(ROWS, subject, "It is not named by what it holds.")
-    series = _table(SeriesRow)
+    series = _table(models.SeriesRow)
     for page in pages(session, select(series), tuple(series.primary_key)):
         for row in page:
             facts_ = (row.case_key, row.metric, row.unit, row.comparability, row.project)
@@ -104,33 +93,38 @@ def wrong_digests(session: Session) -> Iterator[Breach]:
 def first_seen(session: Session) -> Iterator[Breach]:
     """11: environments and revisions were first seen when something of theirs came."""
     came = (
-        select(EnvironmentRow.digest)
+        select(models.EnvironmentRow.digest)
         .outerjoin(
-            ResultRow,
+            models.ResultRow,
             and_(
-                ResultRow.environment == EnvironmentRow.digest,
-                ResultRow.received_at == EnvironmentRow.first_seen_at,
+                models.ResultRow.environment == models.EnvironmentRow.digest,
+                models.ResultRow.received_at == models.EnvironmentRow.first_seen_at,
             ),
         )
-        .where(ResultRow.id.is_(None))
+        .where(models.ResultRow.id.is_(None))
     )
     for name in session.scalars(came.limit(MOST)):
         yield Breach(ROWS, f"environments {name}", "No result came when it was first seen.")
-    submitted = select(Submission.id).where(
-        Submission.revision == Revision.name, Submission.created_at == Revision.first_seen_at
+    submitted = select(models.Submission.id).where(
+        models.Submission.revision == models.Revision.name,
+        models.Submission.created_at == models.Revision.first_seen_at,
     )
-    for name in session.scalars(select(Revision.name).where(~submitted.exists()).limit(MOST)):
+    for name in session.scalars(
+        select(models.Revision.name).where(~submitted.exists()).limit(MOST)
+    ):
         yield Breach(ROWS, f"revisions {name}", "Nothing was submitted when it was first seen.")
 
 
 def places_of_revisions(session: Session) -> Iterator[Breach]:
     """11: a revision stands where a submission said, or where it was first seen."""
-    table = _table(Revision)
-    told = Job.spec["revision_at"].as_string()
+    table = _table(models.Revision)
+    told = models.Job.spec["revision_at"].as_string()
     for page in pages(session, select(table), tuple(table.primary_key)):
         names = [row.name for row in page]
         said: dict[str, set[Any]] = {}
-        wanted = select(Job.revision, told).where(Job.revision.in_(names), told.is_not(None))
+        wanted = select(models.Job.revision, told).where(
+            models.Job.revision.in_(names), told.is_not(None)
+        )
         for name, at in session.execute(wanted.distinct()):
             said.setdefault(name, set()).add(datetime.fromisoformat(at))
         for row in page:
@@ -143,9 +137,9 @@ def places_of_revisions(session: Session) -> Iterator[Breach]:
 def keys_of_submissions(session: Session) -> Iterator[Breach]:
     """11: an idempotency key leads to the submission that was made with it."""
     wanted = (
-        select(IdempotencyKey.key, Submission.id)
-        .join(Submission, Submission.id == IdempotencyKey.submission_id)
-        .where(IdempotencyKey.created_at != Submission.created_at)
+        select(models.IdempotencyKey.key, models.Submission.id)
+        .join(models.Submission, models.Submission.id == models.IdempotencyKey.submission_id)
+        .where(models.IdempotencyKey.created_at != models.Submission.created_at)
     )
     for key, submission in session.execute(wanted.limit(MOST)):
         sentence = f"It leads to submission {submission}, which was not made with it."
@@ -154,7 +148,7 @@ def keys_of_submissions(session: Session) -> Iterator[Breach]:
 
 def what_was_made_is_there(session: Session) -> Iterator[Breach]:
     """9: what the audit log says that somebody made is there; nothing deletes it."""
-    table = _table(AuditEvent)
+    table = _table(models.AuditEvent)
     wanted = select(table).where(table.c.action.in_(_MADE_BY))
     for page in pages(session, wanted, tuple(table.primary_key)):
         made: dict[str, set[str]] = {}
@@ -173,7 +167,7 @@ def numbered_without_gap(session: Session) -> Iterator[Breach]:
     """9: no line of a log is gone. Only of SQLite: PostgreSQL leaves gaps by itself."""
     if session.get_bind().dialect.name != "sqlite":
         return
-    for model in (JobEvent, FindingEvent):
+    for model in (models.JobEvent, models.FindingEvent):
         counted = select(func.count(), func.min(model.id), func.max(model.id))
         count, first, last = session.execute(counted).one()
         if count and (first, last) != (1, count):
@@ -183,7 +177,7 @@ def numbered_without_gap(session: Session) -> Iterator[Breach]:
 
 def who_acted(session: Session) -> Iterator[Breach]:
     """11: the audit log names tokens as they are."""
-    table, tokens = _table(AuditEvent), _table(TokenRow)
+    table, tokens = _table(models.AuditEvent), _table(models.TokenRow)
     wanted = (
         select(table.c.id, table.c.actor, table.c.token_id, tokens.c.kind, tokens.c.name)
         .outerjoin(tokens, tokens.c.id == table.c.token_id)
@@ -199,17 +193,17 @@ def who_acted(session: Session) -> Iterator[Breach]:
 def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
     """11: a code that was used led to a token; one for a worker to its token, made just then."""
     of_another = (
-        (TokenRow.name != EnrolmentRow.worker)
-        | (TokenRow.kind != TokenKind.WORKER)
-        | (TokenRow.created_at != EnrolmentRow.used_at)
+        (models.TokenRow.name != models.EnrolmentRow.worker)
+        | (models.TokenRow.kind != TokenKind.WORKER)
+        | (models.TokenRow.created_at != models.EnrolmentRow.used_at)
     )
     wanted = (
-        select(EnrolmentRow.id)
-        .outerjoin(TokenRow, TokenRow.id == EnrolmentRow.token_id)
+        select(models.EnrolmentRow.id)
+        .outerjoin(models.TokenRow, models.TokenRow.id == models.EnrolmentRow.token_id)
         .where(
             or_(
-                EnrolmentRow.used_at.is_(None) != EnrolmentRow.token_id.is_(None),
-                and_(EnrolmentRow.worker.is_not(None), of_another),
+                models.EnrolmentRow.used_at.is_(None) != models.EnrolmentRow.token_id.is_(None),
+                and_(models.EnrolmentRow.worker.is_not(None), of_another),
             )
         )
     )
@@ -225,7 +219,7 @@ def is_unreadable(error: DBAPIError) -> bool:
 
 def unreadable(session: Session) -> Iterator[Breach]:
     """11: rows that hold what their columns cannot, such as text where a time must be."""
-    for table in Base.metadata.sorted_tables:
+    for table in models.Base.metadata.sorted_tables:
         key = tuple(table.primary_key)
         columns = [column for column in table.c if column.name not in _BODIES]
         for page in pages(session, select(*key), key):
@@ -244,5 +238,5 @@ def _subject(table: Table, key: Sequence[Column[Any]], row: Row[Any]) -> str:
     return f"{table.name} {' '.join(str(row._mapping[column.name]) for column in key)}"
 
 
-def _table(model: type[Base]) -> Table:
+def _table(model: type[models.Base]) -> Table:
     return cast(Table, model.__table__)

@@ -13,6 +13,7 @@ from pydantic import ValidationError
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.gate import GOOD, CaseVerdict, Decision, Measured, Outcome, Side
 from service.analysis.gate.sentences import REGRESSIONS
 from service.comparisons import ComparisonRequest
@@ -20,7 +21,6 @@ from service.history import queries, revisions
 from service.history.types import StoredResult
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.values import Breach
-from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job, Submission
 
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""
@@ -28,33 +28,37 @@ BATCH = 16
 
 def every_comparison(session: Session) -> Iterator[Breach]:
     """11: what is wrong with each comparison, the oldest first."""
-    ids = session.scalars(select(ComparisonRow.id).order_by(ComparisonRow.id)).all()
+    ids = session.scalars(select(models.ComparisonRow.id).order_by(models.ComparisonRow.id)).all()
     for name in ids:
-        row = session.get_one(ComparisonRow, name)
+        row = session.get_one(models.ComparisonRow, name)
         for sentence in (*_asked(row), *_sides(session, row), *_tries(session, row)):
             yield Breach(ROWS, f"comparison {name}", sentence)
         session.expunge_all()
-    named = (ComparisonRow.baseline_submission, ComparisonRow.contender_submission)
-    owner = select(ComparisonRow.id).where(or_(*(side == Submission.id for side in named)))
-    sides = Submission.source.startswith(revisions.COMPARISON)
-    for name in session.scalars(select(Submission.id).where(sides, ~owner.exists()).limit(100)):
+    named = (models.ComparisonRow.baseline_submission, models.ComparisonRow.contender_submission)
+    owner = select(models.ComparisonRow.id).where(
+        or_(*(side == models.Submission.id for side in named))
+    )
+    sides = models.Submission.source.startswith(revisions.COMPARISON)
+    for name in session.scalars(
+        select(models.Submission.id).where(sides, ~owner.exists()).limit(100)
+    ):
         yield Breach(ROWS, f"submission {name}", "It is a side of no comparison.")
 
 
-def _sides(session: Session, row: ComparisonRow) -> Iterator[str]:
+def _sides(session: Session, row: models.ComparisonRow) -> Iterator[str]:
     sides = (
         (Side.BASELINE, row.baseline_submission, row.baseline),
         (Side.CONTENDER, row.contender_submission, row.contender),
     )
     source = f"{revisions.COMPARISON}{row.id}"
     for side, submission, revision in sides:
-        found = session.get(Submission, submission)
+        found = session.get(models.Submission, submission)
         told = found and (found.source, found.revision, found.project, found.created_at)
         if told != (source, revision, row.project, row.created_at):
             yield f"Submission {submission} is not its {side.value}'s."
 
 
-def _asked(row: ComparisonRow) -> Iterator[str]:
+def _asked(row: models.ComparisonRow) -> Iterator[str]:
     """Yield each way in which the row differs from its request."""
     if not names_moment(row.id, row.created_at):
         yield f"It was not made at {row.created_at}, as its name tells."
@@ -70,12 +74,12 @@ def _asked(row: ComparisonRow) -> Iterator[str]:
         yield f"It ends at {row.ends_at}, and its budget is {request.budget_s} s."
 
 
-def _decided(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> Iterator[str]:
+def _decided(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -> Iterator[str]:
     """Yield each way in which the decision disagrees with the state, verdicts or attempts."""
-    ended = row.state != ComparisonState.RUNNING
+    ended = row.state != models.ComparisonState.RUNNING
     if (row.decided_at is not None) != ended:
         yield f"It is {row.state}, and its time of ending says otherwise."
-    if (row.decision is not None) != (row.state == ComparisonState.DECIDED):
+    if (row.decision is not None) != (row.state == models.ComparisonState.DECIDED):
         yield f"It is {row.state}, and its decision says otherwise."
     if row.decision is None:
         return
@@ -95,12 +99,12 @@ def _decided(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> Iterator[str
         yield "Its decision is of other attempts."
 
 
-def _tries(session: Session, row: ComparisonRow) -> Iterator[str]:
+def _tries(session: Session, row: models.ComparisonRow) -> Iterator[str]:
     wanted = (
-        select(ComparisonJob, Job)
-        .outerjoin(Job, Job.id == ComparisonJob.job_id)
-        .where(ComparisonJob.comparison_id == row.id)
-        .order_by(ComparisonJob.place)
+        select(models.ComparisonJob, models.Job)
+        .outerjoin(models.Job, models.Job.id == models.ComparisonJob.job_id)
+        .where(models.ComparisonJob.comparison_id == row.id)
+        .order_by(models.ComparisonJob.place)
     )
     tries = session.execute(wanted).all()
     yield from _decided(row, [one for one, _ in tries])
@@ -120,7 +124,9 @@ def _tries(session: Session, row: ComparisonRow) -> Iterator[str]:
                     yield f"Its attempt {one.place}, job {one.job_id}, {fault}."
 
 
-def _misplaced(row: ComparisonRow, one: ComparisonJob, job: Job) -> Iterator[str]:
+def _misplaced(
+    row: models.ComparisonRow, one: models.ComparisonJob, job: models.Job
+) -> Iterator[str]:
     """Yield each way in which a job is not what the comparison submitted for this attempt."""
     baseline = one.side == Side.BASELINE
     at = row.baseline_submission if baseline else row.contender_submission
@@ -134,7 +140,9 @@ def _misplaced(row: ComparisonRow, one: ComparisonJob, job: Job) -> Iterator[str
         yield f"is for another worker than {row.worker}"
 
 
-def _misnoted(one: ComparisonJob, job: Job, stored: Mapping[str, StoredResult]) -> Iterator[str]:
+def _misnoted(
+    one: models.ComparisonJob, job: models.Job, stored: Mapping[str, StoredResult]
+) -> Iterator[str]:
     """Yield each difference of an attempt's note from its result; a note may lack newer fields."""
     if one.measured is None:
         return

@@ -12,14 +12,14 @@ from pydantic import ValidationError
 from sqlalchemy import select
 from sqlalchemy.orm import Session, undefer
 
-from benchmarks.contracts import JobSpec, Purpose, Result, Sample, Status, Verdict
+from benchmarks import contracts
+from service import models
 from service.errors import Invalid
 from service.history import queries, record, types
 from service.jobs.validation import check_result
 from service.maintenance.verify.agreement import ROWS, names_moment
 from service.maintenance.verify.reading import history_of
 from service.maintenance.verify.values import Breach
-from service.models import Attempt, Job, Point, ResultRow, Revision, SeriesRow
 
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""
@@ -31,7 +31,7 @@ _CLOSE = 1e-9
 class _Stored:
     """A result's row, and what its job, revision and attempt say; None where there is none."""
 
-    row: ResultRow
+    row: models.ResultRow
     spec: Any
     project: str | None
     job_revision: str | None
@@ -49,20 +49,21 @@ class _Stored:
 def every_result(session: Session) -> Iterator[Sequence[Breach]]:
     """Yield the breaches of each result, the oldest first."""
     last = ""
-    fields = (Job.spec, Job.project, Job.revision, Revision.ordered_at)
+    fields = (models.Job.spec, models.Job.project, models.Job.revision, models.Revision.ordered_at)
     while True:
         wanted = (
-            select(ResultRow, *fields, Attempt.worker, Attempt.ended_at)
-            .outerjoin(Job, Job.id == ResultRow.job_id)
-            .outerjoin(Revision, Revision.name == ResultRow.revision)
+            select(models.ResultRow, *fields, models.Attempt.worker, models.Attempt.ended_at)
+            .outerjoin(models.Job, models.Job.id == models.ResultRow.job_id)
+            .outerjoin(models.Revision, models.Revision.name == models.ResultRow.revision)
             .outerjoin(
-                Attempt,
-                (Attempt.job_id == ResultRow.job_id) & (Attempt.number == ResultRow.attempt),
+                models.Attempt,
+                (models.Attempt.job_id == models.ResultRow.job_id)
+                & (models.Attempt.number == models.ResultRow.attempt),
             )
-            .where(ResultRow.id > last)
-            .order_by(ResultRow.id)
+            .where(models.ResultRow.id > last)
+            .order_by(models.ResultRow.id)
             .limit(BATCH)
-            .options(undefer(ResultRow.document))
+            .options(undefer(models.ResultRow.document))
         )
         rows = session.execute(wanted).all()
         if not rows:
@@ -91,11 +92,14 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
 def series_of_nobody(session: Session) -> Iterator[Breach]:
     """11: series that did not come with any result."""
     came = (
-        select(Point.result_id)
-        .join(ResultRow, ResultRow.id == Point.result_id)
-        .where(Point.series_id == SeriesRow.id, ResultRow.received_at == SeriesRow.created_at)
+        select(models.Point.result_id)
+        .join(models.ResultRow, models.ResultRow.id == models.Point.result_id)
+        .where(
+            models.Point.series_id == models.SeriesRow.id,
+            models.ResultRow.received_at == models.SeriesRow.created_at,
+        )
     )
-    strange = select(SeriesRow.id).where(~came.exists())
+    strange = select(models.SeriesRow.id).where(~came.exists())
     for name in session.scalars(strange.limit(100)):
         yield Breach(ROWS, f"series {name}", "No result came when it was made.")
 
@@ -112,7 +116,7 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
         yield breach(2, "Its document is not what was answered for: the digest differs.")
         return
     try:
-        result = Result.model_validate_json(document)
+        result = contracts.Result.model_validate_json(document)
     except ValidationError:
         yield breach(2, "Its document is no Result that this version can read.")
         return
@@ -129,14 +133,14 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
         yield breach(ROWS, sentence)
 
 
-def _document(row: ResultRow) -> bytes | None:
+def _document(row: models.ResultRow) -> bytes | None:
     try:
         return zlib.decompress(row.document)
     except zlib.error:
         return None
 
 
-def _disagreements(stored: _Stored, result: Result) -> Iterator[str]:
+def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
     """Yield each way in which the row differs from its document, its job or its attempt."""
     row = stored.row
     told = {
@@ -168,32 +172,36 @@ def _disagreements(stored: _Stored, result: Result) -> Iterator[str]:
         yield f"It is not of its job's case: {error.detail}"
 
 
-def _is_turn(turn: int, spec: JobSpec) -> bool:
+def _is_turn(turn: int, spec: contracts.JobSpec) -> bool:
     return spec.in_turn and 1 <= turn <= spec.protocol.replicates
 
 
-def _same_verdict(row: ResultRow, result: Result) -> bool:
+def _same_verdict(row: models.ResultRow, result: contracts.Result) -> bool:
     try:
-        kept = None if row.verdict is None else Verdict.model_validate(row.verdict)
+        kept = None if row.verdict is None else contracts.Verdict.model_validate(row.verdict)
     except ValidationError:
         return False
     return kept == result.verdict
 
 
-def _spec(stored: _Stored) -> JobSpec | None:
+def _spec(stored: _Stored) -> contracts.JobSpec | None:
     """Return the job's spec; None if it is missing or unreadable, which `agreement` reports."""
     try:
-        return None if stored.spec is None else JobSpec.model_validate(stored.spec)
+        return None if stored.spec is None else contracts.JobSpec.model_validate(stored.spec)
     except ValidationError:
         return None
 
 
-def _wanted(stored: _Stored, result: Result) -> dict[str, dict[str, Any]]:
+def _wanted(stored: _Stored, result: contracts.Result) -> dict[str, dict[str, Any]]:
     """The points that a result makes, by series, whatever came before or after it."""
     row, spec = stored.row, _spec(stored)
     if spec is None or stored.revision_at is None:
         return {}
-    if not (row.counted and spec.purpose is Purpose.HISTORY and result.status is Status.OK):
+    if not (
+        row.counted
+        and spec.purpose is contracts.Purpose.HISTORY
+        and result.status is contracts.Status.OK
+    ):
         return {}
     place = types.Place(
         result_id=row.id,
@@ -210,7 +218,7 @@ def _wanted(stored: _Stored, result: Result) -> dict[str, dict[str, Any]]:
 
 def _points(session: Session, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
     found: dict[str, dict[str, Any]] = {}
-    for point in session.scalars(select(Point).where(Point.result_id.in_(ids))):
+    for point in session.scalars(select(models.Point).where(models.Point.result_id.in_(ids))):
         found.setdefault(point.result_id, {})[point.series_id] = point
     return found
 
@@ -218,10 +226,13 @@ def _points(session: Session, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
 def _made(session: Session, ids: Sequence[str]) -> dict[str, dict[str, str]]:
     """The series that came with each of these results, and their directions."""
     wanted = (
-        select(Point.result_id, SeriesRow.id, SeriesRow.direction)
-        .join(SeriesRow, SeriesRow.id == Point.series_id)
-        .join(ResultRow, ResultRow.id == Point.result_id)
-        .where(Point.result_id.in_(ids), ResultRow.received_at == SeriesRow.created_at)
+        select(models.Point.result_id, models.SeriesRow.id, models.SeriesRow.direction)
+        .join(models.SeriesRow, models.SeriesRow.id == models.Point.series_id)
+        .join(models.ResultRow, models.ResultRow.id == models.Point.result_id)
+        .where(
+            models.Point.result_id.in_(ids),
+            models.ResultRow.received_at == models.SeriesRow.created_at,
+        )
     )
     found: dict[str, dict[str, str]] = {}
     for result_id, series, direction in session.execute(wanted):
@@ -229,9 +240,9 @@ def _made(session: Session, ids: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _directions(stored: _Stored, result: Result) -> Iterator[str]:
+def _directions(stored: _Stored, result: contracts.Result) -> Iterator[str]:
     """A series points the way that its first result said; a later one cannot turn it."""
-    samples: dict[str, Sample] = record.series_of(result, stored.project or "")
+    samples: dict[str, contracts.Sample] = record.series_of(result, stored.project or "")
     for series, direction in stored.made.items():
         said = samples[series].direction.value if series in samples else None
         if said not in (None, direction):

@@ -7,7 +7,7 @@ from enum import StrEnum
 from pydantic import AwareDatetime
 
 from benchmarks.contracts import Id
-from cli.service_answers import Answer
+from cli.answers import Answer
 from service import formats
 
 

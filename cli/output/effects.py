@@ -5,32 +5,32 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
+from cli.answers import EffectsView, TermView
 from cli.output.console import Console
-from cli.service_answers import EffectsView, TermView
 from service import formats
 
 
-def show(found: EffectsView, console: Console) -> None:
+def show(effects: EffectsView, console: Console) -> None:
     """Print main effects, then interactions, and what the design cannot tell apart."""
-    console.print(f"\nEffects on the throughput of {found.workload}", style="bold")
-    if found.missing:
-        said = formats.not_estimated(found.missing, found.runs)
-        console.print(said, style="red", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"\nEffects on the throughput of {effects.workload}", style="bold")
+    if effects.missing:
+        sentence = formats.not_estimated(effects.missing, effects.runs)
+        console.print(sentence, style="red", markup=False, highlight=False, soft_wrap=True)
     else:
-        console.print(_table(found))
+        console.print(_table(effects))
         console.print(
             "Dim: not more than noise (Lenth's 95 % margin).", style="dim", highlight=False
         )
-    console.print(" ".join(found.limits), style="dim", highlight=False, markup=False)
+    console.print(" ".join(effects.limits), style="dim", highlight=False, markup=False)
 
 
-def _table(found: EffectsView) -> Table:
+def _table(effects: EffectsView) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("factor")
     table.add_column("compares")
     table.add_column("effect", justify="right", no_wrap=True)
     table.add_column("95 % margin", justify="right", no_wrap=True)
-    for term in found.terms:
+    for term in effects.terms:
         table.add_row(*_cells(term), style="" if term.clear else "dim")
     return table
 

@@ -1,0 +1,24 @@
+"""`throughline restore`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cli import options
+from cli.commands.backup import copy
+from cli.output.lines import say
+from service.maintenance import backup as copies
+
+
+def restore(
+    source: Annotated[Path, typer.Argument(metavar="FROM", help="File that `backup` wrote.")],
+    *,
+    database: options.Database = None,
+    state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
+) -> None:
+    """Make the database out of a backup; one that is there is never overwritten."""
+    copy(copies.restore, database, state_dir, source)
+    say(f"The database is back from {source}; now run: throughline migrate")
