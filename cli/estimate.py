@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from benchmarks.catalog import catalog, suites
-from benchmarks.catalog.estimate import expected_s
+from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Case, Protocol
 from cli import answers

@@ -26,7 +26,7 @@ from benchmarks.diagnosis import peaks
 from benchmarks.diagnosis.efficiency import counted
 from benchmarks.diagnosis.peaks import Peak
 from benchmarks.measure import batch_source, flags
-from benchmarks.measure.parity import base_of, depends, free
+from benchmarks.measure.parity_check import base_of, depends, free
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Context, Recipe
 

@@ -21,7 +21,7 @@ from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import batch_source, compilation, conditions, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
 from benchmarks.measure.loop import StepTimes
-from benchmarks.measure.profile import passes as beside
+from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.timestamps import drain
 from benchmarks.measure.trainer import Trainer

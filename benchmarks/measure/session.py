@@ -20,7 +20,7 @@ from benchmarks.diagnosis.merge import samples
 from benchmarks.environment import capture
 from benchmarks.measure import batch_search, check_recipe, device, flags, flops, graphs
 from benchmarks.measure.failures import classify
-from benchmarks.measure.parity import PHASE, Check
+from benchmarks.measure.parity_check import PHASE, Check
 from benchmarks.measure.passes import Passes
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer

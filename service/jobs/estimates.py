@@ -10,7 +10,7 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog
-from benchmarks.catalog.estimate import expected_s
+from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.suites import Suite
 from benchmarks.contracts import AttemptState, JobSpec, JobState
 from service.models import Attempt, Job, Submission

@@ -12,7 +12,7 @@ from torch.utils.data import TensorDataset
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case
 from benchmarks.measure import graphs
-from benchmarks.measure.parity import without_dropout
+from benchmarks.measure.parity_check import without_dropout
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Batch, Recipe
 

@@ -13,8 +13,8 @@ from torch.utils.data import TensorDataset
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Parity, ParityStatus
-from benchmarks.measure import parity as running
-from benchmarks.measure.parity import Check
+from benchmarks.measure import parity_check as running
+from benchmarks.measure.parity_check import Check
 from benchmarks.measure.trainer import Trainer
 from benchmarks.measure.trajectory import follow
 from benchmarks.measure.trajectory_cache import KEPT, Shelf

@@ -10,7 +10,7 @@ from benchmarks.contracts import Case, ParityStatus
 from benchmarks.diagnosis import peaks
 from benchmarks.environment import capture
 from benchmarks.measure import flags, flops
-from benchmarks.measure.parity import Check
+from benchmarks.measure.parity_check import Check
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 from torch.utils.data import TensorDataset
 
 from benchmarks.contracts import Profile, Protocol
-from benchmarks.measure.profile import observation, passes, phases, recording
+from benchmarks.measure.profile import extra_passes as passes
+from benchmarks.measure.profile import observation, phases, recording
 from benchmarks.measure.profile import source as profile_source
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.trainer import Trainer

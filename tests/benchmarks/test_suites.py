@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.catalog import catalog, suites
-from benchmarks.catalog.estimate import expected_s
+from benchmarks.catalog.duration import expected_s
 from benchmarks.contracts import Case
 
 

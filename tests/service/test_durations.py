@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import select
 
 from benchmarks.catalog import suites
-from benchmarks.catalog.estimate import expected_s
+from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import Case, Protocol
 from cli import estimate

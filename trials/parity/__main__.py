@@ -20,7 +20,7 @@ from benchmarks.contracts import Case, Parity
 from benchmarks.environment import capture
 from benchmarks.measure import flags
 from benchmarks.measure.device import choose
-from benchmarks.measure.parity import Check
+from benchmarks.measure.parity_check import Check
 from benchmarks.measure.session import build
 from benchmarks.measure.trainer import Trainer
 from benchmarks.workload import Context

@@ -3,6 +3,7 @@
 Pure: values in, values out. No session, no clock, no HTTP.
 """
 
+from service.analysis.attribution.cause import attribute
 from service.analysis.attribution.types import (
     Attribution,
     Cause,
@@ -15,7 +16,6 @@ from service.analysis.attribution.types import (
     State,
     Strength,
 )
-from service.analysis.attribution.verdict import attribute
 
 __all__ = [
     "Attribution",

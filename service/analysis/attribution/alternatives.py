@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from service import formats
 from service.analysis.attribution import headline, node
-from service.analysis.attribution.evidence import Observed
 from service.analysis.attribution.fingerprint import DIGESTS, Mechanism, title
 from service.analysis.attribution.mechanism import moved_by_clocks
+from service.analysis.attribution.observed import Observed
 from service.analysis.attribution.types import Cause, Part, Question, State
 
 

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from benchmarks.contracts import Contract
 from service import formats
 from service.analysis.gate import sentences, tradeoffs
-from service.analysis.gate.failures import trouble_of
 from service.analysis.gate.metrics import Levels, MetricFinding, findings
 from service.analysis.gate.pairs import CaseRecord
 from service.analysis.gate.policy import Limit, Rule, Trade
 from service.analysis.gate.sentences import CaseVerdict
 from service.analysis.gate.sequential import Answer
+from service.analysis.gate.trouble import trouble_of
 
 
 class CaseFinding(Contract):

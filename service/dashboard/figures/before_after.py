@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from service.dashboard.figures.frame import Figure
-from service.dashboard.figures.history import history
+from service.dashboard.figures.points import history
 from service.dashboard.figures.segments import Judged, place_of
 from service.history.types import Series
 

@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Case, JobSpec
 from service.database.ids import new_id
 from service.history import record
-from service.maintenance.verify.steps import FINAL, HELD, LIVE
+from service.maintenance.verify.allowed_steps import FINAL, HELD, LIVE
 from service.maintenance.verify.values import AttemptFacts, Breach, Event, JobFacts
 
 ROWS = 11

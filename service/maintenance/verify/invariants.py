@@ -19,7 +19,7 @@ from service.maintenance.verify import (
     guards,
     jobs,
     series,
-    traces,
+    trace_rows,
     whole,
 )
 from service.maintenance.verify.agreement import ROWS
@@ -72,7 +72,7 @@ _RULES: Sequence[Look] = tuple(
             finding_rows.every_suspicion,
             finding_rows.every_exclusion,
             series.series_of_nobody,
-            traces.every_trace,
+            trace_rows.every_trace,
             eligibility_rows.eligible_workers,
             eligibility_rows.devices_of_workers,
             whole.one_job_per_device,

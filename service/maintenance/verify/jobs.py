@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from service.maintenance.verify.steps import (
+from service.maintenance.verify.allowed_steps import (
     ANSWERED,
     ATTEMPT_STEPS,
     FINAL,

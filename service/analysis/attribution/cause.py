@@ -19,8 +19,8 @@ from __future__ import annotations
 
 from service.analysis.attribution import fingerprint, headline, node, secondary
 from service.analysis.attribution.alternatives import not_excluded
-from service.analysis.attribution.evidence import Observed, observe
 from service.analysis.attribution.fingerprint import Mechanism
+from service.analysis.attribution.observed import Observed, observe
 from service.analysis.attribution.types import Attribution, Cause, Evidence, Question, State
 
 MOST_FACTS = 2
