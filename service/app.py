@@ -18,18 +18,14 @@ from service.dashboard import comparison_pages, finding_pages, pages, series_pag
 from service.database.health import Checkup
 from service.database.session import Database
 from service.http import problems
-from service.http.answer_room import Sending
-from service.http.body_limit import Gate
-from service.http.body_reader import Bounds
-from service.http.head_method import Heads
-from service.http.security_headers import ProtectedAnswers
+from service.http.exchange import BoundedExchanges, Limits
 from service.http.strict_route import declared
 from service.jobs.types import Terms
 from service.settings import Settings
 
 
-class Application(ProtectedAnswers, DescribedApi):
-    """The service as an ASGI application: described, and its answers protected."""
+class Application(BoundedExchanges, DescribedApi):
+    """The service as an ASGI application: described, its requests and answers bounded."""
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
@@ -54,16 +50,14 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
-    app.add_middleware(Gate, bounds=bounds_of(settings))
-    app.add_middleware(Heads)
-    app.add_middleware(Sending, most_b=settings.answers_limit_b)
+    app.bound(limits_of(settings))
     problems.install(app)
     app.router.routes.extend(ROUTES)
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)
     app.state.permissions = declared(app.routes)
-    app.state.door = Authenticator(app.state.database, settings)
+    app.state.authenticator = Authenticator(app.state.database, settings)
     return app
 
 
@@ -77,13 +71,12 @@ def terms_of(settings: Settings) -> Terms:
     )
 
 
-def bounds_of(settings: Settings) -> Bounds:
-    """What a request's body may cost this service."""
-    return Bounds(
-        body_b=settings.body_limit_b,
-        result_b=settings.result_limit_b,
-        held_b=settings.bodies_limit_b,
-        timeout_s=settings.body_timeout_s,
+def limits_of(settings: Settings) -> Limits:
+    """What bodies and answers may cost this service."""
+    return Limits(
+        bodies_b=settings.bodies_limit_b,
+        answers_b=settings.answers_limit_b,
+        body_s=settings.body_timeout_s,
     )
 
 

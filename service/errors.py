@@ -95,33 +95,20 @@ class TooLarge(ServiceError):
     title = "Request too large"
 
 
-class AddressTooLong(ServiceError):
-    """The address is longer than any that this service gives out."""
-
-    status_code = 414
-    type = "address-too-long"
-    title = "Address too long"
-
-
 class WrongMediaType(ServiceError):
-    """The body is not what the call takes: plain JSON but for a trace, without Content-Encoding."""
+    """The body is not what the call takes; nothing of it was looked at."""
 
     status_code = 415
     type = "wrong-media-type"
     title = "Wrong media type"
-    headers: ClassVar[Mapping[str, str]] = {
-        "Accept": "application/json",
-        "Accept-Encoding": "identity",
-    }
 
+    def __init__(self, media_type: str) -> None:
+        super().__init__(f"The body must be {media_type}: send it with that Content-Type.")
+        self.media_type = media_type
 
-class NoTrace(WrongMediaType):
-    """The body is not said to be a trace: send ``application/gzip``."""
-
-    headers: ClassVar[Mapping[str, str]] = {
-        "Accept": "application/gzip",
-        "Accept-Encoding": "identity",
-    }
+    def answer_headers(self) -> Mapping[str, str]:
+        """Name the type that is taken."""
+        return {"Accept": self.media_type}
 
 
 class HeadersTooLarge(ServiceError):

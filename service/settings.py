@@ -63,9 +63,8 @@ class Settings(BaseSettings):
     """How long a job whose processes run in turn waits for the worker that began it."""
     max_lost_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """A job whose attempts were lost this often is quarantined."""
-    body_limit_b: Annotated[int, Field(ge=1)] = 8 * 2**20
-    result_limit_b: Annotated[int, Field(ge=1)] = 16 * 2**20
-    """For a result, whose traces hold every step of every replicate."""
+    body_limit_b: Annotated[int, Field(ge=1)] = 16 * 2**20
+    """For a request's JSON; the traces of a result hold every step of every replicate."""
     confirmations: Annotated[int, Field(ge=0, le=10_000)] = 20
     """Suspicious results that are measured again in a day; 0 leaves judgement to the history."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20

@@ -618,8 +618,16 @@ def _access() -> None:
         sa.Column("last_used_at", NOW, nullable=True),
         sa.Column("rotated_at", NOW, nullable=True),
         sa.Column("revoked_at", NOW, nullable=True),
+        sa.Column("changes", sa.Integer(), server_default="0", nullable=False),
         _one_of("tokens", "kind", "read", "submit", "worker", "admin"),
         sa.PrimaryKeyConstraint("id", name="pk_tokens"),
+    )
+    op.create_index(
+        "ix_tokens_changes",
+        "tokens",
+        ["changes"],
+        sqlite_where=sa.text("changes > 0"),
+        postgresql_where=sa.text("changes > 0"),
     )
     op.create_table(
         "browser_sessions",

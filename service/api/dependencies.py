@@ -118,7 +118,7 @@ def owned(request: R, caller: Principal) -> R:
 
 def get_key(request: Request) -> Key:
     """The server's key."""
-    key = request.app.state.door.key
+    key = request.app.state.authenticator.key
     assert isinstance(key, Key)
     return key
 

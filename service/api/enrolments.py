@@ -21,10 +21,10 @@ router = noun("/enrolments", "access")
 
 async def count_failures(request: Request) -> AsyncIterator[None]:
     """Let an address try codes only so often."""
-    door: Authenticator = request.app.state.door
-    with door.trying(request) as wait_s:
+    authenticator: Authenticator = request.app.state.authenticator
+    with authenticator.trying(request) as wait_s:
         if wait_s:
-            raise door.too_many(wait_s)
+            raise authenticator.too_many(wait_s)
         yield
 
 

@@ -25,6 +25,7 @@ from service.history import traces
 from service.history.types import KeptTrace
 from service.http.long_poll import pauses
 from service.http.problems import answer
+from service.http.strict_route import takes
 from service.jobs import attempts, candidates, leases
 from service.jobs.types import Completion, Terms
 
@@ -149,6 +150,7 @@ async def post_result(
     },
 )
 @needs(Permission.WORK)
+@takes(trace_file.GZIP, trace_file.LIMIT_B)
 async def post_trace(holder: AttemptHolder, request: Request, response: Response) -> PostedTrace:
     """Deliver the profiler's trace of a result that was taken: JSON packed with gzip.
 

@@ -11,7 +11,7 @@ import orjson
 from fastapi import FastAPI, Request, Response
 
 from service.auth.permissions import Permission, needs
-from service.http.answer_room import InPieces
+from service.http.exchange import Shared
 from service.http.problems import Problem
 from service.http.strict_route import GuardedRoute
 
@@ -23,7 +23,6 @@ _MEANINGS = {
     408: "The body did not come in time.",
     409: "What is stored says otherwise: the attempt is over, or was never the caller's.",
     413: "The body is too large.",
-    414: "The address is too long.",
     415: "The body is not what the call takes: plain JSON, or of a trace a gzip file.",
     422: "The request says something that cannot be.",
     429: "Too many requests; wait as long as `Retry-After` says.",
@@ -31,7 +30,7 @@ _MEANINGS = {
     500: "The service has a fault; its log says which.",
     503: "The database cannot be used, or the service is overloaded; try again.",
 }
-EVERYWHERE = (400, 401, 403, 408, 413, 414, 415, 422, 429, 431, 500, 503)
+EVERYWHERE = (400, 401, 403, 408, 413, 415, 422, 429, 431, 500, 503)
 """What any call may answer, before its own work is asked for."""
 
 
@@ -68,7 +67,7 @@ class DescribedApi(FastAPI):
             # It takes a second, once: in a thread, and one alone, because strangers may ask.
             if not self._described:
                 self._described = orjson.dumps(await anyio.to_thread.run_sync(self.openapi))
-        return InPieces(self._described, media_type="application/json")
+        return Shared(self._described, media_type="application/json")
 
     def openapi(self) -> dict[str, Any]:
         """Describe the API; made once."""

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from fastapi import Request
-
 from service.api.dependencies import Caller, DatabaseSession, Listing, Now, ServerKey, TokenId
 from service.api.openapi import problems
 from service.api.router import noun
@@ -18,7 +16,6 @@ router = noun("/tokens", "access")
 @needs(Permission.ADMIN)
 def create(
     wanted: TokenRequest,
-    request: Request,
     session: DatabaseSession,
     key: ServerKey,
     now: Now,
@@ -27,7 +24,6 @@ def create(
     """Make a token; the answer is the only place where it is ever told."""
     made = token_store.create(session, key, wanted, now, caller.token_id)
     audit.made(session, made.id)
-    request.app.state.door.look_again()
     return made
 
 

@@ -5,5 +5,5 @@ how often. Kept: ``signing_key`` is the server's secret, ``token_store`` has the
 ``enrolment`` the codes that workers turn into one, ``sessions`` those who signed in on the
 dashboard, ``audit`` what everybody did. Asked: ``access_mode`` says whether tokens are asked for at
 all, ``csrf`` reads what browsers send by themselves, ``authenticate`` finds out who a ``principal``
-is, ``authorize`` is what every route depends on.
+is, and whether they may call a route.
 """

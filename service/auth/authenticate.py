@@ -1,12 +1,20 @@
-"""Lets requests in: finds out who asks, and whether anybody is asked at all."""
+"""Lets requests in: finds out who sends one, and whether they may call its route.
+
+A token that was good is remembered. Once a second the database is asked whether any token was
+rotated or revoked since; then all are looked up anew. So a token that is ended here is refused with
+the next request, and one that is ended elsewhere (another replica, the command line) within
+`_LOOK_S`.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from functools import cached_property, partial
 from math import ceil
 
@@ -15,22 +23,25 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from starlette.requests import Request
 
-from service.auth import access_mode, csrf, sessions, signing_key, token_format, token_store
+from service.auth import access_mode, audit, csrf, sessions, signing_key, token_format, token_store
 from service.auth.access_mode import Asked
-from service.auth.permissions import SAFE, Permission
+from service.auth.permissions import AUDITED, MAY, SAFE, Permission
 from service.auth.principal import ANYBODY, READER, Principal, network_of
 from service.auth.rate_limit import Buckets
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped, Token
 from service.auth.token_store import TokenView
 from service.database.session import Database, now_of
-from service.errors import ServiceError, TooMany, Unauthorized
+from service.errors import Forbidden, ServiceError, TooMany, Unauthorized
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _LOOK_S = 1.0
-"""Interval, in s, at which a service with open reading looks for its first administrator."""
+"""Interval, in s, at which the database is asked for changes: tokens that were ended, and the first
+administrator of a service with open reading."""
+_REMEMBERED = 20_000
+"""Good tokens in memory at most."""
 _TOUCH_S = token_store.TOUCHED_EVERY.total_seconds()
 _WRITE_S = 1.0
 """How often uses of tokens are written down, those of all tokens together: a thousand workers
@@ -54,6 +65,16 @@ _ENDED = "This token has ended and is sent again and again; wait, or use another
 _REQUESTS = "This token sends more requests than one may; wait as long as Retry-After says."
 
 
+@dataclass(frozen=True, slots=True)
+class _Good:
+    """A token that was verified."""
+
+    principal: Principal
+    expires_at: datetime | None
+    changes: int
+    """What `token_store.changes` was just before."""
+
+
 class Authenticator:
     """Authenticates the clients of one replica. Its methods run in the event loop."""
 
@@ -61,7 +82,12 @@ class Authenticator:
         self._database = database
         self._settings = settings
         self._asked = access_mode.at_first(settings)
-        self._looked_s = -_LOOK_S
+        self._looked_s = self._checked_s = -_LOOK_S
+        self._good: dict[bytes, _Good] = {}
+        """Verified tokens by SHA-256 of the header that they came in."""
+        self._changes = 0
+        self._now = datetime.min.replace(tzinfo=UTC)
+        """The database's time at `_checked_s`."""
         self._touched: dict[str, float] = {}
         """When tokens that were good were last noted as used."""
         self._used: dict[str, datetime] = {}
@@ -79,8 +105,29 @@ class Authenticator:
         """The server's key; read, or made, when it is first needed."""
         return signing_key.of(self._settings)
 
-    async def admit(self, request: Request, wanted: Permission) -> Principal:
-        """Find out who sent a request for something that asks for a permission.
+    async def guard(self, request: Request, needs: Permission, route: str) -> None:
+        """Let a request in, by its head alone; note its sender and project in ``request.state``.
+
+        Args:
+            request: the request.
+            needs: what its route declares.
+            route: the route's method and template, for the audit log.
+
+        Raises:
+            Unauthorized: there is no good token.
+            Forbidden: the token is of a kind that may not do this.
+            TooMany: too many requests.
+        """
+        principal = ANYBODY if needs is Permission.OPEN else await self.admit(request, needs)
+        if needs not in principal.may:
+            raise Forbidden(_refusal(principal, needs))
+        request.state.principal = principal
+        request.state.project = principal.project
+        if needs in AUDITED and request.method not in SAFE:
+            request.state.witness = audit.audit_hook(principal, route, request.url.path)
+
+    async def admit(self, request: Request, needs: Permission) -> Principal:
+        """Find out who sent a request for something that needs a permission.
 
         Raises:
             Unauthorized: a token is needed, and this is none or no good one.
@@ -91,10 +138,9 @@ class Authenticator:
             if request.method not in SAFE and csrf.sent(request):
                 csrf.check_origin(request)  # any page may send a form that has no body
             return ANYBODY
-        if "authorization" in request.headers:
-            return await self.proven(request, lambda: shown(request))
-        reads = wanted is Permission.READ and request.method in SAFE
-        open_to_all = asked is Asked.CHANGES and reads
+        if header := request.headers.get("authorization"):
+            return await self._by_header(request, header)
+        open_to_all = asked is Asked.CHANGES and needs is Permission.READ and request.method in SAFE
         if cookie := csrf.cookie_of(request):
             try:
                 return await self._signed_in(request, cookie, counted=not open_to_all)
@@ -102,9 +148,30 @@ class Authenticator:
                 if not open_to_all:
                     raise
         elif not open_to_all:
-            return await self.proven(request, lambda: shown(request))
+            return await self.proven(request, lambda: shown(""))
         csrf.check_host(request, self._settings.reached_at)
         return READER
+
+    async def _by_header(self, request: Request, header: str) -> Principal:
+        name, now_s = hashlib.sha256(header.encode()).digest(), time.monotonic()
+        good = self._good.get(name)
+        if good is None or not await self._still(good, now_s):
+            if len(self._good) >= _REMEMBERED:
+                self._good.clear()
+            self._good[name] = good = await self._look_up(request, lambda: shown(header))
+        now = self._now + timedelta(seconds=now_s - self._checked_s)
+        await self._note(good.principal, now, now_s)
+        return good.principal
+
+    async def _still(self, good: _Good, now_s: float) -> bool:
+        """Return True if a token that was good has not been ended since, nor expired."""
+        if now_s - self._checked_s >= _LOOK_S:
+            self._checked_s = now_s
+            changes, self._now = await self._database.run(_changes, write=False)
+            self._changes = max(changes, self._changes)
+        return good.changes == self._changes and (
+            good.expires_at is None or good.expires_at > self._now
+        )
 
     async def proven(self, request: Request, show: Callable[[], Token]) -> Principal:
         """Find out whose token ``show`` gives.
@@ -116,15 +183,19 @@ class Authenticator:
             Unauthorized: it is not good.
             TooMany: the token, or the address, sends too many requests.
         """
+        good = await self._look_up(request, show)
+        await self._note(good.principal, self._now, time.monotonic())
+        return good.principal
+
+    async def _look_up(self, request: Request, show: Callable[[], Token]) -> _Good:
         with self.trying(request) as wait_s:
             given = show()
             if wait_s and not await self._is_ours(given):
                 raise self.too_many(wait_s)
-            found, now = await self._database.run(partial(self._verify, given), write=False)
-        now_s = time.monotonic()
-        self._count(found.id, now_s)
-        await self._touch(found.id, now, now_s)
-        return Principal.of(found)
+            verify = partial(self._verify, given)
+            token, changes, self._now = await self._database.run(verify, write=False)
+            self._changes, self._checked_s = max(changes, self._changes), time.monotonic()
+        return _Good(Principal.of(token), token.expires_at, changes)
 
     def too_many(self, wait_s: float) -> TooMany:
         """The refusal of an address that has failed too often, for so long."""
@@ -163,7 +234,7 @@ class Authenticator:
 
     def look_again(self) -> None:
         """Look with the next request whether tokens are asked for, and which there are."""
-        self._looked_s = self._listed_s = -_LOOK_S
+        self._looked_s = self._listed_s = self._checked_s = -_LOOK_S
 
     async def _signed_in(self, request: Request, cookie: str, *, counted: bool) -> Principal:
         """Return the principal of the session that a cookie belongs to.
@@ -178,18 +249,18 @@ class Authenticator:
             csrf.check_origin(request)
             if not sessions.proves(self.key, cookie, request.headers.get(csrf.PROOF, "")):
                 raise csrf.foreign()
-        now_s = time.monotonic()
-        self._count(found.id, now_s)
-        await self._touch(found.id, now, now_s)  # whoever looks at the tokens sees their latest use
-        return Principal.of(found)
+        principal = Principal.of(found)
+        await self._note(principal, now, time.monotonic())
+        return principal
 
     def _find(self, cookie: str, session: Session) -> tuple[TokenView, datetime]:
         now = now_of(session)
         return sessions.find(session, self.key, cookie, now), now
 
-    def _verify(self, given: Token, session: Session) -> tuple[TokenView, datetime]:
-        now = now_of(session)
-        return token_store.verify(session, self.key, given, now), now
+    def _verify(self, given: Token, session: Session) -> tuple[TokenView, int, datetime]:
+        # The changes first: a token that is ended after they were counted is looked up again.
+        changes, now = _changes(session)
+        return token_store.verify(session, self.key, given, now), changes, now
 
     async def _is_ours(self, given: Token) -> bool:
         """Return True if this service made the token, ended or not.
@@ -210,22 +281,24 @@ class Authenticator:
         stored = self._digests.get(given.id)
         return stored is not None and token_format.matches(self.key.value, given, stored)
 
-    def _count(self, token_id: str, now_s: float) -> None:
-        wait_s = self._requests.wait_s(token_id, now_s)
-        if wait_s:
+    async def _note(self, principal: Principal, now: datetime, now_s: float) -> None:
+        """Count a request of a token, and note its use.
+
+        Raises:
+            TooMany: the token sends too many.
+        """
+        token_id = principal.token_id or ""
+        if wait_s := self._requests.wait_s(token_id, now_s):
             raise TooMany(_REQUESTS, ceil(wait_s))
         self._requests.take(token_id, now_s)
-
-    async def _touch(self, token_id: str, now: datetime, now_s: float) -> None:
         if now_s - self._touched.get(token_id, -_TOUCH_S) >= _TOUCH_S:
             self._touched[token_id] = now_s
             self._used[token_id] = now
-        await self._write_uses(now_s)
+        if self._used and now_s - self._wrote_s >= _WRITE_S:
+            await self._write_uses(now_s)  # whoever looks at the tokens sees their latest use
 
     async def _write_uses(self, now_s: float) -> None:
-        """Write down what tokens were used, if the last time is long enough ago."""
-        if not self._used or now_s - self._wrote_s < _WRITE_S:
-            return
+        """Write down what tokens were used."""
         used, self._used, self._wrote_s = self._used, {}, now_s
         try:
             await self._database.run(lambda session: token_store.touch(session, used), write=True)
@@ -233,16 +306,26 @@ class Authenticator:
             log.warning("the use of %d tokens could not be noted: %s", len(used), error)
 
 
-def shown(request: Request) -> Token:
-    """The token in a request's header; nowhere else is one looked for.
+def _changes(session: Session) -> tuple[int, datetime]:
+    return token_store.changes(session), now_of(session)
+
+
+def _refusal(principal: Principal, needs: Permission) -> str:
+    kinds = " or ".join(kind.value for kind, may in MAY.items() if needs in may)
+    return (
+        f"A token of the kind {principal.kind} may not do this; it takes one of the kind {kinds}."
+    )
+
+
+def shown(header: str) -> Token:
+    """Read the token in a request's Authorization header; nowhere else is one looked for.
 
     Raises:
         Unauthorized: there is none, or it is mistyped.
     """
-    given = request.headers.get("authorization", "")
-    if given[: len(_BEARER)].lower() != _BEARER:
+    if header[: len(_BEARER)].lower() != _BEARER:
         raise Unauthorized(MISSING)
-    return read(given[len(_BEARER) :])
+    return read(header[len(_BEARER) :])
 
 
 def read(text: str) -> Token:
@@ -252,9 +335,9 @@ def read(text: str) -> Token:
         Unauthorized: it is mistyped, or an enrolment code.
     """
     try:
-        found = token_format.read(text.strip())
+        token = token_format.read(text.strip())
     except Mistyped:
         raise Unauthorized(_MISTYPED) from None
-    if found.kind in _CODES:
-        raise Unauthorized(_CODES[found.kind])
-    return found
+    if token.kind in _CODES:
+        raise Unauthorized(_CODES[token.kind])
+    return token

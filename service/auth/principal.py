@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from starlette.requests import HTTPConnection
 
@@ -23,16 +23,17 @@ class Principal:
     token_id: str | None = None
     project: str | None = None
     """The only one whose things it sees and makes; None if it is bound to none."""
+    may: frozenset[Permission] = field(init=False)
+    """The permissions of the sender."""
+
+    def __post_init__(self) -> None:
+        """Look the permissions up once: every request asks."""
+        object.__setattr__(self, "may", EVERYTHING if self.kind is None else MAY[self.kind])
 
     @classmethod
     def of(cls, token: TokenView) -> Principal:
         """The holder of a token."""
         return cls(token.name, token.kind, token.id, token.project)
-
-    @property
-    def may(self) -> frozenset[Permission]:
-        """The permissions of the sender."""
-        return EVERYTHING if self.kind is None else MAY[self.kind]
 
     @property
     def worker(self) -> str | None:

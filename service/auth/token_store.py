@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self, cast
 
 from pydantic import BaseModel, Field, FiniteFloat, model_validator
-from sqlalchemy import Row, Table, bindparam, or_, select, update
+from sqlalchemy import Row, Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Contract, Name
@@ -23,6 +23,7 @@ from service.models.access import TokenKind
 _TOKENS = cast(Table, TokenRow.__table__)
 # Made once: every request asks.
 _SHOWN = select(_TOKENS).where(_TOKENS.c.id == bindparam("shown"))
+_CHANGES = select(func.coalesce(func.sum(_TOKENS.c.changes), 0)).where(_TOKENS.c.changes > 0)
 TOUCHED_EVERY = timedelta(minutes=1)
 SHORTEST_S, LONGEST_S = 60, 10 * 366 * 86_400
 """Seconds that a token may last."""
@@ -112,6 +113,7 @@ def _create(
         created_at=now,
         created_by=by,
         expires_at=None if lasts is None else now + timedelta(seconds=lasts),
+        changes=0,
     )
     session.add(row)
     session.flush()
@@ -130,6 +132,7 @@ def rotate(session: Session, key: Key, token_id: str, now: datetime) -> NewToken
         raise Conflict(f"This token is {_state(row, now)}; make another one.")
     made = token_format.renewed(row.kind, row.id)
     row.digest, row.key_id, row.rotated_at = token_format.digest(key.value, made), key.id, now
+    row.changes += 1
     session.flush()
     return _told(row, made, now)
 
@@ -141,7 +144,9 @@ def revoke(session: Session, token_id: str, now: datetime) -> TokenView:
         NotFound: there is no such token.
     """
     row = _get(session, token_id)
-    row.revoked_at = row.revoked_at or now
+    if row.revoked_at is None:
+        row.revoked_at = now
+        row.changes += 1
     session.flush()
     return view(row, now)
 
@@ -159,6 +164,14 @@ def any_admin(session: Session) -> bool:
     """
     somebodys = (TokenRow.kind == TokenKind.ADMIN, TokenRow.name != LOCAL)
     return session.execute(select(TokenRow.id).where(*somebodys).limit(1)).first() is not None
+
+
+def changes(session: Session) -> int:
+    """Count the rotations and revocations of all tokens ever: the same number, nothing has ended.
+
+    A clock would not do: of two changes the later one may be committed first.
+    """
+    return int(session.execute(_CHANGES).scalar_one())
 
 
 def is_live(session: Session, token_id: str, now: datetime) -> bool:

@@ -16,7 +16,7 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse, RedirectResponse
 
 from service.auth.permissions import Permission, needs
-from service.http.answer_room import InPieces
+from service.http.exchange import Shared
 
 _OURS = files("service.dashboard") / "static"
 _STYLES_ID = re.compile(rb'getElementById\("([0-9a-f]{64})"\)')
@@ -77,7 +77,7 @@ def _serve(request: Request, digest: str, name: str) -> Response:
     if zipped:
         headers["Content-Encoding"] = "gzip"
     body = _gzipped(name) if zipped else _content(name)
-    return InPieces(body, media_type=_ASSETS[name][1], headers=headers)
+    return Shared(body, media_type=_ASSETS[name][1], headers=headers)
 
 
 def mount(app: FastAPI) -> None:

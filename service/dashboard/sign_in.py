@@ -22,6 +22,8 @@ from service.dashboard.rendering import render
 from service.dashboard.routers import page_router
 from service.database.session import now_of
 from service.errors import BadRequest, Unauthorized
+from service.http.exchange import SMALL_B
+from service.http.strict_route import FORM, takes
 
 router = page_router()
 
@@ -40,13 +42,14 @@ async def show(
     With the code of a link, ask only whether to sign in: programs open links too, to show what is
     behind them, and must not use the code up.
     """
-    if await _door(request).asks() is Asked.NOBODY:
+    if await _authenticator(request).asks() is Asked.NOBODY:
         return RedirectResponse(_within(to), 303)
     return page(request, to=_within(to), code=code)
 
 
 @router.post("/sign-in")
 @needs(Permission.OPEN)
+@takes(FORM, SMALL_B)
 async def sign_in(request: Request) -> Response:
     """Begin a session for the holder of the token in the form, or of the code of a link."""
     csrf.check_origin(request)
@@ -66,11 +69,12 @@ async def sign_in(request: Request) -> Response:
 
 @router.post("/sign-out")
 @needs(Permission.OPEN)
+@takes(FORM, SMALL_B)
 async def sign_out(request: Request) -> Response:
     """End the session; the same page asks for a token again."""
     csrf.check_origin(request)
     cookie, proof = csrf.cookie_of(request), (await _form(request)).get("proof", "")
-    key = _door(request).key
+    key = _authenticator(request).key
     if cookie and not sessions.proves(key, cookie, proof):
         raise csrf.foreign()
     response = RedirectResponse("/sign-in", 303)
@@ -90,20 +94,20 @@ def page(
 
 
 async def _by_token(request: Request, shown: str) -> str:
-    who = await _door(request).proven(request, lambda: authenticate.read(shown))
+    who = await _authenticator(request).proven(request, lambda: authenticate.read(shown))
     if Permission.READ not in who.may:
         raise Unauthorized("A worker's token opens no pages; use one of another kind.")
     return await get_database(request).run(partial(_begin, request, who, "token"), write=True)
 
 
 async def _by_link(request: Request, code: str) -> str:
-    key = _door(request).key
+    key = _authenticator(request).key
 
     def redeem(session: Session) -> str:
         found = sign_in_link.redeem(session, key, code, now_of(session))
         return _begin(request, Principal.of(found), "link", session)
 
-    with _door(request).trying(request):
+    with _authenticator(request).trying(request):
         return await get_database(request).run(redeem, write=True)
 
 
@@ -111,15 +115,15 @@ def _begin(request: Request, who: Principal, by: str, session: Session) -> str:
     assert who.token_id is not None
     now = now_of(session)
     audit.record(session, who, "POST /sign-in", f"dashboard, by {by}", now)
-    return sessions.begin(session, _door(request).key, who.token_id, now)
+    return sessions.begin(session, _authenticator(request).key, who.token_id, now)
 
 
 def _end(key: Key, cookie: str, session: Session) -> None:
     sessions.end(session, key, cookie)
 
 
-def _door(request: Request) -> Authenticator:
-    found = request.app.state.door
+def _authenticator(request: Request) -> Authenticator:
+    found = request.app.state.authenticator
     assert isinstance(found, Authenticator)
     return found
 

@@ -10,10 +10,6 @@ from __future__ import annotations
 import base64
 import hashlib
 
-from fastapi import FastAPI
-from starlette.datastructures import MutableHeaders
-from starlette.types import Message, Receive, Scope, Send
-
 _CHART_STYLES = ("font-weight:bold", "font-style:italic", "cursor:pointer")
 """The style attributes that plotly.js writes for ``<b>``, ``<i>`` and ``<a>`` in a chart's text, to
 the letter. All else it does through the DOM's own properties, which no policy restricts."""
@@ -60,30 +56,7 @@ ALWAYS = {
     "X-Content-Type-Options": "nosniff",
 }
 """What stands in every answer that does not say otherwise itself."""
-_HTTPS_FOR_A_YEAR = "max-age=31536000"
+RAW = [(name.lower().encode(), value.encode()) for name, value in ALWAYS.items()]
+"""The same as ASGI has it."""
+HTTPS_FOR_A_YEAR = (b"strict-transport-security", b"max-age=31536000")
 """Without includeSubDomains: other hosts are not ours to speak for."""
-
-
-class ProtectedAnswers(FastAPI):
-    """An application whose answers all carry `ALWAYS`, those of its middleware and faults too."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
-        if scope["type"] != "http":
-            await super().__call__(scope, receive, send)
-            return
-        https = scope.get("scheme") == "https"
-
-        async def send_protected(message: Message) -> None:
-            if message["type"] == "http.response.start":
-                _protect(MutableHeaders(scope=message), https=https)
-            await send(message)
-
-        await super().__call__(scope, receive, send_protected)
-
-
-def _protect(headers: MutableHeaders, *, https: bool) -> None:
-    for name, value in ALWAYS.items():
-        headers.setdefault(name, value)
-    if https:  # said by a proxy on this host, or spoken here; over HTTP browsers ignore it
-        headers.setdefault("Strict-Transport-Security", _HTTPS_FOR_A_YEAR)

@@ -31,13 +31,14 @@ from service.errors import BadRequest, HeadersTooLarge, Overloaded, ServiceError
 from service.http import problems
 from service.http.connection_share import Strangers
 from service.http.long_poll import HALF_CLOSED
-from service.http.request_checks import HEADERS_B
 from service.http.security_headers import ALWAYS
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
 _GRACE_S = 5
+_HEAD_B = 16_384
+"""Of a request's line and headers, while they are incomplete."""
 _LAST_ANSWER_S = 4.0
 """How long a client may take the last answer of a service that stops. What works on an answer
 that nobody takes would else be broken off, each with a page of traceback in the log."""
@@ -115,7 +116,7 @@ def configuration(app: FastAPI, settings: Settings) -> Config:
         http=_connection_of(settings, _affordable(settings.connections)),
         ws="none",
         backlog=_ACCEPTED,
-        h11_max_incomplete_event_size=HEADERS_B,
+        h11_max_incomplete_event_size=_HEAD_B,
         timeout_keep_alive=settings.idle_timeout_s,
         log_config=None,
         log_level="warning",

@@ -1,33 +1,60 @@
 """Routes of the service: each asks who is there, and then for the request's body.
 
-In this order, because whoever is refused shall not have held, or had parsed, what he sent.
+In this order, because whoever is refused shall not have held, or had parsed, what they sent. A body
+is parsed once: pydantic reads JSON straight into the endpoint's model (docs/adr/0007).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar, cast
 
+import anyio.to_thread
 from fastapi.dependencies.models import Dependant
+from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute, iter_route_contexts
+from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute
 
-from service.auth.authorize import guard
-from service.auth.permissions import Permission, Undeclared, needed
-from service.auth.principal import client_of
-from service.errors import Invalid
-from service.http.body_reader import BODY, DOCUMENT, Body
+from benchmarks.contracts import bounds
+from service.auth.permissions import SAFE, Permission, Undeclared, needed
+from service.errors import Invalid, MalformedDocument, WrongMediaType
+from service.http.exchange import EXCHANGE, SMALL_B, Exchange
 
 Handler = Callable[[Request], Coroutine[Any, Any, Response]]
+F = TypeVar("F", bound=Callable[..., Any])
+JSON = "application/json"
+FORM = "application/x-www-form-urlencoded"
+_TAKES = "taken_body"
+_ASIDE_B = 2**18
+"""A larger document is parsed in a thread, so that others are answered meanwhile."""
+_FAULTS = 20
+"""Faults that an answer lists."""
 
 
-class _Parsed(Request):
-    """A request whose JSON was parsed as it came in; parsing it again would parse it otherwise."""
+@dataclass(frozen=True, slots=True)
+class _Body:
+    """The body that a route takes."""
 
-    async def json(self) -> Any:
-        return self.scope[DOCUMENT]
+    media_type: str
+    limit_b: int | None = None
+    """None: as the settings say."""
+    model: type[BaseModel] | None = None
+    """What JSON is read into."""
+
+
+def takes(media_type: str, limit_b: int) -> Callable[[F], F]:
+    """Declare that an endpoint reads a body that is not JSON."""
+
+    def declare(endpoint: F) -> F:
+        setattr(endpoint, _TAKES, _Body(media_type, limit_b))
+        return endpoint
+
+    return declare
 
 
 class GuardedRoute(APIRoute):
@@ -40,13 +67,20 @@ class GuardedRoute(APIRoute):
         """Wrap FastAPI's handler, which would read the body first."""
         handle = super().get_route_handler()
         needs = needed(self.endpoint)
+        body: _Body | None = getattr(self.endpoint, _TAKES, None)
+        if self.body_field is not None:
+            model = cast(type[BaseModel], self.body_field.field_info.annotation)
+            body = _Body(JSON, model=model)
 
         async def guarded(request: Request) -> Response:
-            await guard(request, needs, f"{request.method} {self.path}")
-            body: Body = request.scope[BODY]
-            stranger = needs is Permission.OPEN
-            await body.read(request.scope, client_of(request), stranger=stranger)
-            return await handle(_Parsed(request.scope, request.receive))
+            authenticator = request.app.state.authenticator
+            await authenticator.guard(request, needs, f"{request.method} {self.path}")
+            if body is not None:
+                await _read(body, request, stranger=needs is Permission.OPEN)
+            response = await handle(request)
+            if needs is Permission.ADMIN and request.method not in SAFE:
+                authenticator.look_again()
+            return response
 
         return guarded
 
@@ -81,6 +115,49 @@ def declared(routes: Sequence[BaseRoute]) -> Mapping[str, Permission]:
         methods = route.methods or set()
         found |= {f"{method} {route.path}": needed(guarded.endpoint) for method in methods}
     return found
+
+
+async def _read(body: _Body, request: Request, *, stranger: bool) -> None:
+    """Read a request's body, and parse it where it is JSON; both stay with the request.
+
+    A stranger, for whom no token vouches, may send `SMALL_B` and no more.
+    """
+    exchange: Exchange = request.scope[EXCHANGE]
+    limit_b = request.app.state.settings.body_limit_b if body.limit_b is None else body.limit_b
+    raw = await exchange.body(SMALL_B if stranger else limit_b)
+    request._body = raw
+    if raw:
+        _check_type(exchange, body.media_type)
+        if body.model is not None:
+            parse = partial(parsed, body.model, raw)
+            aside = len(raw) > _ASIDE_B
+            request._json = await anyio.to_thread.run_sync(parse) if aside else parse()
+
+
+def parsed(model: type[BaseModel], raw: bytes) -> BaseModel:
+    """Read JSON into a model.
+
+    Raises:
+        MalformedDocument: it is no JSON, or so many values that reading it takes too much memory.
+        RequestValidationError: the model does not take it.
+    """
+    if bounds.signs(raw) > bounds.SIGNS:
+        raise MalformedDocument("The body holds too many values; send less at once.")
+    try:
+        return model.model_validate_json(raw)
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        if faults[0]["type"] == "json_invalid":
+            raise MalformedDocument(f"The body is not well-formed: {faults[0]['msg']}.") from None
+        placed = [{**fault, "loc": ("body", *fault["loc"])} for fault in faults[:_FAULTS]]
+        raise RequestValidationError(placed) from None
+
+
+def _check_type(exchange: Exchange, media_type: str) -> None:
+    """Take JSON as JSON only: no page of another site can send that without asking first (CORS)."""
+    said = exchange.headers.get(b"content-type", b"").decode("latin-1")
+    if said.partition(";")[0].strip().lower() != media_type:
+        raise WrongMediaType(media_type)
 
 
 def _check_known(given: Iterable[str], known: set[str]) -> None:

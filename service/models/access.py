@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from enum import StrEnum
 
-from sqlalchemy import ForeignKey, String, Text
+from sqlalchemy import ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, states
@@ -18,6 +18,9 @@ class TokenKind(StrEnum):
     SUBMIT = "submit"
     WORKER = "worker"
     ADMIN = "admin"
+
+
+_CHANGED = text("changes > 0")
 
 
 class TokenRow(Base):
@@ -43,7 +46,12 @@ class TokenRow(Base):
     """To the minute."""
     rotated_at: Mapped[datetime | None]
     revoked_at: Mapped[datetime | None]
-    __table_args__ = (states("kind", TokenKind),)
+    changes: Mapped[int] = mapped_column(server_default="0")
+    """Rotations and revocations; services that remember good tokens look for a larger sum."""
+    __table_args__ = (
+        states("kind", TokenKind),
+        Index(None, "changes", sqlite_where=_CHANGED, postgresql_where=_CHANGED),
+    )
 
 
 class EnrolmentRow(Base):

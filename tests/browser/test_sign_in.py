@@ -54,7 +54,7 @@ def token(served: Served, kind: TokenKind) -> str:
     with served.app.state.database.writing() as session:
         wanted = TokenRequest(kind=kind, name="ada")
         return token_store.create(
-            session, served.app.state.door.key, wanted, now_of(session), None
+            session, served.app.state.authenticator.key, wanted, now_of(session), None
         ).token
 
 
@@ -105,7 +105,7 @@ def test_a_link_signs_in_once_and_nobody_who_only_looks_uses_it_up(
 def test_on_its_own_machine_anybody_reads_and_who_signs_in_acts(
     new_page: NewPage, served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(served.app.state.door, "_asked", Asked.CHANGES)
+    monkeypatch.setattr(served.app.state.authenticator, "_asked", Asked.CHANGES)
     monkeypatch.setattr("service.auth.authenticate._LOOK_S", math.inf)
     page = new_page(may_fail=True)
     path = f"/runs/{long.result_of(4)}"
@@ -157,7 +157,7 @@ def test_a_page_whose_session_ended_asks_to_sign_in_again(
     with served.app.state.database.writing() as session:
         wanted = TokenRequest(kind=TokenKind.READ, name="wall")
         created = token_store.create(
-            session, served.app.state.door.key, wanted, now_of(session), None
+            session, served.app.state.authenticator.key, wanted, now_of(session), None
         )
     sign_in(page, created.token)
     expect(page.get_by_role("heading", name="Jobs")).to_be_visible()

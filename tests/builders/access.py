@@ -28,7 +28,7 @@ class Doorman:
         self.client = client
         app: Any = client.app
         self.database = app.state.database
-        self.door = app.state.door
+        self.door = app.state.authenticator
 
     def make(
         self,

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from fastapi import FastAPI
 from sqlalchemy import text
@@ -18,14 +18,10 @@ from service.app import create_app
 from service.auth import token_store
 from service.auth.token_store import TokenRequest
 from service.database.session import now_of
-from service.http.answer_room import Sending
-from service.http.body_limit import Gate
 from service.http.server import Connection, Server, configuration, listen
 from service.models import Base
 from service.models.access import TokenKind
 from service.settings import Settings
-
-T = TypeVar("T", Gate, Sending)
 
 
 @dataclass(frozen=True)
@@ -42,17 +38,11 @@ class Served:
 
     def held_b(self) -> int:
         """How many bytes the bodies hold that are being read or worked on."""
-        return self._middleware(Gate).room.held_b
+        return int(self.app.state.bodies.held_b)
 
     def answers_b(self) -> int:
         """How many bytes large answers have that clients have not taken."""
-        return self._middleware(Sending).room.held_b
-
-    def _middleware(self, kind: type[T]) -> T:
-        found: Any = self.app.middleware_stack
-        while not isinstance(found, kind):
-            found = next(v for k, v in vars(found).items() if k in ("app", "_app"))
-        return found
+        return int(self.app.state.answers.held_b)
 
     def wait_until_alone(self) -> None:
         """Wait until the service has ended every connection."""
@@ -77,7 +67,8 @@ class Served:
         wanted = TokenRequest(kind=TokenKind(kind), name=name)
         state = self.app.state
         with state.database.writing() as session:
-            return token_store.create(session, state.door.key, wanted, now_of(session), None).token
+            key, now = state.authenticator.key, now_of(session)
+            return token_store.create(session, key, wanted, now, None).token
 
     def digest(self) -> str:
         """Names the content of all tables."""

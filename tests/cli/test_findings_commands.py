@@ -49,7 +49,7 @@ def service(
         for kind in (TokenKind.ADMIN, TokenKind.SUBMIT):
             with database.writing() as session:
                 wanted = TokenRequest(kind=kind, name="ann")
-                key = served.app.state.door.key
+                key = served.app.state.authenticator.key
                 tokens[kind] = token_store.create(session, key, wanted, now_of(session), None).token
         yield {
             "THROUGHLINE_URL": f"http://127.0.0.1:{served.port}",

@@ -120,7 +120,7 @@ def test_a_worker_that_was_enrolled_measures_with_a_token_of_its_own(
 ) -> None:
     with serving(sqlite_url, access=Access.TOKENS, state_dir=tmp_path / "service") as served:
         url = f"http://127.0.0.1:{served.port}"
-        door = served.app.state.door
+        door = served.app.state.authenticator
         with served.app.state.database.writing() as session:
             now = now_of(session)
             code = enrolment.create(session, door.key, EnrolmentRequest(), now, None).code

@@ -5,20 +5,18 @@ Where a later check would refuse the same request, the status differs, and the c
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import jiter
 import pytest
 from corpus import catalogue
 from corpus.asking import Asker
 from corpus.case import Case
+from pydantic import BaseModel
 
-from service import app
-from service.http import request_checks, strict_json, strict_route
-from service.http.body_reader import Bounds
+from service.http import strict_route
+from service.http.exchange import Exchange
 
 Patch = Callable[[pytest.MonkeyPatch], None]
 NOTHING_IS_TOO_MUCH = 10**12
@@ -34,56 +32,26 @@ def put(where: object, **changes: Any) -> Patch:
     return patch
 
 
-def rewritten(name: str, old: str, new: str) -> Patch:
-    """Make a function of the parser's say something else."""
-
-    def patch(monkeypatch: pytest.MonkeyPatch) -> None:
-        source = inspect.getsource(getattr(strict_json, name))
-        assert old in source
-        exec(source.replace(old, new), vars(strict_json), changed := {})
-        monkeypatch.setattr(strict_json, name, changed[name])
-
-    return patch
-
-
-def unlimited(_settings: object) -> Bounds:
-    most = NOTHING_IS_TOO_MUCH
-    return Bounds(body_b=most, result_b=most, held_b=most, timeout_s=60)
-
-
-def last_name_wins(body: bytes) -> Any:
-    return jiter.from_json(body, allow_inf_nan=False)
-
-
-def take_any_type(_path: str, _headers: object) -> bool:
-    return True
+async def read_all(exchange: Exchange, _limit_b: int) -> bytes:
+    """The whole body, whatever its size."""
+    return await exchange._whole(NOTHING_IS_TOO_MUCH)
 
 
 def look_away(*_anything: object) -> None:
     """A check that finds nothing."""
 
 
+def python_parser(model: type[BaseModel], raw: bytes) -> BaseModel:
+    """The standard library's reader of JSON, and the model afterwards."""
+    return model.model_validate(json.loads(raw))
+
+
 MUTANTS: dict[str, tuple[str, Patch]] = {
-    "the standard library's parser": ("text", put(strict_json, read=json.loads)),
-    "names may repeat": ("structure", put(strict_json, _parse=last_name_wins)),
-    "numbers may be infinite": ("numbers", put(strict_json, isfinite=lambda _: True)),
-    "integers may have any size": (
-        *("numbers", put(strict_json, _INTEGERS=range(-(10**5_000), 10**5_000))),
-    ),
-    "strings may hold NUL": ("text", rewritten("_check_values", '"\\0" in value', "False")),
-    "names may hold NUL": ("results", rewritten("check", '"\\0" in "".join(container)', "False")),
-    "any depth": ("structure", put(strict_json, DEPTH=NOTHING_IS_TOO_MUCH)),
-    "any number of fields": ("structure", put(strict_json, KEYS=NOTHING_IS_TOO_MUCH)),
-    "any number of values": ("structure", put(strict_json, VALUES=NOTHING_IS_TOO_MUCH)),
-    "any size": ("structure", put(app, bounds_of=unlimited)),
-    "any media type": ("address", put(request_checks, check_media_type=take_any_type)),
-    "any bytes in an address": ("address", put(request_checks, _check_address=look_away)),
-    "parameters may repeat": ("address", put(request_checks, _check_parameters=look_away)),
-    "headers may repeat": ("address", put(request_checks, _ONCE=frozenset())),
-    "any number of headers": ("address", put(request_checks, HEADERS=NOTHING_IS_TOO_MUCH)),
-    "headers of any size": ("address", put(request_checks, HEADERS_B=NOTHING_IS_TOO_MUCH)),
-    "addresses of any length": ("address", put(request_checks, ADDRESS_B=NOTHING_IS_TOO_MUCH)),
-    "any framing": ("address", put(request_checks, _check_framing=look_away)),
+    "the standard library's parser": ("text", put(strict_route, parsed=python_parser)),
+    "any number of values": ("structure", put(strict_route.bounds, SIGNS=NOTHING_IS_TOO_MUCH)),
+    "any size": ("structure", put(Exchange, body=read_all)),
+    "any media type": ("address", put(strict_route, _check_type=look_away)),
+    "any address and framing": ("address", put(Exchange, flaw=look_away)),
     "unknown parameters": ("address", put(strict_route, _check_known=look_away)),
 }
 

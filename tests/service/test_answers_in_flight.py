@@ -14,13 +14,13 @@ import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from builders.served import Served, serving, wait_until
 from builders.working import API, Working, bearer
-from fastapi import Response
+from fastapi import FastAPI, Response
 from fastapi.testclient import TestClient
-from starlette.types import Message, Receive, Scope, Send
+from starlette.types import Message
 
 from benchmarks.contracts import Result, Trace
 from service.dashboard.assets import url
-from service.http.answer_room import PIECE_B, Sending
+from service.http.exchange import PIECE_B, Exchange, Memory
 
 pytestmark = pytest.mark.both_databases
 
@@ -147,26 +147,27 @@ def test_what_is_sent_in_pieces_is_the_same(served: Served, large: str) -> None:
     assert (head.content, head.headers["Content-Length"]) == (b"", str(len(whole.content)))
 
 
-async def large_app(scope: Scope, receive: Receive, send: Send) -> None:
-    await Response(b" " * (PIECE_B + 1))(scope, receive, send)
-
-
 @pytest.mark.parametrize(
     ("path", "kind"), [("/runs/1", "text/html"), (f"{API}/jobs", "application/problem+json")]
 )
 def test_that_there_is_no_room_is_said_as_everything_else(
     client: TestClient, path: str, kind: str
 ) -> None:
-    sending, sent = Sending(large_app, most_b=1), list[Message]()
-    sending.room.take("somebody", 1)
+    app, sent = client.app, list[Message]()
+    assert isinstance(app, FastAPI)
+    memory = app.state.answers = Memory(most_b=1)
+    memory.take("somebody", 1)
 
     async def send(message: Message) -> None:
         sent.append(message)
 
-    scope = {"type": "http", "path": path, "headers": [], "method": "GET", "query_string": b""}
-    asyncio.run(sending({**scope, "app": client.app, "state": {}}, None, send))  # type: ignore[arg-type]
+    scope = {"type": "http", "path": path, "headers": [], "method": "GET", "scheme": "http"}
+    scope |= {"app": app, "state": {}}
+    exchange = Exchange(app, scope, None, send)  # type: ignore[arg-type]
+    asyncio.run(Response(b" " * (PIECE_B + 1))(scope, None, exchange.send))  # type: ignore[arg-type]
     headers = dict(sent[0]["headers"])
     assert (sent[0]["status"], headers[b"retry-after"]) == (503, b"2")
     assert headers[b"content-type"].decode().startswith(kind)
     assert len(sent) == 2
-    assert sending.room.held_b == 1
+    exchange.release()
+    assert memory.held_b == 1

@@ -20,9 +20,8 @@ from service.api.routes import ROUTES
 from service.auth.permissions import Permission
 from service.dashboard import sign_in
 from service.errors import Overloaded
-from service.http import strict_json
-from service.http.body_reader import SMALL_B
-from service.http.memory_room import Room
+from service.http import strict_route
+from service.http.exchange import SMALL_B, Memory
 from service.http.strict_route import declared
 
 POOL_B = 4 * 2**20
@@ -120,7 +119,7 @@ def test_what_a_stranger_sends_is_not_parsed(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     parsed = []
-    monkeypatch.setattr(strict_json, "read", lambda body: parsed.append(len(body)))
+    monkeypatch.setattr(strict_route, "parsed", lambda _, body: parsed.append(len(body)))
     for token in ("", "Bearer tl_read_no"):
         body = b'{"a": "' + b"x" * 2_000_000 + b'"}'
         path = f"{API}/jobs/a/attempts/1/result"
@@ -187,7 +186,7 @@ def test_where_nobody_is_asked_each_address_holds_half_the_room(sqlite_url: str)
 
 
 def test_room_is_shared_out_and_one_large_thing_always_fits() -> None:
-    room = Room(10)
+    room = Memory(10)
     room.take("a", 12)
     with pytest.raises(Overloaded, match="The service"):
         room.take("b", 1)
