@@ -138,7 +138,8 @@ def parsed(model: type[BaseModel], raw: bytes) -> BaseModel:
     """Read JSON into a model.
 
     Raises:
-        MalformedDocument: it is no JSON, or so many values that reading it takes too much memory.
+        MalformedDocument: it is no JSON, or holds too many values. 16 MiB of brackets would take
+            600 MB and 7 s.
         RequestValidationError: the model does not take it.
     """
     if bounds.signs(raw) > bounds.SIGNS:

@@ -164,7 +164,7 @@ def _lengths() -> Iterator[Line]:
         ),
     ):
         raw = _POST + b"Content-Length: " + value + b"\r\n" + _END + _HIDDEN
-        yield _line(f"the length {value[:30]!r}", raw, 400)
+        yield _line(f"the length {value[:30]!r}", raw, 400, 413)
     two = b"Content-Length: 5\r\nContent-Length: 6\r\n"
     yield _line("two lengths", _POST + two + _END + _HIDDEN, 400)
     large = b"Content-Length: %d\r\n"
