@@ -10,6 +10,7 @@ from functools import partial
 
 from fastapi import Request, Response
 from pydantic import BaseModel
+from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from benchmarks import trace_file
@@ -102,10 +103,10 @@ async def heartbeat(
 ) -> Renewal:
     """Renew the lease and report progress; the answer says whether the job was cancelled."""
 
-    def work(session: Session) -> Renewal:
-        return attempts.heartbeat(session, holder, beat.progress, terms, now_of(session))
+    def work(connection: Connection) -> Renewal:
+        return attempts.heartbeat(connection, holder, beat.progress, terms, now_of(connection))
 
-    return await get_database(request).run(work, write=True)
+    return await get_database(request).write(work)
 
 
 @router.post(

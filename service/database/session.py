@@ -11,16 +11,27 @@ from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from functools import cache, partial
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, Protocol, TypeVar, cast
 
 import anyio
 import anyio.to_thread
-from sqlalchemy import CursorResult, Engine, Table, Update, func, select, text
+from sqlalchemy import (
+    Connection,
+    CursorResult,
+    DateTime,
+    Engine,
+    Table,
+    Update,
+    bindparam,
+    func,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
-from sqlalchemy.sql.dml import ReturningInsert
 
 from service.database.engine import make_engine, parse
+from service.database.prepared import Prepared, Runner
 from service.errors import BUSY, DatabaseUnavailable
 from service.models.project_filter import restrict
 
@@ -123,7 +134,13 @@ class Database:
         Whoever has the turn to write to SQLite also does the work of others that wait for it, in
         the same transaction: the disk is waited for once (group commit).
         """
-        unit = UnitOfWork(work)
+        return await self._in_turn(UnitOfWork(work), write=write)
+
+    async def write(self, work: Callable[[Connection], T]) -> T:
+        """Do ``work`` as `run` does, on a bare connection: for prepared statements alone."""
+        return await self._in_turn(UnitOfWork(work, bare=True), write=True)
+
+    async def _in_turn(self, unit: UnitOfWork[T], *, write: bool) -> T:
         waiting = self._waiting if write and self.kind == "sqlite" else deque[UnitOfWork[Any]]()
         waiting.append(unit)
         try:
@@ -142,10 +159,10 @@ class Database:
         self._reader.dispose()
 
     def _do(self, group: Sequence[UnitOfWork[Any]], write: bool) -> None:
-        if len(group) > 1:
+        if len(group) > 1 or group[0].bare:
             do_together(self.engine, group)
         else:
-            do_alone(self.session(write=write), group[0], _commit if write else _leave)
+            do_alone(self.session(write=write), group[0], write=write)
 
 
 async def _wait(turns: anyio.Semaphore) -> None:
@@ -172,8 +189,14 @@ def _commit(session: Session) -> None:
         session.close()
 
 
-def _leave(_session: Session) -> None:
-    """End what only read; there is nothing to commit."""
+class Transaction(Protocol):
+    """What a unit of work ends: a session, a transaction or a savepoint."""
+
+    def commit(self) -> None:
+        """Keep what was done."""
+
+    def rollback(self) -> None:
+        """Undo it."""
 
 
 class UnitOfWork(Generic[T]):
@@ -183,20 +206,23 @@ class UnitOfWork(Generic[T]):
     the transaction is committed.
     """
 
-    def __init__(self, work: Callable[[Session], T]) -> None:
+    def __init__(self, work: Callable[[Any], T], *, bare: bool = False) -> None:
+        self.bare = bare
+        """True if it takes a connection, and not a session."""
         self.over = False
         """True once its transaction has ended: before, nobody may be told the outcome."""
         self._work = work
         self._result: T | None = None
         self._fault: Exception | None = None
 
-    def do(self, session: Session, commit: Callable[[Session], None]) -> None:
-        """Do the work and keep its result; a fault undoes what was done in ``session``."""
+    def do(self, on: Runner, transaction: Transaction, *, write: bool = True) -> None:
+        """Do the work and keep its result; a fault undoes what was done in the transaction."""
         try:
-            self._result = self._work(session)
-            commit(session)
+            self._result = self._work(on)
+            if write:
+                transaction.commit()
         except Exception as fault:
-            session.rollback()
+            transaction.rollback()
             self._fault = fault
 
     def fail(self, fault: Exception) -> None:
@@ -219,13 +245,12 @@ class UnitOfWork(Generic[T]):
 def do_together(engine: Engine, units: Sequence[UnitOfWork[Any]]) -> None:
     """Do units one after the other in one transaction, each in a savepoint of its own."""
     try:
-        with engine.connect() as connection, connection.begin():
-            for unit in units:
-                # Its own session, so that none sees what another has read.
-                with Session(
-                    connection, expire_on_commit=False, join_transaction_mode="create_savepoint"
-                ) as session:
-                    unit.do(session, Session.commit)
+        with engine.connect() as connection, connection.begin() as whole:
+            if len(units) == 1:
+                units[0].do(connection, whole)
+            else:
+                for unit in units:
+                    _do_within(connection, unit)
     except Exception as fault:  # not one of theirs: the database is away, or its disk is full
         for unit in units:
             unit.fail(fault)
@@ -233,26 +258,37 @@ def do_together(engine: Engine, units: Sequence[UnitOfWork[Any]]) -> None:
         unit.over = True
 
 
-def do_alone(session: Session, unit: UnitOfWork[Any], commit: Callable[[Session], None]) -> None:
+def _do_within(connection: Connection, unit: UnitOfWork[Any]) -> None:
+    if unit.bare:
+        unit.do(connection, connection.begin_nested())
+        return
+    # Its own session, so that none sees what another has read.
+    with Session(
+        connection, expire_on_commit=False, join_transaction_mode="create_savepoint"
+    ) as session:
+        unit.do(session, session)
+
+
+def do_alone(session: Session, unit: UnitOfWork[Any], *, write: bool) -> None:
     """Do one unit in a transaction of its own."""
     with session:
-        unit.do(session, commit)
+        unit.do(session, session, write=write)
     unit.over = True
 
 
-_CLOCK = text("SELECT clock_timestamp()")
+_CLOCK = Prepared(text("SELECT clock_timestamp() AS now").columns(now=DateTime(timezone=True)))
 
 
-def now_of(session: Session) -> datetime:
+def now_of(on: Runner) -> datetime:
     """Read the database's clock: aware, UTC.
 
     SQLite runs in this process, and its clock is this machine's. It is read once the session has
     its turn, so that who has waited to write does not write an earlier time than those before.
     """
-    if session.get_bind().dialect.name == "sqlite":
-        session.connection()
+    connection = on if isinstance(on, Connection) else on.connection()
+    if connection.dialect.name == "sqlite":
         return datetime.now(UTC)
-    now: datetime = session.execute(_CLOCK).scalar_one()
+    now: datetime = _CLOCK.run(connection)[0][0]
     return now.astimezone(UTC)
 
 
@@ -276,14 +312,14 @@ def rows(
 
 def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
     """Insert a row unless its key is there already; say whether it was inserted."""
-    statement = _insertion(session.get_bind().dialect.name, table)
-    return session.execute(statement, row).first() is not None
+    kind = session.get_bind().dialect.name
+    return bool(_insertion(kind, table, tuple(row)).run(session, **row))
 
 
 @cache
-def _insertion(kind: str, table: Table) -> ReturningInsert[Any]:
-    """Build the statement, which takes several times as long as to run it."""
+def _insertion(kind: str, table: Table, columns: tuple[str, ...]) -> Prepared:
     insert = sqlite.insert if kind == "sqlite" else postgresql.insert
     first = next(iter(table.primary_key.columns))
+    values: dict[str, Any] = {name: bindparam(name) for name in columns}
     # psycopg gives no row count for this statement, so the row itself is the answer.
-    return insert(table).on_conflict_do_nothing().returning(first)
+    return Prepared(insert(table).values(values).on_conflict_do_nothing().returning(first))

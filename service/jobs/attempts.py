@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
 from benchmarks.diagnosis.merge import merge
+from service.database.prepared import Prepared, Runner
 from service.errors import Conflict, Fenced, Invalid, NotFound
 from service.history import record
 from service.history.record import StoredPoints
@@ -37,7 +38,22 @@ _BOTH = (
     .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
     .where(_ATTEMPTS.c.job_id == bindparam("job_id"), _ATTEMPTS.c.number == bindparam("number"))
 )
-_ASKED = _BOTH.add_columns(_JOBS.c.cancel_requested, _ATTEMPTS.c.worker)
+_LIVE = {"granted": AttemptState.GRANTED, "started": AttemptState.STARTED}
+_BEATING = (
+    update(_ATTEMPTS)
+    .where(_ATTEMPTS.c.job_id == bindparam("of_job"))
+    .where(_ATTEMPTS.c.number == bindparam("of_number"))
+    .where(_ATTEMPTS.c.secret == bindparam("of_secret"))
+    .where(_ATTEMPTS.c.worker == func.coalesce(bindparam("any_worker"), _ATTEMPTS.c.worker))
+    .where(or_(*(_ATTEMPTS.c.state == bindparam(name) for name in _LIVE)))
+    .values(lease_expires_at=bindparam("until"))
+    .returning(
+        _ATTEMPTS.c.worker,
+        select(_JOBS.c.cancel_requested).where(_JOBS.c.id == _ATTEMPTS.c.job_id).scalar_subquery(),
+    )
+)
+_BEAT = Prepared(_BEATING)
+_BEAT_WITH_PROGRESS = Prepared(_BEATING.values(progress=bindparam("said")))
 _HELD = _BOTH.add_columns(
     _ATTEMPTS.c.secret,
     _ATTEMPTS.c.worker,
@@ -72,21 +88,22 @@ def start(session: Session, holder: Holder, terms: Terms, now: datetime) -> None
 
 
 def heartbeat(
-    session: Session, holder: Holder, progress: Progress | None, terms: Terms, now: datetime
+    on: Runner, holder: Holder, progress: Progress | None, terms: Terms, now: datetime
 ) -> Renewal:
     """Extend the lease, note the progress, and tell whether the job was cancelled.
 
     Raises:
         Fenced: the attempt is over.
     """
-    values: dict[str, Any] = {"lease_expires_at": now + terms.lease}
-    if progress is not None:
-        values["progress"] = progress.model_dump(mode="json")
-    if not change_attempt(session, holder, *LIVE, **values):
+    beat = _BEAT if progress is None else _BEAT_WITH_PROGRESS
+    said = {} if progress is None else {"said": progress.model_dump(mode="json")}
+    fence = {"of_job": holder.job_id, "of_number": holder.number, "of_secret": holder.secret}
+    rows = beat.run(on, **fence, **said, any_worker=holder.worker, until=now + terms.lease, **_LIVE)
+    if not rows:
         raise Fenced(OVER)
-    row = session.execute(_ASKED, {"job_id": holder.job_id, "number": holder.number}).one()
-    change(session, WorkerRow, {"name": row.worker}, last_seen_at=now)
-    return Renewal(lease_s=terms.lease.total_seconds(), cancel=row.cancel_requested)
+    (worker, cancel), *_ = rows
+    change(on, WorkerRow, {"name": worker}, last_seen_at=now)
+    return Renewal(lease_s=terms.lease.total_seconds(), cancel=cancel)
 
 
 def complete(session: Session, holder: Holder, result: Result, now: datetime) -> Completion:

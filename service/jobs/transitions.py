@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import datetime
 from functools import cache
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import Table, Update, bindparam, or_, select, update
+from sqlalchemy import Table, bindparam, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
-from service.database.session import rows
+from service.database.prepared import Prepared, Runner
 from service.jobs import eligibility
 from service.jobs.types import Holder
 from service.models import Attempt, Base, Job
@@ -24,46 +24,40 @@ Seen = Mapping[str, object]
 """What the caller saw, by column; a tuple says that it was one of these."""
 
 
-def change_attempt(
-    session: Session, holder: Holder, *states: AttemptState, **values: object
-) -> bool:
+def change_attempt(on: Runner, holder: Holder, *states: AttemptState, **values: object) -> bool:
     """Change an attempt if number, secret and worker are right and its state is one of these."""
     fence = {"job_id": holder.job_id, "number": holder.number, "secret": holder.secret}
     if holder.worker is not None:
         fence["worker"] = holder.worker
-    return change(session, Attempt, {**fence, "state": states}, **values)
+    return change(on, Attempt, {**fence, "state": states}, **values)
 
 
-def change_job(session: Session, holder: Holder, *states: JobState, **values: object) -> bool:
+def change_job(on: Runner, holder: Holder, *states: JobState, **values: object) -> bool:
     """Change a job if the holder's attempt is its latest and its state is one of these."""
     fence = {"id": holder.job_id, "attempt": holder.number, "state": states}
-    return change(session, Job, fence, **values)
+    return change(on, Job, fence, **values)
 
 
-def change(session: Session, table: type[Base], seen: Seen, **values: object) -> bool:
+def change(on: Runner, table: type[Base], seen: Seen, **values: object) -> bool:
     """Change one row if it is still as the caller saw it; say whether it was."""
-    known = [(name, one if isinstance(one, tuple) else (one,)) for name, one in seen.items()]
-    told = {_told(name, n): value for name, one in known for n, value in enumerate(one)}
-    shape = tuple((name, len(one)) for name, one in known)
-    return rows(session, _change(cast(Table, table.__table__), shape), told | values) == 1
+    known = {name: one if isinstance(one, tuple) else (one,) for name, one in seen.items()}
+    shape = tuple((name, len(one)) for name, one in known.items())
+    parameters = {f"new_{name}": value for name, value in values.items()}
+    parameters |= {
+        f"{name}_{n}": value for name, one in known.items() for n, value in enumerate(one)
+    }
+    return _change(cast(Table, table.__table__), shape, tuple(values)).count(on, **parameters) == 1
 
 
 @cache
-def _change(table: Table, shape: tuple[tuple[str, int], ...]) -> Update:
-    """A change of what it is told, where columns have one of so many values that it is told too.
-
-    Kept, because to build it takes several times as long as to run it; of the table, because one
-    of the class brings objects up to date that nobody looks at again.
-    """
+def _change(table: Table, shape: tuple[tuple[str, int], ...], new: tuple[str, ...]) -> Prepared:
+    """Prepare ``UPDATE table SET new ... WHERE``, where a column may have one of several values."""
     seen = (
-        or_(*(table.c[name] == bindparam(_told(name, n)) for n in range(count)))
+        or_(*(table.c[name] == bindparam(f"{name}_{n}") for n in range(count)))
         for name, count in shape
     )
-    return update(table).where(*seen)
-
-
-def _told(name: str, number: int) -> str:
-    return f"seen_{name}_{number}"
+    values: dict[Any, Any] = {table.c[name]: bindparam(f"new_{name}") for name in new}
+    return Prepared(update(table).where(*seen).values(values))
 
 
 _JOBS = cast(Table, Job.__table__)

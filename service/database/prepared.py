@@ -1,0 +1,119 @@
+"""Statements that every worker's request runs: compiled once, run on the driver's own cursor.
+
+SQLAlchemy takes 80 us for a statement that SQLite runs in 7 us: parameters, caches, result objects.
+A request of a worker runs a dozen. Types are converted as SQLAlchemy would.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Connection, Dialect, Executable, Table, bindparam, insert
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.orm import Session
+from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import TypeEngine
+
+Convert = Callable[[Any], Any] | None
+Runner = Session | Connection
+"""Where a statement can run. Pending changes of a session are not written first."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    sql: str
+    named: bool
+    """Whether the driver takes parameters by name, and not by place."""
+    parameters: tuple[tuple[str, Convert], ...]
+    columns: tuple[Convert, ...]
+
+    def bound(self, values: Mapping[str, Any]) -> Any:
+        pairs = [(n, values[n] if to is None else to(values[n])) for n, to in self.parameters]
+        return dict(pairs) if self.named else [value for _, value in pairs]
+
+
+class Prepared:
+    """One statement with named parameters, for either database."""
+
+    def __init__(self, statement: Executable) -> None:
+        self._statement = statement
+        self._compiled: dict[str, _Compiled] = {}
+
+    def run(self, on: Runner, **values: Any) -> list[tuple[Any, ...]]:
+        """Run the statement; return its rows, none if it gives none."""
+        cursor, compiled = self._execute(on, [values])
+        if cursor.description is None:
+            return []
+        return [
+            tuple(
+                v if to is None or v is None else to(v)
+                for v, to in zip(row, compiled.columns, strict=True)
+            )
+            for row in cursor.fetchall()
+        ]
+
+    def count(self, on: Runner, **values: Any) -> int:
+        """Run the statement; return how many rows it changed."""
+        return int(self._execute(on, [values])[0].rowcount)
+
+    def many(self, on: Runner, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Run the statement with the parameters of each row."""
+        self._execute(on, rows)
+
+    def _execute(self, on: Runner, rows: Sequence[Mapping[str, Any]]) -> tuple[Any, _Compiled]:
+        connection = on if isinstance(on, Connection) else on.connection()
+        dialect = connection.dialect
+        compiled = self._compiled.get(dialect.name)
+        if compiled is None:
+            compiled = self._compiled[dialect.name] = _compile(self._statement, dialect)
+        raw = connection.connection.driver_connection
+        assert raw is not None
+        cursor = raw.cursor()
+        bound = [compiled.bound(values) for values in rows]
+        try:
+            if len(bound) == 1:
+                cursor.execute(compiled.sql, bound[0])
+            else:
+                cursor.executemany(compiled.sql, bound)
+        except dialect.loaded_dbapi.Error as error:
+            lost = dialect.is_disconnect(error, raw, cursor)
+            if lost:
+                connection.invalidate(error)
+            raise DBAPIError.instance(
+                compiled.sql,
+                bound,
+                error,
+                dialect.loaded_dbapi.Error,
+                connection_invalidated=lost,
+                dialect=dialect,
+            ) from error
+        return cursor, compiled
+
+
+def inserting(table: Table, *columns: str) -> Prepared:
+    """Prepare an insertion of these columns, whose names are its parameters."""
+    return Prepared(insert(table).values({name: bindparam(name) for name in columns}))
+
+
+def _compile(statement: Executable, dialect: Dialect) -> _Compiled:
+    made = statement.compile(dialect=dialect)  # type: ignore[attr-defined]
+    assert isinstance(made, SQLCompiler)
+    order = made.positiontup if made.positional else list(made.binds)
+    parameters = tuple((name, _binder(made.binds[name].type, dialect)) for name in order or ())
+    columns = getattr(statement, "exported_columns", ())
+    return _Compiled(
+        made.string,
+        not made.positional,
+        parameters,
+        tuple(_reader(column.type, dialect) for column in columns),
+    )
+
+
+def _binder(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
+    return type_.dialect_impl(dialect).bind_processor(dialect)
+
+
+def _reader(type_: TypeEngine[Any], dialect: Dialect) -> Convert:
+    return type_.dialect_impl(dialect).result_processor(dialect, None)
