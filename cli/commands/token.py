@@ -120,6 +120,6 @@ def revoke(
     database: options.Database = None,
     state_dir: options.StateDir = options.DEFAULT_STATE_DIR,
 ) -> None:
-    """End a token: it is refused from the next request on."""
+    """End a token: it is refused within a second."""
     with tokens.desk(database, state_dir) as desk:
         desk.revoke(token_id)

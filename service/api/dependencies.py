@@ -128,10 +128,10 @@ ServerKey = Annotated[Key, Depends(get_key)]
 
 
 async def get_holder(
-    job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret, caller: Caller
+    job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret, request: Request
 ) -> Holder:
     """Return the credentials with which the request writes to an attempt."""
-    return Holder(job_id, number, lease_secret, caller.worker)
+    return Holder(job_id, number, lease_secret, request.state.principal.worker)
 
 
 LeaseTerms = Annotated[Terms, Depends(get_terms)]

@@ -96,17 +96,17 @@ async def start(holder: AttemptHolder, request: Request, terms: LeaseTerms) -> N
     await get_database(request).run(work, write=True)
 
 
-@router.post(f"{_ATTEMPT}/heartbeat", responses=_FENCED)
+@router.post(f"{_ATTEMPT}/heartbeat", response_model=Renewal, responses=_FENCED)
 @needs(Permission.WORK)
-async def heartbeat(
-    beat: Heartbeat, holder: AttemptHolder, request: Request, terms: LeaseTerms
-) -> Renewal:
+async def heartbeat(beat: Heartbeat, holder: AttemptHolder, request: Request) -> Response:
     """Renew the lease and report progress; the answer says whether the job was cancelled."""
+
+    terms: Terms = request.app.state.terms
 
     def work(connection: Connection) -> Renewal:
         return attempts.heartbeat(connection, holder, beat.progress, terms, now_of(connection))
 
-    return await get_database(request).write(work)
+    return _written(await get_database(request).write(work))
 
 
 @router.post(
@@ -116,9 +116,7 @@ async def heartbeat(
     responses={200: {"description": "Posted before.", "model": Posted}, **problems(404, 409)},
 )
 @needs(Permission.WORK)
-async def post_result(
-    result: Result, holder: AttemptHolder, request: Request, response: Response
-) -> Posted | Response:
+async def post_result(result: Result, holder: AttemptHolder, request: Request) -> Response:
     """Deliver a result: 201 the first time, 200 for the same result again.
 
     409 for an attempt that is over (the result is kept and shown, and never counted) and for
@@ -136,9 +134,8 @@ async def post_result(
     if not completion.counted:
         # Answered and not raised: an error would undo the keeping of the late result.
         return answer(Fenced("The attempt was over; the result is kept and does not count."))
-    if not completion.created:
-        response.status_code = 200
-    return Posted(id=completion.result_id, counted=True)
+    status = 201 if completion.created else 200
+    return _written(Posted(id=completion.result_id, counted=True), status)
 
 
 @router.post(
@@ -181,6 +178,11 @@ async def release(body: Release, holder: AttemptHolder, request: Request) -> Non
         attempts.release(session, holder, body.reason, now_of(session))
 
     await get_database(request).run(work, write=True)
+
+
+def _written(answer: BaseModel, status: int = 200) -> Response:
+    """Write an answer; FastAPI would validate it first."""
+    return Response(answer.model_dump_json(), status, media_type="application/json")
 
 
 def _lease(claim: Claim, terms: Terms, session: Session) -> Lease | None:

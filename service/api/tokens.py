@@ -37,12 +37,18 @@ def list_tokens(session: DatabaseSession, now: Now) -> Listing[TokenView]:
 @router.post("/{token_id}/rotate", responses=problems(404, 409))
 @needs(Permission.ADMIN)
 def rotate(token_id: TokenId, session: DatabaseSession, key: ServerKey, now: Now) -> NewToken:
-    """Give a token another secret; the old one is refused from the next request on."""
+    """Give a token another secret; the old one is refused from the next request on.
+
+    Other replicas of the service refuse it within a second.
+    """
     return token_store.rotate(session, key, token_id, now)
 
 
 @router.post("/{token_id}/revoke", responses=problems(404))
 @needs(Permission.ADMIN)
 def revoke(token_id: TokenId, session: DatabaseSession, now: Now) -> TokenView:
-    """End a token: it is refused from the next request on. One that is over stays as it is."""
+    """End a token; one that is over stays as it is.
+
+    It is refused from the next request on, by other replicas of the service within a second.
+    """
     return token_store.revoke(session, token_id, now)

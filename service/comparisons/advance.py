@@ -17,6 +17,7 @@ from service.analysis import gate
 from service.analysis.gate import Decision
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.request import ComparisonRequest
+from service.database.prepared import Prepared
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
@@ -24,8 +25,9 @@ from service.jobs import expiry
 log = logging.getLogger(__name__)
 
 _TRIES = cast(Table, models.ComparisonJob.__table__)
-# Made once: every result asks.
-_COMPARISON_OF = select(_TRIES.c.comparison_id).where(_TRIES.c.job_id == bindparam("job_id"))
+_COMPARISON_OF = Prepared(
+    select(_TRIES.c.comparison_id).where(_TRIES.c.job_id == bindparam("job_id"))
+)
 NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
@@ -61,9 +63,10 @@ def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
 
 def move_on_after(session: Session, job_id: str, now: datetime) -> None:
     """Move the comparison on that a job belongs to, if any; a fault in it harms no result."""
-    comparison_id = session.execute(_COMPARISON_OF, {"job_id": job_id}).scalar()
-    if comparison_id is None:
+    rows_ = _COMPARISON_OF.run(session, job_id=job_id)
+    if not rows_:
         return
+    ((comparison_id,),) = rows_
     try:
         with session.begin_nested():
             advance(session, comparison_id, now)

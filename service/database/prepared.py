@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 from sqlalchemy import Connection, Dialect, Executable, Table, bindparam, insert
@@ -92,6 +93,7 @@ class Prepared:
         return cursor, compiled
 
 
+@cache
 def inserting(table: Table, *columns: str) -> Prepared:
     """Prepare an insertion of these columns, whose names are its parameters."""
     return Prepared(insert(table).values({name: bindparam(name) for name in columns}))

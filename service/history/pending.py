@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import cast
 
-from sqlalchemy import Table, delete, insert, select
+from sqlalchemy import Table, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.database.ids import new_id
+from service.database.prepared import inserting
 from service.models import PendingAnalysis, Point
 
-_NOTE = insert(cast(Table, PendingAnalysis.__table__))
+_PENDING = cast(Table, PendingAnalysis.__table__)
 TOGETHER = 200
 """Changes that are looked at in one go: a night's results of one series are judged once."""
 
@@ -41,7 +42,7 @@ def mark_pending(
 ) -> None:
     """Write down that points of ``revision`` changed, or those of one result of it."""
     row = {"id": new_id(now), "revision": revision, "result_id": result_id, "since": since}
-    session.execute(_NOTE, row)
+    inserting(_PENDING, *row).run(session, **row)
 
 
 def pending_series(session: Session) -> PendingSeries:
