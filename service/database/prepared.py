@@ -6,7 +6,7 @@ A request of a worker runs a dozen. Types are converted as SQLAlchemy would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -15,6 +15,7 @@ from sqlalchemy import Connection, Dialect, Executable, Table, bindparam, insert
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.sql.schema import ScalarElementColumnDefault
 from sqlalchemy.types import TypeEngine
 
 Convert = Callable[[Any], Any] | None
@@ -29,8 +30,12 @@ class _Compiled:
     """Whether the driver takes parameters by name, and not by place."""
     parameters: tuple[tuple[str, Convert], ...]
     columns: tuple[Convert, ...]
+    fixed: Mapping[str, Any]
+    """Parameters that have their value: what the table gives to columns that are left out."""
 
     def bound(self, values: Mapping[str, Any]) -> Any:
+        if self.fixed:
+            values = {**self.fixed, **values}
         pairs = [(n, values[n] if to is None else to(values[n])) for n, to in self.parameters]
         return dict(pairs) if self.named else [value for _, value in pairs]
 
@@ -96,7 +101,17 @@ class Prepared:
 @cache
 def inserting(table: Table, *columns: str) -> Prepared:
     """Prepare an insertion of these columns, whose names are its parameters."""
-    return Prepared(insert(table).values({name: bindparam(name) for name in columns}))
+    return Prepared(insert(table).values(new_row(table, columns)))
+
+
+def new_row(table: Table, columns: Collection[str]) -> dict[str, Any]:
+    """Return a parameter for each of these columns, and the default of each other that has one."""
+    defaults = {
+        column.name: column.default.arg
+        for column in table.columns
+        if isinstance(column.default, ScalarElementColumnDefault)
+    }
+    return defaults | {name: bindparam(name) for name in columns}
 
 
 def _compile(statement: Executable, dialect: Dialect) -> _Compiled:
@@ -110,6 +125,7 @@ def _compile(statement: Executable, dialect: Dialect) -> _Compiled:
         not made.positional,
         parameters,
         tuple(_reader(column.type, dialect) for column in columns),
+        {name: bind.value for name, bind in made.binds.items() if not bind.required},
     )
 
 

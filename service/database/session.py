@@ -22,7 +22,6 @@ from sqlalchemy import (
     Engine,
     Table,
     Update,
-    bindparam,
     func,
     select,
     text,
@@ -31,7 +30,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from service.database.engine import make_engine, parse
-from service.database.prepared import Prepared, Runner
+from service.database.prepared import Prepared, Runner, new_row
 from service.errors import BUSY, DatabaseUnavailable
 from service.models.project_filter import restrict
 
@@ -320,6 +319,6 @@ def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> boo
 def _insertion(kind: str, table: Table, columns: tuple[str, ...]) -> Prepared:
     insert = sqlite.insert if kind == "sqlite" else postgresql.insert
     first = next(iter(table.primary_key.columns))
-    values: dict[str, Any] = {name: bindparam(name) for name in columns}
+    values = new_row(table, columns)
     # psycopg gives no row count for this statement, so the row itself is the answer.
     return Prepared(insert(table).values(values).on_conflict_do_nothing().returning(first))

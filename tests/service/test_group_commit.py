@@ -3,13 +3,15 @@
 import asyncio
 import threading
 from functools import partial
+from typing import cast
 
 import anyio
 import pytest
-from sqlalchemy import event, select
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy import Connection, Table, event, select
+from sqlalchemy.exc import DBAPIError, IntegrityError
 from sqlalchemy.orm import Session
 
+from service.database.prepared import inserting
 from service.database.session import Database, UnitOfWork, do_alone, do_together, now_of
 from service.errors import Conflict, DatabaseUnavailable
 from service.models import Revision
@@ -55,6 +57,37 @@ def test_a_fault_of_the_database_undoes_a_unit_of_work_alone_too(database: Datab
     with pytest.raises(Exception, match=r"(?i)unique"):
         units[1].outcome()
     assert noted(database) == ["a", "b"]
+
+
+def note_plainly(name: str, connection: Connection) -> str:
+    """Write something down with a prepared statement."""
+    now = now_of(connection)
+    row = {"name": name, "ordered_at": now, "dated": False, "first_seen_at": now}
+    inserting(cast(Table, Revision.__table__), *row).run(connection, **row)
+    return name
+
+
+def test_work_on_a_bare_connection_is_undone_alone_beside_others(database: Database) -> None:
+    units = [
+        UnitOfWork(partial(note_plainly, "a"), bare=True),
+        UnitOfWork(partial(note_plainly, "a"), bare=True),
+        UnitOfWork(partial(note, "b")),
+    ]
+    do_together(database.engine, units)
+    assert (units[0].outcome(), units[2].outcome()) == ("a", "b")
+    with pytest.raises(IntegrityError):
+        units[1].outcome()
+    assert noted(database) == ["a", "b"]
+
+
+def test_work_on_a_bare_connection_by_itself_is_kept_or_undone(database: Database) -> None:
+    async def write_twice() -> None:
+        assert await database.write(partial(note_plainly, "a")) == "a"
+        with pytest.raises(IntegrityError):
+            await database.write(partial(note_plainly, "a"))
+
+    asyncio.run(write_twice())
+    assert noted(database) == ["a"]
 
 
 def test_no_work_of_a_transaction_that_fails_to_commit_is_answered(
@@ -135,7 +168,7 @@ def test_nothing_is_answered_that_sqlite_undid_by_itself(sqlite_url: str, others
     if others:
         do_together(database.engine, units)
     else:
-        do_alone(database.session(write=True), units[0], Session.commit)
+        do_alone(database.session(write=True), units[0], write=True)
     for unit in units:
         with pytest.raises((DatabaseUnavailable, DBAPIError)):
             unit.outcome()

@@ -4,16 +4,16 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from builders.service_hand import result_of
-from sqlalchemy import event, func, select
+from sqlalchemy import func, select
 
 from benchmarks.contracts import Case, Claim, JobState, Lease, Worker
 from service.database.session import Database, now_of
 from service.errors import Fenced
-from service.jobs import attempts, expiry, leases, types, workers
+from service.jobs import attempts, expiry, leases, transitions, types, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
@@ -162,7 +162,7 @@ def test_sweeps_that_meet_lose_an_attempt_once(database: Database, crew: list[st
 
 
 def test_a_cancel_is_not_lost_to_a_release_that_meets_it(
-    database: Database, crew: list[str]
+    database: Database, crew: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     put_jobs(database, 1)
     _, holder = must_lease(database, crew[0])
@@ -173,12 +173,14 @@ def test_a_cancel_is_not_lost_to_a_release_that_meets_it(
 
     releasing = threading.Thread(target=release)
 
-    @event.listens_for(database.engine, "after_cursor_execute")
-    def meet(_connection: object, _cursor: object, statement: str, *_: object) -> None:
-        if statement.startswith("UPDATE jobs") and releasing.ident is None:
+    def meet(*seen: Any, **values: Any) -> bool:
+        changed = transitions.change(*seen, **values)
+        if releasing.ident is None:
             releasing.start()
             releasing.join(0.5)  # if it may, it ends between the cancel's two steps
+        return changed
 
+    monkeypatch.setattr(expiry, "change", meet)
     with database.writing() as session:
         expiry.cancel(session, holder.job_id, now_of(session))
     releasing.join()

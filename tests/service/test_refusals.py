@@ -232,11 +232,11 @@ def test_a_body_that_is_too_large_is_refused_however_it_is_sent(client: TestClie
     block = b" " * 2**20
 
     def stream() -> Any:
-        for _ in range(9):
+        for _ in range(17):
             yield block
 
     headers = {"content-type": "application/json"}
-    for content in (block * 9, stream()):
+    for content in (block * 17, stream()):
         answer = client.post("/api/v1/submissions", content=content, headers=headers)
         assert (answer.status_code, answer.json()["type"]) == (413, "too-large")
 
