@@ -2,59 +2,26 @@
 
 import io
 import json
-import os
 import re
-import signal
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from benchmarks.contracts import Case, Result
-from cli import interrupts
 from cli.exits import Exit, Stop
 from cli.local import ports
 from cli.local.state_dir import StateFolder
-from cli.main import COMMANDS, load, main
+from cli.main import COMMANDS, load
 from cli.output import result_panel
 from cli.output.console import Console
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 HEAVY = {"torch", "sqlalchemy", "fastapi", "numpy", "scipy", "pydantic", "httpx2", "alembic"}
 DOCUMENT = Path(__file__).parents[2] / "docs" / "cli.md"
-
-
-@pytest.fixture
-def throughline(
-    tmp_path: Path,
-    environment: dict[str, str],
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> Iterator[Run]:
-    """The command line in this process, with measurements in processes of their own."""
-    handlers = {number: signal.getsignal(number) for number in interrupts.SIGNALS}
-    monkeypatch.chdir(tmp_path)
-    for name in os.environ.keys() - environment.keys():
-        monkeypatch.delenv(name)
-
-    def run(*arguments: str, **more: str) -> subprocess.CompletedProcess[str]:
-        capsys.readouterr()
-        with pytest.MonkeyPatch.context() as now:
-            for name, value in (environment | more).items():
-                now.setenv(name, value)
-            now.setattr(sys, "argv", ["throughline", *arguments])
-            with pytest.raises(SystemExit) as ended:
-                main()
-        return subprocess.CompletedProcess(
-            arguments, int(ended.value.code or 0), *capsys.readouterr()
-        )
-
-    yield run
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -1,19 +1,26 @@
 """`throughline diagnose` climbs by itself and shows the ladder, on a simulated machine."""
 
+import io
 import json
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
-from benchmarks.contracts import Protocol
+from benchmarks.contracts import Case, ProcessSpec, Protocol, Result
 from benchmarks.diagnosis import hill_climb
 from cli.exits import Exit, Stop
+from cli.local import climb
 from cli.local.climb import BRIEF
-from cli.local.measure import read_protocol
+from cli.local.measure import LocalRunner, read_protocol
+from cli.output import climb_report
+from cli.output.console import Console
+from tests.cli.simulated_machine import measured
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 CHILD = Path(__file__).with_name("simulated_machine.py")
@@ -30,6 +37,38 @@ def diagnose(
     return lambda *arguments, **more: run("diagnose", *arguments, **more)
 
 
+class Simulated:
+    """Stands in for processes on this machine, without any."""
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self.beats: list[tuple[float, float] | None] = []
+
+    def measure(self, case: Case, protocol: Protocol, **more: Any) -> Result:
+        self.beats.append(more["beat"])
+        return measured(ProcessSpec(case=case, protocol=protocol), self._script)
+
+
+@dataclass
+class Climbed:
+    """A climb from ResNet-50: its document, what was said meanwhile, and what at the end."""
+
+    beats: list[tuple[float, float] | None]
+    document: dict[str, Any]
+    said: str
+    shown: str
+
+
+def climbed(script: str = "ok", **axes: str) -> Climbed:
+    first, machine = Case(workload="resnet50", axes=axes), Simulated(script)
+    said, shown = io.StringIO(), io.StringIO()
+    measure = climb.measurer(cast(LocalRunner, machine), BRIEF, first)
+    found = climb.run(measure, first, 600.0, Console(file=said, width=200))
+    climb_report.show(found, Console(file=shown, width=200))
+    document = json.loads(json.dumps(found.document()))
+    return Climbed(machine.beats, document, said.getvalue(), shown.getvalue())
+
+
 def test_it_climbs_to_the_top_and_tells_each_step(diagnose: Run) -> None:
     done = diagnose("resnet50", "--json")
     assert done.returncode == Exit.OK, done.stderr
@@ -40,34 +79,35 @@ def test_it_climbs_to_the_top_and_tells_each_step(diagnose: Run) -> None:
     kept = [rung["tried"] for rung in told["rungs"] if rung["kept"]]
     assert kept == [None, "workers=16", "precision=bf16", "layout=channels_last"]
     assert all(rung["because"] for rung in told["rungs"][1:])
+    first, second = done.stderr.splitlines()[:2]
+    assert first.startswith("input-bound, high confidence.")
+    assert second.startswith("Trying workers=16: 60% of the step is spent waiting for batches")
 
 
-def test_each_try_is_told_what_it_must_beat(diagnose: Run, tmp_path: Path) -> None:
+def test_each_try_is_told_what_it_must_beat() -> None:
     """Half a percent more than the best so far, whether or not the last try was it."""
-    heard = tmp_path / "heard"
-    rungs = json.loads(diagnose("resnet50", "--json", HEARD=str(heard)).stdout)["rungs"]
-    first, *bars = heard.read_text().splitlines()
-    assert first == "null"
+    found = climbed()
+    rungs = found.document["rungs"]
+    first, *bars = found.beats
+    assert first is None
     best = rungs[0]
     for bar, rung in zip(bars, rungs[1:], strict=True):
-        full, synth = json.loads(bar)
+        assert bar is not None
+        full, synth = bar
         assert full == pytest.approx(1.005 * best["throughput"])
         assert synth == pytest.approx(1.005 * best["throughput_synth"])
         best = rung if rung["kept"] else best
 
 
-def test_the_first_verdict_is_said_at_once_and_the_ladder_at_the_end(diagnose: Run) -> None:
-    done = diagnose("resnet50")
-    first, second = done.stderr.splitlines()[:2]
-    assert first.startswith("input-bound, high confidence.")
-    assert second.startswith("Trying workers=16: 60% of the step is spent waiting for batches")
-    assert "compile=default" in done.stdout
-    assert "Nothing else is left to try that may bring more than 2%." in done.stdout
-    assert "Best: resnet50:full layout=channels_last precision=bf16 workers=16" in done.stdout
+def test_the_ladder_is_shown_at_the_end() -> None:
+    shown = climbed().shown
+    assert "compile=default" in shown
+    assert "Nothing else is left to try that may bring more than 2%." in shown
+    assert "Best: resnet50:full layout=channels_last precision=bf16 workers=16" in shown
 
 
-def test_a_rung_suggests_what_other_rungs_measured(diagnose: Run) -> None:
-    rungs = json.loads(diagnose("resnet50", "--json").stdout)["rungs"]
+def test_a_rung_suggests_what_other_rungs_measured() -> None:
+    rungs = climbed().document["rungs"]
     made = {one["case"]["axes"].get("precision"): one["throughput"] for one in rungs[1:3]}
     before = next(one for one in rungs if one["tried"] == "workers=16")
     told = {one["axis"]: one for one in before["verdict"]["suggestions"]}
@@ -75,33 +115,30 @@ def test_a_rung_suggests_what_other_rungs_measured(diagnose: Run) -> None:
     assert "measured +" in told["precision"]["sentence"]
 
 
-def test_what_does_not_fit_is_told_and_not_kept(diagnose: Run) -> None:
-    told = json.loads(diagnose("resnet50", "--json", MACHINE="oom").stdout)
+def test_what_does_not_fit_is_told_and_not_kept() -> None:
+    told = climbed("oom").document
     bf16 = next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16")
     assert (bf16["status"], bf16["kept"]) == ("oom", False)
     assert "precision=bf16" not in told["best"]
 
 
-def test_doubts_about_a_case_are_told_and_do_not_keep_it_from_being_kept(diagnose: Run) -> None:
-    told = json.loads(diagnose("resnet50", "--json", MACHINE="doubtful").stdout)
-    first, bf16 = (
-        told["rungs"][0],
-        next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16"),
-    )
+def test_doubts_about_a_case_are_told_and_do_not_keep_it_from_being_kept() -> None:
+    rungs = climbed("doubtful").document["rungs"]
+    first, bf16 = rungs[0], next(one for one in rungs if one["tried"] == "precision=bf16")
     assert (first["parity"], first["flags"]) == (None, [])
     assert bf16["parity"] == {"status": "nondeterministic", "reason": "Two runs differ by 1e-3."}
     assert bf16["flags"] == ["throttled"]
     assert bf16["kept"]
 
 
-def test_doubts_stand_under_the_ladder_and_where_the_case_was_tried(diagnose: Run) -> None:
-    done = diagnose("resnet50", MACHINE="doubtful")
+def test_doubts_stand_under_the_ladder_and_where_the_case_was_tried() -> None:
+    found = climbed("doubtful")
     doubt = "parity nondeterministic: Two runs differ by 1e-3."
-    assert f"precision=bf16: {doubt}" in done.stdout
-    assert "precision=bf16: flags: throttled" in done.stdout
-    tried = done.stderr.split("Trying precision=bf16")[1].split("Trying")[0]
+    assert f"precision=bf16: {doubt}" in found.shown
+    assert "precision=bf16: flags: throttled" in found.shown
+    tried = found.said.split("Trying precision=bf16")[1].split("Trying")[0]
     assert f"  {doubt}\n  flags: throttled\n" in tried
-    assert "parity" not in diagnose("resnet50").stdout
+    assert "parity" not in climbed().shown
 
 
 def test_a_case_that_hangs_is_stopped_when_the_budget_is_spent(diagnose: Run) -> None:
@@ -111,8 +148,8 @@ def test_a_case_that_hangs_is_stopped_when_the_budget_is_spent(diagnose: Run) ->
     assert bf16["status"] == "timeout"
 
 
-def test_it_begins_where_it_is_told_to(diagnose: Run) -> None:
-    told = json.loads(diagnose("resnet50", "workers=8", "precision=tf32", "--json").stdout)
+def test_it_begins_where_it_is_told_to() -> None:
+    told = climbed(workers="8", precision="tf32").document
     assert told["rungs"][0]["case"]["axes"] == {"precision": "tf32", "workers": "8"}
 
 
