@@ -14,11 +14,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from benchmarks.contracts import (
-    Case,
     Environment,
     JobSpec,
     Progress,
-    Protocol,
     Result,
     Status,
     excess,
@@ -58,7 +56,7 @@ def judge(
     run: Run, ending: Ending | Excess, left: Exit, limits: Limits, last: Progress | None
 ) -> Result:
     """The result of one child; never raises, whatever the child did."""
-    tail = tail_of(left.stderr, run.tail_b)
+    tail = _tail_of(left.stderr, run.tail_b)
     if ending is not Ending.EXITED:
         if isinstance(ending, Excess):
             status, sentence = _greedy(run, ending, limits, last)
@@ -67,7 +65,7 @@ def judge(
         return failure(run, status, sentence, tail)
     if left.code == 0:
         return _printed(run, left, tail)
-    status, sentence = exited(left.code, _last_line(tail))
+    status, sentence = _exited(left.code, _last_line(tail))
     return failure(run, status, sentence, tail)
 
 
@@ -82,22 +80,12 @@ def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
     if run.earlier is not None:
         nothing = {"samples": (), "replicates": (), "verdict": None, "flags": ()}
         return run.earlier.model_copy(update=told | nothing)
-    return nothing_left(run.spec.case, run.spec.protocol, status, sentence, run.at, tail)
-
-
-def nothing_left(
-    case: Case, protocol: Protocol, status: Status, sentence: str, at: datetime, tail: str = ""
-) -> Result:
-    """The result of a first process that left nothing behind: what is known is what was asked."""
-    return Result(
-        case=case,
-        status=status,
-        reason=line(sentence),
-        log_tail=tail,
-        measured_at=at,
-        protocol=protocol,
+    return Result(  # the first process left nothing behind: what is known is what was asked
+        case=run.spec.case,
+        protocol=run.spec.protocol,
         environment=Environment(facts={}),
-        trace_absent=ENDED_BEFORE if protocol.trace else "",
+        trace_absent=ENDED_BEFORE if run.spec.protocol.trace else "",
+        **told,
     )
 
 
@@ -112,7 +100,7 @@ def whole(run: Run, put_together: Callable[[], Result]) -> Result:
         told = result.model_dump_json()
         Result.model_validate_json(told)
     except (ValueError, ArithmeticError) as problem:
-        why = fault_of(problem) if isinstance(problem, ValidationError) else str(problem)
+        why = _fault_of(problem) if isinstance(problem, ValidationError) else str(problem)
         sentence = f"Nothing can be made of what the child's Result says: {why}"
         return failure(run, Status.GARBAGE, sentence)
     if too_large := excess(result, told.encode(), run.spec.protocol.replicates):
@@ -125,21 +113,12 @@ def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
     return failure(Run(spec, 1, None, datetime.now(UTC), 0), status, sentence)
 
 
-def read_result(printed: bytes) -> Result:
-    """The Result that a child printed as its last line.
-
-    Raises:
-        ValidationError: that line is none.
-    """
-    return Result.model_validate_json(last_line(printed))
-
-
 def last_line(printed: bytes) -> bytes:
     """Return the last line: a child puts its answer there, after whatever else it prints."""
     return printed.rstrip().rpartition(b"\n")[2]
 
 
-def tail_of(written: Written, limit_b: int) -> str:
+def _tail_of(written: Written, limit_b: int) -> str:
     """The last ``limit_b`` bytes as text that every database keeps; a first line says of a cut."""
     raw = written.kept[-limit_b:]
     marker = ""
@@ -152,7 +131,7 @@ def tail_of(written: Written, limit_b: int) -> str:
 
 def last_words(written: Written) -> str:
     """The last line of a child's log, or that there is none."""
-    return line(_last_line(tail_of(written, STDOUT_TAIL_B))) or "it said nothing"
+    return line(_last_line(_tail_of(written, STDOUT_TAIL_B))) or "it said nothing"
 
 
 def _where(run: Run, last: Progress | None) -> str:
@@ -200,7 +179,7 @@ def _stopped(run: Run, ending: Ending, limits: Limits, last: Progress | None) ->
     )
 
 
-def exited(code: int | None, said: str) -> tuple[Status, str]:
+def _exited(code: int | None, said: str) -> tuple[Status, str]:
     """Status and sentence for an exit other than 0."""
     if code is None:
         return Status.CRASHED, "The child cannot be killed: the device or its driver is stuck."
@@ -234,13 +213,13 @@ def _killed(number: int) -> str:
 
 def _printed(run: Run, left: Exit, tail: str) -> Result:
     try:
-        result = read_result(left.stdout.kept)
+        result = Result.model_validate_json(last_line(left.stdout.kept))
     except ValidationError as problem:
-        printed = tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
+        printed = _tail_of(left.stdout, STDOUT_TAIL_B) or "(nothing)"
         log = f"{tail}\n--- end of standard output ---\n{printed}"
         status, sentence = _unreadable(left.stdout.kept, problem)
         if status is Status.INFRA_ERROR:
-            log += f"\n--- what this worker does not know of it ---\n{fault_of(problem)}"
+            log += f"\n--- what this worker does not know of it ---\n{_fault_of(problem)}"
         return failure(run, status, sentence, log.strip())
     if run.earlier is not None and result.case.key != run.earlier.case.key:
         sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
@@ -273,14 +252,14 @@ def _unreadable(printed: bytes, problem: ValidationError) -> tuple[Status, str]:
         return Status.GARBAGE, _no_result(error)
     kinds = {fault["type"] for fault in problem.errors(include_url=False, include_input=False)}
     if told.schema_version == SCHEMA_VERSION and not kinds & _OF_A_VERSION:
-        return Status.GARBAGE, fault_of(problem)
+        return Status.GARBAGE, _fault_of(problem)
     return Status.INFRA_ERROR, (
         "The child's Result is of another version of Throughline than this worker: restart the "
         "worker if its code was updated meanwhile."
     )
 
 
-def fault_of(problem: ValidationError) -> str:
+def _fault_of(problem: ValidationError) -> str:
     """One sentence that says what is wrong with what a process printed, and where."""
     faults = problem.errors(include_url=False)
     fault = faults[0]
