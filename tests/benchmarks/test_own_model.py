@@ -1,5 +1,6 @@
 """A user's own model: named, refused, imported and measured."""
 
+import io
 import json
 import os
 import shutil
@@ -16,9 +17,21 @@ from pydantic import ValidationError
 from benchmarks import workload_module
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, UnknownName, WorkloadEntry
-from benchmarks.contracts import Case, ParityStatus, Result, Status, workload_of
+from benchmarks.contracts import (
+    Case,
+    ParityStatus,
+    ProcessSpec,
+    Protocol,
+    Result,
+    Status,
+    workload_of,
+)
+from benchmarks.measure import session
+from benchmarks.measure.progress import Reporter
 from benchmarks.measure.session import build
 from benchmarks.workload import Context
+from cli.output import result_panel
+from cli.output.console import Console
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 TAGGER = "tagger.bench:build"
@@ -61,10 +74,11 @@ def result_of(finished: subprocess.CompletedProcess[str]) -> Result:
     return Result.model_validate_json(finished.stdout.splitlines()[-1])
 
 
-def test_the_worked_example_is_measured_and_held_against_fp32(tmp_path: Path) -> None:
-    protocol = json.dumps({**BRIEF, "parity": True})
-    words = ("benchmarks", TAGGER, "precision=bf16", "--protocol", protocol)
-    result = result_of(run(tmp_path, *words))
+def test_the_command_of_the_documents_measures_the_example_and_holds_it_against_fp32(
+    tmp_path: Path,
+) -> None:
+    words = ("cli", "bench", TAGGER, "precision=bf16", "--protocol", json.dumps(BRIEF))
+    result = result_of(run(tmp_path, *words, "--parity", "--json"))
     assert result.status is Status.OK, result.reason
     assert result.case.key == "tagger.bench:build:tiny precision=bf16"
     assert (result.item, result.batch_items) == ("word", 16 * 20)
@@ -74,14 +88,10 @@ def test_the_worked_example_is_measured_and_held_against_fp32(tmp_path: Path) ->
     assert result.repro.startswith("python -m benchmarks tagger.bench:build precision=bf16 ")
     assert result.parity is not None
     assert result.parity.status is ParityStatus.PASS, result.parity.reason
-
-
-def test_the_command_of_the_documents_measures_it(tmp_path: Path) -> None:
-    words = ("cli", "bench", TAGGER, "precision=bf16", "--protocol", json.dumps(BRIEF))
-    finished = run(tmp_path, *words)
-    assert finished.returncode == 0, finished.stdout + finished.stderr
-    assert "tagger.bench:build:tiny precision=bf16" in finished.stdout
-    assert "word/s" in finished.stdout
+    shown = io.StringIO()
+    result_panel.show(result, Console(file=shown, width=120))
+    assert "tagger.bench:build:tiny precision=bf16" in shown.getvalue()
+    assert "word/s" in shown.getvalue()
 
 
 def test_a_projects_own_folder_called_benchmarks_hides_nothing(tmp_path: Path) -> None:
@@ -90,22 +100,8 @@ def test_a_projects_own_folder_called_benchmarks_hides_nothing(tmp_path: Path) -
     (tmp_path / "benchmarks" / "__main__.py").write_text("raise SystemExit('the wrong one')\n")
     words = ("cli", "bench", f"{TAGGER}:huge", "--json")
     result = result_of(run(tmp_path, *words, at=tmp_path))
-    assert result.reason.startswith("There is no preset of tagger.bench:build 'huge'")
-
-
-@pytest.mark.parametrize(
-    ("words", "sentence"),
-    [
-        (("nowhere.bench:build",), "There is no module nowhere.bench here"),
-        ((f"{TAGGER}:huge",), "There is no preset of tagger.bench:build 'huge'"),
-    ],
-)
-def test_what_cannot_be_measured_says_why(
-    tmp_path: Path, words: tuple[str, ...], sentence: str
-) -> None:
-    result = result_of(run(tmp_path, "benchmarks", *words))
     assert result.status is Status.UNSUPPORTED
-    assert result.reason.startswith(sentence)
+    assert result.reason.startswith("There is no preset of tagger.bench:build 'huge'")
 
 
 @pytest.fixture
@@ -118,6 +114,19 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         if (getattr(sys.modules[name], "__file__", None) or "").startswith(str(tmp_path)):
             del sys.modules[name]
     workload_module.load.cache_clear()
+
+
+def measured(project: Path, workload: str, monkeypatch: pytest.MonkeyPatch) -> Result:
+    """What a process makes of a model, in this one."""
+    monkeypatch.setenv("THROUGHLINE_CACHE_DIR", str(project / "cache"))
+    spec = ProcessSpec(case=Case(workload=workload), protocol=Protocol.model_validate(BRIEF))
+    return session.measure(spec, torch.device("cpu"), Reporter(None, workload))
+
+
+def test_a_module_that_is_not_there_says_so(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = measured(project, "nowhere.bench:build", monkeypatch)
+    assert result.status is Status.UNSUPPORTED
+    assert result.reason.startswith("There is no module nowhere.bench here")
 
 
 BARE = """
@@ -167,11 +176,12 @@ def test_a_module_with_presets_of_its_own_takes_its_first_one(project: Path) -> 
     assert case.preset == "small"
 
 
-def test_a_model_that_makes_nan_has_no_speed(tmp_path: Path) -> None:
+def test_a_model_that_makes_nan_has_no_speed(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     text = BARE.replace("- batch[1])", "- batch[1]).log()")  # of numbers below zero
-    (tmp_path / "nan_maker.py").write_text(text)
-    words = ("benchmarks", "nan_maker:build", "--protocol", json.dumps(BRIEF))
-    result = result_of(run(tmp_path / "cache", *words, at=tmp_path))
+    (project / "nan_maker.py").write_text(text)
+    result = measured(project, "nan_maker:build", monkeypatch)
     assert (result.status, result.samples) == (Status.PARITY_FAIL, ())
     assert result.reason.startswith("The loss was NaN or infinite at the end of FULL and SYNTH")
     assert len(result.replicates) == 1
@@ -198,9 +208,11 @@ def test_what_a_model_prints_or_leaves_running_neither_spoils_nor_holds_the_resu
     assert "loading the model ..." in finished.stderr
 
 
-def test_code_that_ends_the_process_is_named(tmp_path: Path) -> None:
-    (tmp_path / "leaver.py").write_text(BARE + "raise SystemExit('no weights found')\n")
-    result = result_of(run(tmp_path / "cache", "benchmarks", "leaver:build", at=tmp_path))
+def test_code_that_ends_the_process_is_named(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "leaver.py").write_text(BARE + "raise SystemExit('no weights found')\n")
+    result = measured(project, "leaver:build", monkeypatch)
     assert result.status is Status.RUNTIME_ERROR
     assert result.reason.endswith("ended the process, with sys.exit(no weights found).")
 
