@@ -7,8 +7,14 @@ from typing import Annotated
 
 import typer
 
+from benchmarks import trace_file
 from benchmarks.catalog.precision_tiers import Tier, timed
+from benchmarks.contracts import Status
+from cli import interrupts, parse_case
+from cli.exits import Exit, Stop
+from cli.local.measure import read_protocol, set_up
 from cli.options import Json
+from cli.output import result_panel
 from cli.output.lines import say
 
 
@@ -61,13 +67,6 @@ def bench(
 
     The exit code is 1 if the case failed, or with --parity if it computes something else.
     """
-    from benchmarks import trace_file
-    from benchmarks.contracts import Status
-    from cli import interrupts, parse_case
-    from cli.exits import Exit, Stop
-    from cli.local.measure import read_protocol, set_up
-    from cli.output import result_panel
-
     name, size = parse_case.named(workload)
     case = parse_case.case(name, settings or [], preset or size or None)
     timing = read_protocol(protocol, timed(tier) if tier else None)

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from cli import interrupts, parse_case
+from cli.durations import seconds
+from cli.local import climb as climbing
+from cli.local.measure import read_protocol, set_up
 from cli.options import Json
+from cli.output import climb_report, output_format
+from cli.output.console import Console
+from cli.output.lines import say
 
 
 def diagnose(
@@ -37,14 +45,6 @@ def diagnose(
     batch= to begin with another one. The exit code is 1 if the first case could not be measured, or
     if processes of a case do not leave the device.
     """
-    from cli import interrupts, parse_case
-    from cli.durations import seconds
-    from cli.local import climb as climbing
-    from cli.local.measure import read_protocol, set_up
-    from cli.output import climb_report, output_format
-    from cli.output.console import Console
-    from cli.output.lines import say
-
     first = parse_case.case(workload, settings or [], preset)
     timing = read_protocol(protocol, climbing.BRIEF)
     limit_s = seconds(budget)
@@ -53,8 +53,6 @@ def diagnose(
         measure = climbing.measurer(runner, timing, first)
         climb = climbing.run(measure, first, limit_s, Console(stderr=True))
     if as_json:
-        import json
-
         say(json.dumps(climb.document()))
     else:
         climb_report.show(climb, output_format.paper())

@@ -14,6 +14,7 @@ import pytest
 
 from benchmarks.contracts import Case, ProcessSpec, Protocol, Result
 from benchmarks.diagnosis import hill_climb
+from benchmarks.diagnosis.suggestions import LEAST
 from cli.exits import Exit, Stop
 from cli.local import climb
 from cli.local.climb import BRIEF
@@ -179,10 +180,8 @@ def test_the_page_tells_the_thresholds_that_are_in_force() -> None:
     page = " ".join((Path(__file__).parents[2] / "docs" / "cli.md").read_text().split())
     part = page.partition("## Find what stops a model")[2].partition(" ## ")[0]
     told = {float(text) for text in re.findall(r"([\d.]+) %", part)}
-    assert told == {
-        100 * share for share in (hill_climb.LEAST, hill_climb.SURE, hill_climb.WORTH, 0.95)
-    }
-    assert f"faster by more than {100 * hill_climb.LEAST:g} %" in part
+    assert told == {100 * share for share in (LEAST, hill_climb.SURE, hill_climb.WORTH, 0.95)}
+    assert f"faster by more than {100 * LEAST:g} %" in part
     assert f"may bring more than {100 * hill_climb.WORTH:g} %" in part
 
 
