@@ -17,14 +17,12 @@ from service.background import Background
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
 from service.database.health import Checkup
 from service.database.session import Database
-from service.http import problems
-from service.http.exchange import BoundedExchanges, Limits
-from service.http.strict_route import declared
+from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
 from service.settings import Settings
 
 
-class Application(BoundedExchanges, DescribedApi):
+class Application(exchange.BoundedExchanges, DescribedApi):
     """The service as an ASGI application: described, its requests and answers bounded."""
 
 
@@ -56,7 +54,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
         app.router.routes.extend(shown.router.routes)
     pages.mount(app)
-    app.state.permissions = declared(app.routes)
+    app.state.permissions = strict_route.declared(app.routes)
     app.state.authenticator = Authenticator(app.state.database, settings)
     return app
 
@@ -71,9 +69,9 @@ def terms_of(settings: Settings) -> Terms:
     )
 
 
-def limits_of(settings: Settings) -> Limits:
+def limits_of(settings: Settings) -> exchange.Limits:
     """What bodies and answers may cost this service."""
-    return Limits(
+    return exchange.Limits(
         bodies_b=settings.bodies_limit_b,
         answers_b=settings.answers_limit_b,
         body_s=settings.body_timeout_s,
