@@ -17,7 +17,6 @@ from service.analysis.detection.alarms import SAME
 from service.dashboard.figures import Judged, Step, place_of
 from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
 from service.findings.bad_nodes import METRIC, against_others
-from service.findings.confirm import ConfirmationView
 from service.findings.confirm.start import SOURCE
 from service.history.types import Series
 
@@ -84,7 +83,7 @@ def with_end(judged: Judged, series: Series, affected: AffectedSeries) -> Judged
     return replace(judged, steps=tuple(steps))
 
 
-def confirmations_of(session: Session, finding: FindingView) -> list[ConfirmationView]:
+def confirmations_of(session: Session, finding: FindingView) -> list[confirm.ConfirmationView]:
     """Every time that what a finding is about was measured again, the first first.
 
     Those whose results it rests on, and those of the same place in one of its series.

@@ -16,22 +16,22 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
 from benchmarks.diagnosis import disturbances
+from service import models
 from service.analysis.summary import summarise
 from service.database.ids import new_id
 from service.database.prepared import Prepared, inserting
 from service.database.session import insert_if_absent
 from service.history import pending
 from service.history.types import Origin, Place
-from service.models import EnvironmentRow, Point, ResultRow, Revision, SeriesRow
 
-_ENVIRONMENTS = cast(Table, EnvironmentRow.__table__)
-_RESULTS = cast(Table, ResultRow.__table__)
-_REVISIONS = cast(Table, Revision.__table__)
-_SERIES = cast(Table, SeriesRow.__table__)
+_ENVIRONMENTS = cast(Table, models.EnvironmentRow.__table__)
+_RESULTS = cast(Table, models.ResultRow.__table__)
+_REVISIONS = cast(Table, models.Revision.__table__)
+_SERIES = cast(Table, models.SeriesRow.__table__)
 
 _LEVEL = 1
 """Of zlib: half the time of level 6 for 6 % more bytes; most of a result is packed traces."""
-_POINTS = cast(Table, Point.__table__)
+_POINTS = cast(Table, models.Point.__table__)
 _HAS_ENVIRONMENT = Prepared(
     select(_ENVIRONMENTS.c.digest).where(_ENVIRONMENTS.c.digest == bindparam("digest"))
 )
