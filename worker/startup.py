@@ -12,7 +12,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import FOLDER, Worker, line
+from benchmarks import contracts
 from benchmarks.version import installed
 from worker import loop, state_dir
 from worker.child import containment
@@ -90,13 +90,13 @@ def _gpus(settings: Settings) -> list[nvml.Gpu]:
 
 def introduce(
     settings: Settings, gpu: nvml.Gpu | None, contained: containment.Containment, folder: str
-) -> Worker:
+) -> contracts.Worker:
     """This worker as the service will know it; settings' own labels win.
 
     ``folder`` is what `worker.state_dir.identity` says.
     """
     labels = {
-        FOLDER: folder,
+        contracts.FOLDER: folder,
         "device": settings.device.partition(":")[0],
         "host": platform.node(),
         "os": platform.system().lower(),
@@ -109,8 +109,8 @@ def introduce(
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
     labels |= settings.labels
-    told = {name: line(value) for name, value in labels.items() if value}
-    return Worker(name=settings.name, labels=told, version=installed())
+    told = {name: contracts.line(value) for name, value in labels.items() if value}
+    return contracts.Worker(name=settings.name, labels=told, version=installed())
 
 
 def _python_version(python: str) -> str:

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import Protocol
 
 from benchmarks.contracts import Progress
-from worker.child import process_tree
-from worker.child.containment import Containment, Hidden, guarded
+from worker.child import containment, process_tree
 from worker.child.process import Child, Ending, Exit, Limits, Task
 from worker.child.resource_limits import Allowance, Excess
 from worker.device.nvml import Gauge
@@ -85,13 +84,13 @@ class Station:
     def __init__(
         self,
         settings: Settings,
-        containment: Containment,
+        contained: containment.Containment,
         gauge: Gauge | None = None,
         started: Callable[[process_tree.Tree, Path], None] = lambda tree, folder: None,  # noqa: ARG005
     ) -> None:
         """``started`` is told of every child, and of the folder to remove, as soon as it runs."""
         self._settings = settings
-        self._containment = containment
+        self._contained = contained
         self._started = started
         self.device = DeviceState(settings, gauge)
         self.survivors: tuple[process_tree.Process, ...] = ()
@@ -108,7 +107,7 @@ class Station:
             raise Interrupted(cause)
         mark = uuid.uuid4().hex
         tasks = TASKS_PER_PROCESS * task.limits.allowance.processes
-        guard = guarded(self._containment, tasks, hidden_from(task, self._settings))
+        guard = containment.guarded(self._contained, tasks, hidden_from(task, self._settings))
         with self.device.sampler() as sampler, Child(task, guard, mark) as child:
             self._started(child.tree, task.folder)
             self.device.occupancy.expect(child.tree)
@@ -174,7 +173,7 @@ class Vacancy:
         return {pid for pid, _ in process_tree.alive(survivors)} | holders.own
 
 
-def hidden_from(task: Task, settings: Settings) -> Hidden:
+def hidden_from(task: Task, settings: Settings) -> containment.Hidden:
     """Tokens, keys and undelivered results, which a child must not see, but not what it needs."""
     state_dir = settings.state.resolve()
     named = (settings.token_file,) if settings.token_file else ()
@@ -187,7 +186,7 @@ def hidden_from(task: Task, settings: Settings) -> Hidden:
         needed += map(Path, filter(os.path.isabs, told))
     resolved = {place.expanduser().resolve() for place in needed if place is not None}
     kept = sorted(str(one) for one in resolved if state_dir in one.parents)
-    return Hidden((str(state_dir), *map(str, named)), tuple(kept))
+    return containment.Hidden((str(state_dir), *map(str, named)), tuple(kept))
 
 
 def listed(pids: Iterable[int]) -> str:

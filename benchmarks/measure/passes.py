@@ -20,7 +20,6 @@ from benchmarks.diagnosis import sanity
 from benchmarks.diagnosis.verdict import HOST_SYNC
 from benchmarks.measure import batch_source, compilation, conditions, flags, loop
 from benchmarks.measure.estimate import StopRule, block_length, summarise
-from benchmarks.measure.loop import StepTimes
 from benchmarks.measure.profile import extra_passes as beside
 from benchmarks.measure.progress import Reporter
 from benchmarks.measure.timestamps import drain
@@ -164,11 +163,13 @@ class Passes:
         self._flags += [f"{name}.{flag}" for flag in doubts]
         return summarise(timed, self.items_per_step, rule, queued=self._device.type == "cuda")
 
-    def watched(self, phase: str, rule: Callable[[StepTimes], bool]) -> Callable[[StepTimes], bool]:
+    def watched(
+        self, phase: str, rule: Callable[[loop.StepTimes], bool]
+    ) -> Callable[[loop.StepTimes], bool]:
         """``rule``, with progress told on the way."""
         start, end = _SPANS[phase]
 
-        def enough(times: StepTimes) -> bool:
+        def enough(times: loop.StepTimes) -> bool:
             steps = len(times.step)
             done = start + (end - start) * min(1.0, steps / self.protocol.window_min_steps)
             rate = self.items_per_step / times.step[-1] if times.step[-1] > 0 else 0.0
