@@ -231,14 +231,18 @@ def _address(url: str) -> str:
         Stop: it is none.
     """
     try:
-        told = httpx2.URL(url.rstrip("/"))
+        address = httpx2.URL(url.rstrip("/"))
     except (httpx2.InvalidURL, UnicodeEncodeError) as error:
         raise Stop(f"{url!r} is no address of a service: {error}") from error
-    port = 1 if told.port is None else told.port
-    usual = told.scheme in ("http", "https") and told.host and not (told.query or told.fragment)
+    port = 1 if address.port is None else address.port
+    usual = (
+        address.scheme in ("http", "https")
+        and address.host
+        and not (address.query or address.fragment)
+    )
     if not (usual and 0 < port < 2**16):
         raise Stop(f"{url!r} is no address of a service, such as http://127.0.0.1:8765.")
-    if told.path.endswith(_API):
+    if address.path.endswith(_API):
         raise Stop(f"{url!r} is the address of the service's API: leave {_API} out.")
     return url.rstrip("/")
 
@@ -273,18 +277,18 @@ def _once(key: str | None) -> dict[str, str]:
 
 def _token(url: str) -> str:
     try:
-        found = token_for(url)
+        token = token_for(url)
     except OSError as error:
         raise Stop(
             f"The token file {error.filename} cannot be read ({error.strerror}): correct "
             "THROUGHLINE_TOKEN_FILE."
         ) from error
-    if not (found.isascii() and found.isprintable()):
+    if not (token.isascii() and token.isprintable()):
         raise Stop(
             "The token in THROUGHLINE_TOKEN, or in THROUGHLINE_TOKEN_FILE, is no token: it begins "
             "with tl_."
         )
-    return found
+    return token
 
 
 def _read(model: type[T], answer: httpx2.Response) -> T:

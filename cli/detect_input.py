@@ -73,8 +73,8 @@ def _judgeable(value: object, at: int) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):
-        told = json.dumps(value, ensure_ascii=False)[:_SHOWN]
-        raise Refused(f"Value {at} is {told}, which is no number.")
+        shown = json.dumps(value, ensure_ascii=False)[:_SHOWN]
+        raise Refused(f"Value {at} is {shown}, which is no number.")
     try:
         return float(value)
     except OverflowError:  # an integer greater than any float
@@ -114,8 +114,8 @@ def from_json_lines(lines: Iterable[str], direction: Direction) -> Iterator[Read
         except ValidationError as problem:
             first = problem.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"])
-            told = f"{where}: {first['msg']}" if where else first["msg"]
-            raise Unreadable(f"Line {number} is no history ({told}).") from None
+            fault = f"{where}: {first['msg']}" if where else first["msg"]
+            raise Unreadable(f"Line {number} is no history ({fault}).") from None
         own = "direction" in line.model_fields_set
         unread = tuple(unread_fields(line.model_extra or (), HistoryLine.model_fields))
         yield Read(line if own else line.model_copy(update={"direction": direction}), unread)
@@ -199,10 +199,10 @@ def _fitted(at: int, row: list[str], columns: int) -> list[str]:
 
 
 def _no_history(header: list[str]) -> str:
-    told = "There is no history in the input: no column of it holds a number."
+    sentence = "There is no history in the input: no column of it holds a number."
     if len(header) == 1 and any(separator in header[0] for separator in ";\t"):
-        told += " Its columns must be separated by commas, not by semicolons or tabs."
-    return told
+        sentence += " Its columns must be separated by commas, not by semicolons or tabs."
+    return sentence
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:

@@ -62,10 +62,10 @@ def _numbers(revisions: Sequence[str]) -> list[float] | None:
 
 
 def _releases(revisions: Sequence[str]) -> list[int] | None:
-    found = [_RELEASE.fullmatch(revision) for revision in revisions]
-    if not all(found):
+    matches = [_RELEASE.fullmatch(revision) for revision in revisions]
+    if not all(matches):
         return None
-    return [int(one[1]) * 10**_DIGITS + int(one[2]) for one in found if one]
+    return [int(one[1]) * 10**_DIGITS + int(one[2]) for one in matches if one]
 
 
 def _dates(revisions: Sequence[str]) -> list[float] | None:

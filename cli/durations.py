@@ -20,10 +20,10 @@ def seconds(text: str) -> float:
     Raises:
         Stop: it is no span of time, or too long a one.
     """
-    found = re.fullmatch(r"(\d+(?:\.\d{1,3})?)\s*(s|m|min|h|d)?", text.strip())
-    if found is None or float(found[1]) == 0:
+    match = re.fullmatch(r"(\d+(?:\.\d{1,3})?)\s*(s|m|min|h|d)?", text.strip())
+    if match is None or float(match[1]) == 0:
         raise Stop(f"{text[:_SHOWN]!r} is no span of time, such as 15m, 90s, 2h or 30d.")
-    lasts = float(found[1]) * _UNITS[found[2] or ""]
+    lasts = float(match[1]) * _UNITS[match[2] or ""]
     if lasts > LONGEST_S:
         raise Stop(f"{text[:_SHOWN]!r} is too long: a span of time is {days(LONGEST_S)} at most.")
     return lasts

@@ -33,11 +33,14 @@ def sentence(
             if replicates is not None:
                 asked = asked.model_copy(update={"replicates": replicates})
             cases = [job.case for job in submission.jobs]
-            told = {each.case: each for each in suite.cases_expected}
+            expectations = {expected.case: expected for expected in suite.cases_expected}
             total_s = sum(
-                _case_s(case, asked, suite.protocol, told.get(case.key)) for case in cases
+                _case_s(case, asked, suite.protocol, expectations.get(case.key)) for case in cases
             )
-            before = sum(case.key in told and told[case.key].measured_before for case in cases)
+            before = sum(
+                case.key in expectations and expectations[case.key].measured_before
+                for case in cases
+            )
             count = f"{len(cases)} {'case' if len(cases) == 1 else 'cases'}"
             return (
                 f"About {formats.duration(total_s)} for {count} on one worker "
@@ -83,24 +86,26 @@ def _sides(
     request: Mapping[str, Any], known: answers.CatalogView
 ) -> tuple[list[tuple[float, float]], str]:
     """Seconds of a case's first process and of each later one, for every case; and their basis."""
-    view = next((each for each in known.suites if each.name == request.get("suite")), None)
+    view = next((item for item in known.suites if item.name == request.get("suite")), None)
     if view is None:
-        cases = [Case.model_validate(each) for each in request.get("cases", ())]
-        usual, told = Protocol(), {}
+        cases = [Case.model_validate(item) for item in request.get("cases", ())]
+        usual, expectations = Protocol(), {}
     elif view.name in suites.suites():
-        cases = [catalog.normalise(each) for each in suites.suite(view.name).cases]
-        usual, told = view.protocol, {each.case: each for each in view.cases_expected}
+        cases = [catalog.normalise(item) for item in suites.suite(view.name).cases]
+        usual, expectations = view.protocol, {item.case: item for item in view.cases_expected}
     else:  # of a newer service
         return [], ""
     first = usual.model_copy(update={"replicates": 1})
     expected = [
         tuple(
-            _case_s(case, asked, usual, told.get(case.key))
+            _case_s(case, asked, usual, expectations.get(case.key))
             for asked in (first, first.timing_only())
         )
         for case in cases
     ]
-    before = sum(case.key in told and told[case.key].measured_before for case in cases)
+    before = sum(
+        case.key in expectations and expectations[case.key].measured_before for case in cases
+    )
     return [(one, other) for one, other in expected], _basis(before, len(cases))
 
 
@@ -119,12 +124,12 @@ def left_out(submission: answers.SubmissionView) -> str | None:
 
 
 def _case_s(
-    case: Case, asked: Protocol, usual: Protocol, told: answers.CaseExpectation | None
+    case: Case, asked: Protocol, usual: Protocol, expectation: answers.CaseExpectation | None
 ) -> float:
     """Seconds for one case; what the service tells is of the suite's ``usual`` protocol."""
-    if told is None:  # a service that does not tell yet
+    if expectation is None:  # a service that does not tell yet
         return expected_s(case, asked)
-    return told.expected_s * expected_s(case, asked) / expected_s(case, usual)
+    return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)
 
 
 def _basis(before: int, cases: int) -> str:

@@ -27,21 +27,21 @@ def given_or_checked_out(given: str | None, folder: Path, option: str = "--revis
     """
     if given is not None:
         return Version(given)
-    found = checked_out(folder)
-    if found is None:
+    version = checked_out(folder)
+    if version is None:
         raise Stop(
             "The current folder is no git checkout with a commit: "
             f"name the version under test with {option}."
         )
-    return found
+    return version
 
 
 def checked_out(folder: Path) -> Version | None:
     """Name the commit of ``folder``, with ``+dirty`` when tracked files differ from it."""
-    told = _git(folder, "show", "--no-patch", "--format=%H %cI", "HEAD")
-    if told is None:
+    head = _git(folder, "show", "--no-patch", "--format=%H %cI", "HEAD")
+    if head is None:
         return None
-    commit, _, committed_at = told.partition(" ")
+    commit, _, committed_at = head.partition(" ")
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no")
     return Version(
         f"{commit}+dirty" if changed else commit,

@@ -41,7 +41,7 @@ ME = Principal("command line")
 
 
 @dataclass(frozen=True)
-class Wanted:
+class TokenOptions:
     """A token as it was typed."""
 
     kind: str
@@ -58,34 +58,34 @@ class Desk:
         self._key = server_key
         self._now = now_of(session)
 
-    def create(self, wanted: Wanted, *, as_json: bool) -> None:
+    def create(self, options: TokenOptions, *, as_json: bool) -> None:
         """Make a token and print it."""
-        _print(self._made(wanted), as_json=as_json)
+        _print(self._made(options), as_json=as_json)
 
-    def keep(self, wanted: Wanted, file: Path) -> None:
+    def keep(self, options: TokenOptions, file: Path) -> None:
         """Make sure that a file holds such a token, for its owner alone.
 
         Raises:
             Stop: the file cannot be read or written.
         """
         try:
-            if self._is_good(wanted, file):
+            if self._is_good(options, file):
                 return
             file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            signing_key.write_private(file, self._made(wanted).token)
+            signing_key.write_private(file, self._made(options).token)
         except OSError as error:
             raise Stop(f"{file} cannot be used ({error.strerror}).") from error
 
-    def _is_good(self, wanted: Wanted, file: Path) -> bool:
+    def _is_good(self, options: TokenOptions, file: Path) -> bool:
         try:
             shown = token_format.read(file.read_text(encoding="utf-8", errors="replace").strip())
-            found = token_store.verify(self._session, self._key, shown, self._now)
+            token = token_store.verify(self._session, self._key, shown, self._now)
         except (FileNotFoundError, Mistyped, Unauthorized):
             return False
-        return (found.kind, found.name) == (wanted.kind, wanted.name)
+        return (token.kind, token.name) == (options.kind, options.name)
 
-    def _made(self, order: Wanted) -> NewToken:
-        kind, name, expires, project = order.kind, order.name, order.expires, order.project
+    def _made(self, options: TokenOptions) -> NewToken:
+        kind, name, expires, project = options.kind, options.name, options.expires, options.project
         lasts = None
         if expires is not None:
             lasts = durations.within(
@@ -99,10 +99,10 @@ class Desk:
         if project is not None and TokenKind(kind) not in BOUND:
             raise Stop(f"--project: {token_store.FOR_ALL.format(kind=kind)}.")
         with _named("--name", name):
-            wanted = TokenRequest(kind=TokenKind(kind), name=name, expires_in_s=lasts)
+            request = TokenRequest(kind=TokenKind(kind), name=name, expires_in_s=lasts)
         with _named("--project", project):
-            wanted = TokenRequest(**wanted.model_dump() | {"project": project})
-        made = token_store.create(self._session, self._key, wanted, self._now, None)
+            request = TokenRequest(**request.model_dump() | {"project": project})
+        made = token_store.create(self._session, self._key, request, self._now, None)
         self._note("token create", made.id)
         return made
 
@@ -110,8 +110,8 @@ class Desk:
         """Make a code for a worker and print it."""
         lasts = durations.within("--valid", valid, enrolment.SHORTEST_S, enrolment.LONGEST_S)
         with _named("--worker", worker):
-            wanted = EnrolmentRequest(worker=worker, expires_in_s=lasts)
-        made = enrolment.create(self._session, self._key, wanted, self._now, None)
+            request = EnrolmentRequest(worker=worker, expires_in_s=lasts)
+        made = enrolment.create(self._session, self._key, request, self._now, None)
         self._note("token enrolment", made.id)
         if as_json:
             say(made.model_dump_json())
@@ -138,35 +138,35 @@ class Desk:
 
     def show(self, *, as_json: bool) -> None:
         """Print every token."""
-        found = token_store.every(self._session, self._now)
+        tokens = token_store.every(self._session, self._now)
         if as_json:
-            say(f"[{','.join(one.model_dump_json() for one in found)}]")
+            say(f"[{','.join(token.model_dump_json() for token in tokens)}]")
             return
         table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
         headings = ("id", "kind", "name", "state", "made", "last used", "expires")
-        bound = any(one.project for one in found)
+        bound = any(token.project for token in tokens)
         for heading in (*headings[:3], *(("project",) if bound else ()), *headings[3:]):
             table.add_column(heading, no_wrap=heading == "id")
         now = datetime.now(UTC)
-        for one in found:
-            used = formats.ago(one.last_used_at, now) if one.last_used_at else "never"
-            ends = formats.moment(one.expires_at) if one.expires_at else "never"
-            made = formats.ago(one.created_at, now)
-            project = (one.project or "all",) if bound else ()
-            table.add_row(one.id, one.kind, one.name, *project, one.state, made, used, ends)
-        output_format.paper().print(table if found else "There are no tokens.")
+        for token in tokens:
+            used = formats.ago(token.last_used_at, now) if token.last_used_at else "never"
+            ends = formats.moment(token.expires_at) if token.expires_at else "never"
+            made = formats.ago(token.created_at, now)
+            project = (token.project or "all",) if bound else ()
+            table.add_row(token.id, token.kind, token.name, *project, token.state, made, used, ends)
+        output_format.paper().print(table if tokens else "There are no tokens.")
 
     def _note(self, action: str, object_id: str) -> None:
         audit.record(self._session, ME, action, object_id, self._now)
 
 
 @contextmanager
-def _named(option: str, told: str | None) -> Iterator[None]:
+def _named(option: str, value: str | None) -> Iterator[None]:
     """Say of a name that is refused which option it is, and what it must be."""
     try:
         yield
     except ValidationError as error:
-        raise Stop(f"{option} {error.errors()[0]['msg']}; {told!r} is not.") from error
+        raise Stop(f"{option} {error.errors()[0]['msg']}; {value!r} is not.") from error
 
 
 @contextmanager

@@ -46,11 +46,11 @@ def create(
     The first token of the kind admin has the service ask for one for reading, too, within a second.
     """
     with tokens.desk(database, state_dir) as desk:
-        wanted = tokens.Wanted(kind, name, expires, project)
+        order = tokens.TokenOptions(kind, name, expires, project)
         if file is None:
-            desk.create(wanted, as_json=as_json)
+            desk.create(order, as_json=as_json)
         else:
-            desk.keep(wanted, file)
+            desk.keep(order, file)
 
 
 @app.command("enrolment")

@@ -125,9 +125,9 @@ def _start(
 
 def _seen(devices: Sequence[str]) -> str:
     """Say whether the measured code can read the token; the worker's log says it too."""
-    wanted = WorkerSettings().containment
+    setting = WorkerSettings().containment
     try:
-        return containment.SEEN[containment.choose(wanted, devices[0])[0]]
+        return containment.SEEN[containment.choose(setting, devices[0])[0]]
     except containment.Unavailable as error:
         return str(error)  # the worker ends with it
 

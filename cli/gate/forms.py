@@ -129,9 +129,9 @@ class Shown:
         return f"{formats.counted(len(used), 'attempt')}{where}{device}"
 
     def _markdown(self) -> Iterator[str]:
-        told = self.comparison
+        compared = self.comparison
         yield f"## Gate: {self.decision.outcome.value}"
-        yield f"{escape(told.contender)} against {escape(told.baseline)}. {self._tally()}"
+        yield f"{escape(compared.contender)} against {escape(compared.baseline)}. {self._tally()}"
         rows = [tuple(escape(cell) for cell in _cells(case)) for case in self.decision.cases]
         yield table(self._head, rows)
         yield "\n".join(
@@ -149,10 +149,10 @@ class Shown:
             yield f"<details><summary>Attempts used</summary>\n\n{listed}\n\n</details>"
 
     def _junit(self) -> str:
-        told = self.comparison
+        comparison = self.comparison
         suite = ET.Element("testsuite")
-        suite.set("name", _xml(f"throughline gate {told.baseline} -> {told.contender}"))
-        suite.set("timestamp", told.created_at.isoformat())
+        suite.set("name", _xml(f"throughline gate {comparison.baseline} -> {comparison.contender}"))
+        suite.set("timestamp", comparison.created_at.isoformat())
         for case in self.decision.cases:
             self._add_case(suite, case)
         self._add_gate(suite)
@@ -173,8 +173,8 @@ class Shown:
 
     def _add_gate(self, suite: ET.Element) -> None:
         """Tell an inconclusive gate where no case does: a file without an error reads as a pass."""
-        told = any(suite.findall(f"testcase/{tag}") for tag in ("failure", "error"))
-        if self.decision.outcome is not Outcome.INCONCLUSIVE or self.lenient or told:
+        has_error = any(suite.findall(f"testcase/{tag}") for tag in ("failure", "error"))
+        if self.decision.outcome is not Outcome.INCONCLUSIVE or self.lenient or has_error:
             return
         element = ET.SubElement(suite, "testcase")
         element.set("classname", "throughline.gate")
@@ -192,10 +192,10 @@ class Shown:
         tag = "failure" if case.verdict in REGRESSIONS else "error"
         if case.verdict == "unsupported" or (tag == "error" and self.lenient):
             tag = "skipped"
-        told = ET.SubElement(element, tag)
-        told.set("message", _xml(f"{plain(case.verdict)}: {case.sentence}"))
+        remark = ET.SubElement(element, tag)
+        remark.set("message", _xml(f"{plain(case.verdict)}: {case.sentence}"))
         if tag != "skipped":
-            told.set("type", case.verdict)
+            remark.set("type", case.verdict)
 
 
 def _cells(case: CaseFinding) -> tuple[str, ...]:

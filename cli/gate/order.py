@@ -62,8 +62,8 @@ class GateOptions:
         return request
 
     def _policy(self) -> dict[str, Any]:
-        told = {"max_regression": self.max_regression, "margin": self.margin}
-        given = {name: value for name, value in told.items() if value is not None}
+        options = {"max_regression": self.max_regression, "margin": self.margin}
+        given = {name: value for name, value in options.items() if value is not None}
         if self.policy is not None:
             if given:
                 raise Stop("A policy file says how much may be lost: leave the other options out.")
@@ -86,12 +86,12 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
     from service.analysis.gate import Policy  # noqa: PLC0415 - scipy, which a mistyped option need not wait for
 
     try:
-        told = Policy.model_validate_json(json.dumps(policy, default=str))
+        valid = Policy.model_validate_json(json.dumps(policy, default=str))
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         place = ".".join(str(part) for part in fault["loc"])
         raise Stop(f"{name} is wrong{f' at {place}' if place else ''}: {fault['msg']}.") from error
-    return told.model_dump(mode="json", exclude_unset=True)
+    return valid.model_dump(mode="json", exclude_unset=True)
 
 
 def _case(words: str) -> dict[str, Any]:
@@ -107,11 +107,11 @@ def _document(path: Path) -> dict[str, Any]:
     """A policy file: JSON if it is named so, else TOML."""
     try:
         text = path.read_text(encoding="utf-8")
-        told = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
+        document = json.loads(text) if path.suffix == ".json" else tomllib.loads(text)
     except OSError as error:
         raise Stop(f"The policy {path} cannot be read: {error.strerror or error}.") from error
     except ValueError as error:
         raise Stop(f"The policy {path} cannot be read: {error}.") from error
-    if not isinstance(told, dict):
+    if not isinstance(document, dict):
         raise Stop(f"The policy {path} is no document with names and values.")
-    return told
+    return document

@@ -89,7 +89,7 @@ def _parity(parity: contracts.Parity | None) -> dict[str, str] | None:
     return {"status": parity.status.value, "reason": parity.reason} if parity else None
 
 
-def show(found: Climb, console: Console) -> None:
+def show(climb: Climb, console: Console) -> None:
     """Print the ladder, where it ended, and what limits it there."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("step", min_width=20)
@@ -97,14 +97,14 @@ def show(found: Climb, console: Console) -> None:
         table.add_column(heading, justify="right", no_wrap=True)
     table.add_column("limited by", no_wrap=True)
     base: Rung | None = None
-    for rung, kept in zip(found.rungs, hill_climb.kept(found.rungs), strict=True):
-        table.add_row(*_cells(rung, base, found.unit), style="" if kept else "dim")
+    for rung, kept in zip(climb.rungs, hill_climb.kept(climb.rungs), strict=True):
+        table.add_row(*_cells(rung, base, climb.unit), style="" if kept else "dim")
         base = rung if kept else base
     console.print(table)
-    for rung in found.rungs:
+    for rung in climb.rungs:
         for remark in remarks(rung):
             say(console, f"{_step_name(rung)}: {remark}")
-    for line in _closing(found):
+    for line in _closing(climb):
         say(console, line)
 
 
@@ -132,9 +132,9 @@ _ENDINGS = {
 }
 
 
-def _closing(found: Climb) -> list[str]:
-    best, first = found.best, found.rungs[0]
-    lines = [_ENDINGS[found.ending]] if found.ending else []
+def _closing(climb: Climb) -> list[str]:
+    best, first = climb.best, climb.rungs[0]
+    lines = [_ENDINGS[climb.ending]] if climb.ending else []
     if best is None:
         return [*lines, first.reason]
     faster = formats.times(best.full / first.full)
@@ -162,6 +162,6 @@ def answer(verdict: contracts.Verdict) -> str:
     return f"{verdict.bottleneck.value}-bound, {verdict.confidence} confidence."
 
 
-def say(told: Console, sentence: str) -> None:
+def say(console: Console, sentence: str) -> None:
     """Print a sentence as it is, whatever it quotes."""
-    told.print(sentence, markup=False, highlight=False, soft_wrap=True)
+    console.print(sentence, markup=False, highlight=False, soft_wrap=True)

@@ -52,14 +52,14 @@ def show(rows: Sequence[RowView], console: Console) -> None:
 
 def _further(rows: Sequence[RowView], *, wide: bool) -> dict[str, Callable[[RowView], str | Text]]:
     """Columns that stand only where they have something to say, and memory where it has room."""
-    found: dict[str, Callable[[RowView], str | Text]] = {}
+    columns: dict[str, Callable[[RowView], str | Text]] = {}
     if any(row.parity is not None for row in rows):
-        found["parity"] = _parity
+        columns["parity"] = _parity
     if wide and any(row.mfu is not None for row in rows):
-        found["MFU"] = lambda row: formats.DASH if row.mfu is None else formats.share(row.mfu)
+        columns["MFU"] = lambda row: formats.DASH if row.mfu is None else formats.share(row.mfu)
     if wide:
-        found["peak memory"] = _memory
-    return found
+        columns["peak memory"] = _memory
+    return columns
 
 
 def _parity(row: RowView) -> str | Text:

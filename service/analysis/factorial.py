@@ -107,11 +107,11 @@ def _term(design: Design, effect: Effect, value: float, margin: float) -> Term:
 
 
 def _meaning(design: Design, effect: Effect) -> str:
-    told = [
+    steps = [
         f"{factor.axis}={factor.high} over {factor.low}"
         for factor in (design.factors[at] for at in sorted(effect))
     ]
-    if len(told) == 1:
-        return told[0]
+    if len(steps) == 1:
+        return steps[0]
     other = design.factors[max(effect)]
-    return f"{told[0]}, with {other.axis}={other.high} over with {other.low}"
+    return f"{steps[0]}, with {other.axis}={other.high} over with {other.low}"

@@ -16,7 +16,7 @@ def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[str,
     """Other explanations, each one sentence; the most likely first."""
     if seen.revision is None:
         return ()
-    told = (
+    sentences = (
         *_code(question, seen, cause),
         *_environment(seen, cause),
         *_node(question, seen, cause),
@@ -24,7 +24,7 @@ def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[str,
         *_input(seen, cause),
         *headline.not_told_apart(seen.rule),
     )
-    return tuple(dict.fromkeys(told))
+    return tuple(dict.fromkeys(sentences))
 
 
 def _code(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:

@@ -60,19 +60,19 @@ def _cause(seen: Observed) -> Cause:
 
 def _reasons(question: Question, seen: Observed, cause: Cause) -> list[str]:
     """List what carries the cause, then what clears the other causes."""
-    told: list[str | None]
+    reasons: list[str | None]
     match cause:
         case Cause.ENVIRONMENT:
-            told = [_environment(question, seen), _cleared_code(seen), _mechanism(seen)]
+            reasons = [_environment(question, seen), _cleared_code(seen), _mechanism(seen)]
         case Cause.NODE:
-            told = [_says(seen.bad_node), _cleared_code(seen)]
+            reasons = [_says(seen.bad_node), _cleared_code(seen)]
         case Cause.INPUT | Cause.CLOCKS:
-            told = [_mechanism(seen), _cleared_code(seen)]
+            reasons = [_mechanism(seen), _cleared_code(seen)]
         case Cause.CODE:
-            told = [_says(seen.revision), _says(seen.environment[0]), _on_several(seen)]
+            reasons = [_says(seen.revision), _says(seen.environment[0]), _on_several(seen)]
         case Cause.UNKNOWN:
-            told = [_too_little(question, seen), _cleared_code(seen)]
-    return [each for each in told if each]
+            reasons = [_too_little(question, seen), _cleared_code(seen)]
+    return [reason for reason in reasons if reason]
 
 
 def _environment(question: Question, seen: Observed) -> str:

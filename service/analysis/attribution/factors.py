@@ -84,8 +84,8 @@ def rule(question: Question) -> AxisRule | None:
         return None
     everyone = [*moved, *still]
     target = (1 << len(moved)) - 1
-    told = [(each, _cover(each, everyone)) for each in _conditions(question.case, everyone)]
-    candidates = _different(told, len(everyone))
+    coverings = [(each, _cover(each, everyone)) for each in _conditions(question.case, everyone)]
+    candidates = _different(coverings, len(everyone))
     best = min(_scored(candidates, target, len(everyone)), default=None)
     if best is None:
         return None
@@ -95,7 +95,7 @@ def rule(question: Question) -> AxisRule | None:
         tuple(case for at, case in enumerate(everyone) if covered >> at & 1),
         tuple(case for at, case in enumerate(moved) if covered >> at & 1),
         tuple(case for at, case in enumerate(moved) if not covered >> at & 1),
-        tuple(pair for at in chosen for pair in _alike(candidates[at], told)),
+        tuple(pair for at in chosen for pair in _alike(candidates[at], coverings)),
     )
 
 
@@ -116,19 +116,21 @@ def _cover(condition: Condition, everyone: Sequence[Case]) -> int:
     return sum(condition.holds(each) << at for at, each in enumerate(everyone))
 
 
-def _different(told: Sequence[Covering], count: int) -> list[Covering]:
+def _different(coverings: Sequence[Covering], count: int) -> list[Covering]:
     """Conditions that tell cells apart; of those that cover the same ones the plainest."""
     by_cover: dict[int, Condition] = {}
-    for condition, cover in told:
+    for condition, cover in coverings:
         by_cover.setdefault(cover, condition)
     whole = (1 << count) - 1
     return [(condition, cover) for cover, condition in by_cover.items() if cover != whole]
 
 
-def _alike(chosen: Covering, told: Sequence[Covering]) -> Iterator[tuple[Condition, Condition]]:
+def _alike(
+    chosen: Covering, coverings: Sequence[Covering]
+) -> Iterator[tuple[Condition, Condition]]:
     """Other dimensions on which a condition covers the same cells, each with its plainest one."""
     seen = {chosen[0].dimension}
-    for condition, cover in told:
+    for condition, cover in coverings:
         if cover == chosen[1] and condition.dimension not in seen:
             seen.add(condition.dimension)
             yield chosen[0], condition

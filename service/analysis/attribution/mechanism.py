@@ -41,11 +41,11 @@ class Account:
 
 
 def accounts(
-    question: Question, before: Side, after: Side, found: Differences
+    question: Question, before: Side, after: Side, differences: Differences
 ) -> tuple[Account, ...]:
     """Of each mechanism that was measured and could act on this metric."""
-    told = (_of_input(question, before, after, found), _of_clocks(question, found))
-    return tuple(each for each in told if each is not None)
+    known = (_of_input(question, before, after, differences), _of_clocks(question, differences))
+    return tuple(account for account in known if account is not None)
 
 
 def _of_input(question: Question, before: Side, after: Side, found: Differences) -> Account | None:
@@ -85,20 +85,22 @@ def moved_by_clocks(question: Question) -> bool:
     return of_time and not any(word in question.metric for word in _NO_STEADY_STATE)
 
 
-def _of_clocks(question: Question, found: Differences) -> Account | None:
+def _of_clocks(question: Question, differences: Differences) -> Account | None:
     """Return what the SM or the memory clock accounts for; None if neither clock says anything."""
     if not moved_by_clocks(question):
         return None
     synth = question.metric.endswith("_synth")
     names = ("synth.sm_clock_hz" if synth else "sm_clock",
              "synth.memory_clock_hz" if synth else "full.memory_clock_hz")  # fmt: skip
-    known = [name for name in names if name in found]
+    known = [name for name in names if name in differences]
     if not known:
         return None
-    whole = _slowdown(found, question.metric)
-    told = [_of_clock(question, name, found, whole) for name in known]
+    whole = _slowdown(differences, question.metric)
+    clocks = [_of_clock(question, name, differences, whole) for name in known]
     order = [State.CHANGED, State.UNCLEAR, State.UNCHANGED]
-    return min(told, key=lambda each: (not each.carries, order.index(each.evidence.state)))
+    return min(
+        clocks, key=lambda account: (not account.carries, order.index(account.evidence.state))
+    )
 
 
 def _of_clock(question: Question, name: str, found: Differences, whole: float | None) -> Account:

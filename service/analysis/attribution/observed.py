@@ -57,8 +57,8 @@ class Observed:
 
     def account(self, mechanism: Mechanism) -> Evidence | None:
         """Return the evidence that ``mechanism`` accounts for the change; None if there is none."""
-        told = (a.evidence for a in self.accounts if a.mechanism is mechanism and a.carries)
-        return next(told, None)
+        carrying = (a.evidence for a in self.accounts if a.mechanism is mechanism and a.carries)
+        return next(carrying, None)
 
     def everything(self) -> tuple[Evidence, ...]:
         """All evidence, in the order of its parts."""

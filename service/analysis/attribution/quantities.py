@@ -35,17 +35,17 @@ def differences(
     return {name: each for name, each in found.items() if each is not None}
 
 
-def evidence(question: Question, found: Differences) -> tuple[Evidence, ...]:
+def evidence(question: Question, differences: Differences) -> tuple[Evidence, ...]:
     """Return what the differences say, apart from the metric that is to be explained."""
     # A rate and its time are one quantity: neither explains the other.
     itself = {question.metric, metric(question.metric).same_as}
-    told = [
+    changes = [
         _evidence(name, each)
-        for name, each in sorted(found.items())
+        for name, each in sorted(differences.items())
         if name not in itself and _worth_telling(name, each)
     ]
     limits = _bottleneck(question.before, question.after)
-    return (*told, *limits, *_flagged(question.before, question.after))
+    return (*changes, *limits, *_flagged(question.before, question.after))
 
 
 def _worth_telling(name: str, found: Difference) -> bool:

@@ -126,8 +126,8 @@ def _of_replicate(replicate: Replicate) -> Read:
     passes: Mapping[str, Pass] = {"full": replicate.full, "synth": replicate.synth}
     for where, timed in passes.items():
         yield from _of_pass(where, timed)
-    for where, told in replicate.telemetry.items():
-        yield from _of_telemetry(where, told)
+    for where, telemetry in replicate.telemetry.items():
+        yield from _of_telemetry(where, telemetry)
 
 
 def _of_pass(where: str, timed: Pass) -> Read:
@@ -137,13 +137,13 @@ def _of_pass(where: str, timed: Pass) -> Read:
             yield f"{where}.{name}", (_kind_of_field(name), float(value))
 
 
-def _of_telemetry(where: str, told: Telemetry) -> Read:
-    for name, trace in told.channels.items():
+def _of_telemetry(where: str, telemetry: Telemetry) -> Read:
+    for name, trace in telemetry.channels.items():
         if (mean := trace.mean()) is not None:
             yield f"{where}.{name}", (_kind_of_field(name), mean)
-    for name, share in told.reasons.items():
+    for name, share in telemetry.reasons.items():
         yield f"{where}.reason.{name}", (QuantityKind.SHARE, share)
-    yield f"{where}.other_processes", (QuantityKind.COUNT, float(told.other_processes))
+    yield f"{where}.other_processes", (QuantityKind.COUNT, float(telemetry.other_processes))
 
 
 def _kind_of_field(name: str) -> QuantityKind:

@@ -33,17 +33,19 @@ _REASSURING = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
 
 def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[str]:
     """Clauses for what changed as well, one of a part; then for what did not."""
-    told: dict[Part, str] = {}
+    first: dict[Part, str] = {}
     carrying = "_clock" if cause is Cause.CLOCKS else None
     changed = [
-        each
-        for each in quantities
-        if each.state is State.CHANGED and not (carrying and carrying in each.name)
+        evidence
+        for evidence in quantities
+        if evidence.state is State.CHANGED and not (carrying and carrying in evidence.name)
     ]
     for part, word in _FIRST:
-        for each in changed:
-            if each.part is part and word in each.name:
-                told.setdefault(part, each.says)
-    same = {each.name: each.says for each in quantities if each.state is State.UNCHANGED}
-    clauses = [*told.values(), *(same[name] for name in _REASSURING if name in same)]
+        for evidence in changed:
+            if evidence.part is part and word in evidence.name:
+                first.setdefault(part, evidence.says)
+    same = {
+        evidence.name: evidence.says for evidence in quantities if evidence.state is State.UNCHANGED
+    }
+    clauses = [*first.values(), *(same[name] for name in _REASSURING if name in same)]
     return clauses[:MOST]

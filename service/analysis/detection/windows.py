@@ -75,8 +75,8 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        told = f"{formats.counted(count, 'point')}: changes are told from {LEAST_POINTS} on."
-        return Judgement((), None, (told,))
+        warning = f"{formats.counted(count, 'point')}: changes are told from {LEAST_POINTS} on."
+        return Judgement((), None, (warning,))
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)

@@ -39,14 +39,14 @@ def judge_case(
     found = findings(pairs, levels, last=last)
     answers = tuple(answer_of(found.get(limit.metric), limit) for limit in rule.limits)
     disturbed = record.disturbed >= levels.max_pairs
-    told = trouble_of(record) or _lacking(
+    judgement = trouble_of(record) or _lacking(
         rule, found, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
     )
-    if told is None:
+    if judgement is None:
         verdict = _verdict(rule, found, answers)
         limit = _behind(verdict, rule, found, answers)
-        told = verdict, sentences.of_case(verdict, limit, rule, found, record)
-    verdict, sentence = told
+        judgement = verdict, sentences.of_case(verdict, limit, rule, found, record)
+    verdict, sentence = judgement
     exhausted = last or disturbed or len(pairs) >= levels.max_pairs
     return CaseFinding(
         case_key=record.case_key,

@@ -98,13 +98,13 @@ def _finding(name: str, pairs: list[Pair], levels: Levels, *, last: bool) -> Met
     plain = estimate(differences, error=levels.plain, last=last, **few)
     if strict is None or plain is None:
         return None
-    told = _metric(pairs[0], 0, name)
-    change, low, high = _changes(plain, told.direction)
-    _, strict_low, strict_high = _changes(strict, told.direction)
+    metric = _metric(pairs[0], 0, name)
+    change, low, high = _changes(plain, metric.direction)
+    _, strict_low, strict_high = _changes(strict, metric.direction)
     return MetricFinding(
         metric=name,
-        unit=told.unit,
-        direction=told.direction,
+        unit=metric.unit,
+        direction=metric.direction,
         baseline=math.exp(math.fsum(before) / len(before)),
         contender=math.exp(math.fsum(after) / len(after)),
         pairs=len(pairs),

@@ -124,14 +124,14 @@ class CaseRecord(Contract):
     @property
     def disturbed(self) -> int:
         """The number of pairs that count for nothing because a device was disturbed."""
-        told = ([each and each.trouble for each in pair.sides] for pair in self.pairs)
-        return sum(Trouble.DISTURBED in troubles for troubles in told)
+        troubles_of_pairs = ([side and side.trouble for side in pair.sides] for pair in self.pairs)
+        return sum(Trouble.DISTURBED in troubles for troubles in troubles_of_pairs)
 
 
 def _trouble(result: Result) -> tuple[Trouble | None, str]:
     """Return why a result gives nothing to compare (None if it does), and a sentence about it."""
-    told = disturbances.every(result)
-    wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in told)
+    flags = disturbances.every(result)
+    wrong = any(flag == PARITY or flag.endswith(f".{PARITY}") for flag in flags)
     if wrong or result.status.value == PARITY:
         return Trouble.PARITY, result.reason
     if result.status is Status.UNSUPPORTED:

@@ -13,14 +13,14 @@ from benchmarks.contracts import Contract, Name
 THROUGHPUT = "throughput"
 
 
-def _share(told: object) -> object:
+def _share(value: object) -> object:
     """Read ``2%`` as 0.02; a plain number is a share already."""
-    if isinstance(told, str) and told.strip().endswith("%"):
+    if isinstance(value, str) and value.strip().endswith("%"):
         try:
-            return float(told.strip()[:-1]) / 100
+            return float(value.strip()[:-1]) / 100
         except ValueError:
-            return told
-    return told
+            return value
+    return value
 
 
 Share = Annotated[FiniteFloat, Field(ge=0, lt=1), BeforeValidator(_share)]

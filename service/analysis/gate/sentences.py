@@ -194,10 +194,12 @@ def _disturbed(record: CaseRecord) -> str:
 
 def disturbances(record: CaseRecord) -> str:
     """The flags of each side's disturbed processes, such as ``baseline: throttled``."""
-    told = []
+    parts = []
     for side in Side:
-        own = [each for each in record.side(side) if each.trouble is Trouble.DISTURBED]
-        names = dict.fromkeys(name for each in own for name in each.reason.split(", "))
+        disturbed = [
+            process for process in record.side(side) if process.trouble is Trouble.DISTURBED
+        ]
+        names = dict.fromkeys(name for process in disturbed for name in process.reason.split(", "))
         if names:
-            told.append(f"{side.value}: {', '.join(names)}")
-    return "; ".join(told)
+            parts.append(f"{side.value}: {', '.join(names)}")
+    return "; ".join(parts)

@@ -14,8 +14,8 @@ FAILURES = 2
 def trouble_of(record: CaseRecord) -> tuple[CaseVerdict, str] | None:
     """Return the verdict and the reason why the case cannot be compared; None if it can."""
     before, after = record.side(Side.BASELINE), record.side(Side.CONTENDER)
-    if not record.one_revision and (told := _same_code(before, after)):
-        return told
+    if not record.one_revision and (same_code := _same_code(before, after)):
+        return same_code
     if wrong := _first(after, Trouble.PARITY):
         return CaseVerdict.PARITY, _because("The contender fails parity", wrong)
     if wrong := _first(before, Trouble.PARITY):
