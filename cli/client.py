@@ -11,19 +11,7 @@ from urllib.parse import quote
 
 import httpx2
 
-from cli.answers import (
-    Answer,
-    CatalogView,
-    JobPage,
-    JobView,
-    Problem,
-    ScheduleList,
-    ScheduleView,
-    SubmissionPage,
-    SubmissionView,
-    TokenView,
-    WorkerPage,
-)
+from cli import answers
 from cli.exits import Away, Exit, Stop
 from cli.settings import token_for
 from worker.http_exchange import Bounds, Exchange, TooLarge, TooSlow
@@ -37,7 +25,7 @@ _LARGEST_ANSWER_B = 32 * 2**20
 _API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _BOUNDS = Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
-T = TypeVar("T", bound=Answer)
+T = TypeVar("T", bound=answers.Answer)
 Parameters = Mapping[str, str | int | float | None]
 
 
@@ -68,38 +56,38 @@ class ServiceClient:
     ) -> None:
         self._exchange.__exit__(kind, error, trace)
 
-    def answers(self) -> bool:
-        """Say whether a service that can work answers now."""
+    def is_ready(self) -> bool:
+        """Return True if a service that can work answers now."""
         try:
             return self._exchange.ask("GET", "health", _BOUNDS).status_code == 200
         except httpx2.HTTPError:
             return False
 
-    def submit(self, request: Mapping[str, Any], key: str | None = None) -> SubmissionView:
+    def submit(self, request: Mapping[str, Any], key: str | None = None) -> answers.SubmissionView:
         """Submit a suite or cases; the same ``key`` with the same request submits once."""
         answer = self._send("POST", "submissions", json=request, headers=_once(key))
-        return _read(SubmissionView, answer)
+        return _read(answers.SubmissionView, answer)
 
-    def submission(self, submission_id: str, wait_s: float = 0.0) -> SubmissionView:
+    def submission(self, submission_id: str, wait_s: float = 0.0) -> answers.SubmissionView:
         """A submission with its jobs, at once or when it has finished within ``wait_s``."""
         answer = self._get(f"submissions/{_named(submission_id)}", {"wait_s": wait_s or None})
-        return _read(SubmissionView, answer)
+        return _read(answers.SubmissionView, answer)
 
-    def submissions(self, **filters: str | int | None) -> SubmissionPage:
+    def submissions(self, **filters: str | int | None) -> answers.SubmissionPage:
         """Submissions, the newest first."""
-        return _read(SubmissionPage, self._get("submissions", filters))
+        return _read(answers.SubmissionPage, self._get("submissions", filters))
 
-    def jobs(self, **filters: str | int | None) -> JobPage:
+    def jobs(self, **filters: str | int | None) -> answers.JobPage:
         """One page of jobs."""
-        return _read(JobPage, self._get("jobs", filters))
+        return _read(answers.JobPage, self._get("jobs", filters))
 
-    def job(self, job_id: str) -> JobView:
+    def job(self, job_id: str) -> answers.JobView:
         """A job with its attempts."""
-        return _read(JobView, self._get(f"jobs/{_named(job_id)}"))
+        return _read(answers.JobView, self._get(f"jobs/{_named(job_id)}"))
 
-    def cancel(self, job_id: str) -> JobView:
+    def cancel(self, job_id: str) -> answers.JobView:
         """Cancel a job; one that is running stops at its worker's next heartbeat."""
-        return _read(JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
+        return _read(answers.JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
 
     def report(self, submission_id: str, against: str | None = None, form: str = "json") -> str:
         """A submission's results, and the comparison with another revision, as text."""
@@ -143,23 +131,25 @@ class ServiceClient:
     def enroll(self, code: str, worker: str) -> str:
         """Turn an enrolment code into the token of a worker."""
         body = {"code": code, "worker": worker}
-        return _read(TokenView, self._send("POST", "enrolments/redeem", json=body)).token
+        return _read(answers.TokenView, self._send("POST", "enrolments/redeem", json=body)).token
 
-    def catalog(self) -> CatalogView:
+    def catalog(self) -> answers.CatalogView:
         """Fetch the catalog of what can be asked for."""
-        return _read(CatalogView, self._get("catalog"))
+        return _read(answers.CatalogView, self._get("catalog"))
 
-    def workers(self) -> WorkerPage:
+    def workers(self) -> answers.WorkerPage:
         """Every worker, the last seen first."""
-        return _read(WorkerPage, self._get("workers"))
+        return _read(answers.WorkerPage, self._get("workers"))
 
-    def schedules(self) -> ScheduleList:
+    def schedules(self) -> answers.ScheduleList:
         """Every schedule."""
-        return _read(ScheduleList, self._get("schedules"))
+        return _read(answers.ScheduleList, self._get("schedules"))
 
-    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> ScheduleView:
+    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> answers.ScheduleView:
         """Make a schedule, or replace it."""
-        return _read(ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule))
+        return _read(
+            answers.ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule)
+        )
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule; what it has submitted stays."""
@@ -187,9 +177,9 @@ class ServiceClient:
         """Say who looks after a finding, and until when; the finding as it is now, as text."""
         return self._send("PATCH", f"findings/{_named(finding_id)}", json=request).text
 
-    def fire(self, name: str) -> SubmissionView:
+    def fire(self, name: str) -> answers.SubmissionView:
         """Submit a schedule's suite now."""
-        return _read(SubmissionView, self._send("POST", f"schedules/{_named(name)}/fire"))
+        return _read(answers.SubmissionView, self._send("POST", f"schedules/{_named(name)}/fire"))
 
     def _get(self, path: str, parameters: Parameters | None = None) -> httpx2.Response:
         given = {name: value for name, value in (parameters or {}).items() if value is not None}
@@ -318,7 +308,7 @@ def _refusal(url: str, answer: httpx2.Response) -> Stop:
     """
     may_pass = answer.status_code >= 500 or answer.status_code == 429
     try:
-        sentence = Problem.model_validate_json(answer.content).detail
+        sentence = answers.Problem.model_validate_json(answer.content).detail
     except ValueError:
         foreign = _foreign(url, answer)
         return Away(foreign.sentence) if may_pass else foreign

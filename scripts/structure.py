@@ -168,13 +168,13 @@ def figures() -> list[Figure]:
     circles = [circle for top in tops.values() for circle in folder_circles(top)]
     words, longest_page = documentation()
     return [
-        Figure("lines of service/", sum(m.lines for m in tops["service"]), 29_200),
-        Figure("lines of all packages", sum(m.lines for m in everything), 53_000),
+        Figure("lines of service/", sum(m.lines for m in tops["service"]), 29_100),
+        Figure("lines of all packages", sum(m.lines for m in everything), 52_500),
         Figure("entries at the top of service/", len(entries), 21, tuple(sorted(entries))),
         Figure("file names in two packages", len(stems), 3, tuple(stems)),
         Figure("class names defined twice", len(classes), 0, tuple(classes)),
         Figure("pairs of folders that import each other", len(circles), 0, tuple(circles)),
-        Figure("our own names imported by a file, p90", names, 17),
+        Figure("our own names imported by a file, p90", names, 18),
         Figure("lines of a function, median", statistics.median(lines), 7),
         Figure("lines of a function, p90", statistics.quantiles(lines, n=10)[-1], 20),
         Figure("lines of a function, longest", lines[-1], 78, (lengths[-1][1],)),

@@ -24,7 +24,7 @@ from torch import nn
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog
-from benchmarks.diagnosis.parity import FEED, STEPS, Reference, Trajectory, judge, rule
+from benchmarks.diagnosis import parity
 from benchmarks.measure import batch_source, flags
 from benchmarks.measure.failures import classify, is_out_of_memory
 from benchmarks.measure.trainer import Trainer
@@ -56,7 +56,7 @@ class Check:
     build: Callable[[contracts.Case, Context], Recipe]
     tell: Callable[[int], None] = lambda step: None  # noqa: ARG005
     _inputs: list[Batch] = field(default_factory=list)
-    _own: Trajectory | None = None
+    _own: parity.Trajectory | None = None
     _found: contracts.Parity | None = None
     _skipped: str = ""
     _cached: bool = False
@@ -105,11 +105,11 @@ class Check:
         assert self._own is not None
         precision = catalog.settings(self.case)["precision"]
         exact = _reference_of(self.case)
-        reference = Reference(*(self._kept(role, exact) for role in (FIRST, AGAIN, SHAKEN)))
+        reference = parity.Reference(*(self._kept(role, exact) for role in (FIRST, AGAIN, SHAKEN)))
         base = self._kept(BASE, base_of(self.case))
-        self._found = judge(self._own, base, reference, rule(precision))
+        self._found = parity.judge(self._own, base, reference, parity.rule(precision))
 
-    def _kept(self, role: str, case: contracts.Case) -> Trajectory:
+    def _kept(self, role: str, case: contracts.Case) -> parity.Trajectory:
         """A trajectory, computed unless another process has done so."""
         shelf = Shelf(self.context.cache / "parity")
         key = self._key(role, case)
@@ -121,7 +121,7 @@ class Check:
         free(self.context.device)
         return trajectory
 
-    def _fitted(self, role: str, case: contracts.Case) -> Trajectory:
+    def _fitted(self, role: str, case: contracts.Case) -> parity.Trajectory:
         """In fp32 a batch may not fit that fits the case: its blocks are then computed twice."""
         recipe = self._recipe(case)
         try:
@@ -134,7 +134,7 @@ class Check:
         free(self.context.device)
         return self._computed(role, replace(self._recipe(case), checkpointing=True))
 
-    def _computed(self, role: str, recipe: Recipe) -> Trajectory:
+    def _computed(self, role: str, recipe: Recipe) -> parity.Trajectory:
         flags.put_in_force(recipe)
         without_dropout(recipe.model)
         if role == SHAKEN:
@@ -147,7 +147,13 @@ class Check:
         return self.build(case, self.context)
 
     def _key(self, role: str, case: contracts.Case) -> str:
-        told = [role, case.model_dump(mode="json"), self.context.seed, STEPS, depends(self.facts)]
+        told = [
+            role,
+            case.model_dump(mode="json"),
+            self.context.seed,
+            parity.STEPS,
+            depends(self.facts),
+        ]
         digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
         for tensor in itertools.chain.from_iterable(self._inputs):
             digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
@@ -172,7 +178,11 @@ def base_of(case: contracts.Case) -> contracts.Case:
 
 
 def _with_batch(case: contracts.Case, axes: Mapping[str, str]) -> contracts.Case:
-    kept = {name: value for name, value in catalog.baseline(case).axes.items() if name not in FEED}
+    kept = {
+        name: value
+        for name, value in catalog.baseline(case).axes.items()
+        if name not in parity.FEED
+    }
     return case.model_copy(update={"axes": dict(sorted({**kept, **axes}.items()))})
 
 

@@ -46,7 +46,7 @@ class Ensemble:
         """
         self._service = self._child("service", "service", {})
         deadline = time.monotonic() + _START_S
-        while not client.answers():
+        while not client.is_ready():
             self.check()
             if time.monotonic() > deadline:
                 raise Stop(
