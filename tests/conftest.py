@@ -30,6 +30,7 @@ os.environ["THROUGHLINE_ACCESS"] = "open"
 gc.set_threshold(20_000, 20, 20)
 
 if TYPE_CHECKING:
+    from builders.forked import ForkServer
     from builders.lent_databases import LentDatabases
     from builders.postgres_server import PostgresServer
 
@@ -118,3 +119,12 @@ def database(database_url: str) -> Iterator[Database]:
     found = Database(database_url)
     yield found
     found.close()
+
+
+@pytest.fixture(scope="session")
+def forks() -> Iterator[ForkServer]:
+    """Starts `python -m MODULE ARGUMENTS` without the seconds that its imports take."""
+    from builders.forked import forking
+
+    with forking() as server:
+        yield server

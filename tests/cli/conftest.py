@@ -4,11 +4,11 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from builders.forked import ForkServer, forking
+from builders.forked import ForkServer
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 NO_ONE = "http://127.0.0.1:9"  # the discard port: nothing listens there
@@ -33,13 +33,6 @@ def environment_in() -> Callable[[Path], dict[str, str]]:
         }
 
     return make
-
-
-@pytest.fixture(scope="session")
-def forks() -> Iterator[ForkServer]:
-    """Starts `python -m MODULE ARGUMENTS` without the seconds that its imports take."""
-    with forking() as server:
-        yield server
 
 
 @pytest.fixture(scope="session")

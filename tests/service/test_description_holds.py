@@ -27,7 +27,7 @@ from schemathesis.specs.openapi.checks import (
 pytestmark = pytest.mark.both_databases
 
 EXAMPLES = int(os.environ.get("THROUGHLINE_FUZZ_EXAMPLES", "0"))
-PER_CALL = EXAMPLES or 12
+PER_CALL = EXAMPLES or 6
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

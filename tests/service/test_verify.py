@@ -6,8 +6,8 @@ import json
 import os
 import secrets
 import subprocess
-import sys
 import tracemalloc
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from builders.corrupted import broken, corrupted
+from builders.forked import ForkServer
 from builders.service_hand import result_of
 from sqlalchemy.orm import Session
 
@@ -296,19 +297,21 @@ def test_the_steps_are_those_that_the_database_allows() -> None:
     assert {step for step in ATTEMPT_STEPS if step[0]} == LEGAL_ATTEMPT
 
 
-def command(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "cli", "verify", *arguments],
-        env=os.environ | {"PYTHONPATH": str(Path(__file__).parents[2])} | settings,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+Command = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def command(forks: ForkServer, tmp_path_factory: pytest.TempPathFactory) -> Command:
+    def run(*arguments: str, **settings: str) -> subprocess.CompletedProcess[str]:
+        folder, environment = tmp_path_factory.mktemp("command"), os.environ | settings
+        words = ("cli", "verify", *arguments)
+        return forks.run(*words, folder=folder, environment=environment, limit_s=120)
+
+    return run
 
 
 def test_the_command_says_what_holds_and_what_does_not(
-    healthy: Database, database_url: str
+    command: Command, healthy: Database, database_url: str
 ) -> None:
     told = command("--database", database_url)
     assert (told.returncode, told.stderr) == (0, "")
@@ -327,7 +330,9 @@ def test_the_command_says_what_holds_and_what_does_not(
     assert report["findings"][0]["shortest"]["history"][-1]["after"] == "queued"
 
 
-def test_a_database_that_cannot_be_read_is_another_exit_code(tmp_path: Path) -> None:
+def test_a_database_that_cannot_be_read_is_another_exit_code(
+    command: Command, tmp_path: Path
+) -> None:
     told = command("--database", f"sqlite:///{tmp_path}/none.sqlite3")
     assert told.returncode == 3
     assert "throughline migrate" in told.stderr
