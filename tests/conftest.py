@@ -122,9 +122,8 @@ def database(database_url: str) -> Iterator[Database]:
 
 
 @pytest.fixture(scope="session")
-def forks() -> Iterator[ForkServer]:
+def forks() -> ForkServer:
     """Starts `python -m MODULE ARGUMENTS` without the seconds that its imports take."""
-    from builders.forked import forking
+    from builders.forked import server
 
-    with forking() as server:
-        yield server
+    return server()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import select
@@ -10,8 +11,8 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
 from typing import IO
 
@@ -26,6 +27,8 @@ class Forked:
         self.args = words
         self.pid = int(status.recv(32))
         self.returncode: int | None = None
+        self.stderr: IO[str] | None = None
+        """Where whoever started it reads what it says."""
 
     def poll(self) -> int | None:
         """The exit code, or None while it runs."""
@@ -38,6 +41,14 @@ class Forked:
             assert timeout is not None
             raise subprocess.TimeoutExpired(self.args, timeout)
         return code
+
+    def communicate(self, timeout: float | None = None) -> tuple[None, str]:
+        """What it says from now on to its end."""
+        assert self.stderr is not None
+        with self.stderr as said:
+            rest = said.read()
+        self.wait(timeout)
+        return None, rest
 
     def _ended(self, limit_s: float | None) -> int | None:
         if self.returncode is None and select.select([self._status], [], [], limit_s)[0]:
@@ -108,13 +119,13 @@ def _read(file: IO[bytes]) -> str:
     return file.read().decode()
 
 
-@contextmanager
-def forking() -> Iterator[ForkServer]:
-    """A fork server that ends with the block, or with this process."""
+@cache
+def server() -> ForkServer:
+    """The fork server of this process; it ends with it."""
     mine, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     environment |= {"PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
-    with mine, its:
+    with its:
         process = subprocess.Popen(
             [sys.executable, "-m", "builders.forkserver", str(its.fileno())],
             cwd=ROOT,
@@ -123,9 +134,10 @@ def forking() -> Iterator[ForkServer]:
             stdout=subprocess.DEVNULL,
             pass_fds=[its.fileno()],
         )
-        its.close()
-        try:
-            yield ForkServer(mine)
-        finally:
-            mine.close()
-            process.wait(60)
+    atexit.register(_end, mine, process)
+    return ForkServer(mine)
+
+
+def _end(asking: socket.socket, process: subprocess.Popen[bytes]) -> None:
+    asking.close()
+    process.wait(60)

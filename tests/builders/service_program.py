@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
-Program = subprocess.Popen[str]
+from builders.forked import Forked, server
+
+Program = Forked
 
 
 def run(*arguments: str, **settings: str) -> Program:
@@ -16,12 +17,17 @@ def run(*arguments: str, **settings: str) -> Program:
     environment = {k: v for k, v in os.environ.items() if not k.startswith("THROUGHLINE_")}
     settings.setdefault("ACCESS", "open")
     settings = {f"THROUGHLINE_{name}": value for name, value in settings.items()}
-    return subprocess.Popen(
-        [sys.executable, "-m", "service", *arguments],
-        env=environment | settings,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    reading, writing = os.pipe()
+    with os.fdopen(writing, "wb") as said, Path(os.devnull).open("wb") as nowhere:
+        process = server().start(
+            *("service", *arguments),
+            folder=Path.cwd(),
+            environment=environment | settings,
+            stdout=nowhere,
+            stderr=said,
+        )
+    process.stderr = os.fdopen(reading)
+    return process
 
 
 def outcome(process: Program) -> tuple[int, str]:
