@@ -21,7 +21,7 @@ from service.jobs.submit import submit
 from service.jobs.types import Holder
 from service.maintenance.backup import BackupRefused, backup, restore
 from service.maintenance.verify import verify
-from tests.service.test_verify import TERMS
+from tests.service.maintenance.test_verify import TERMS
 
 pytestmark = pytest.mark.both_databases
 

@@ -20,7 +20,7 @@ from service.maintenance.verify import check, verify
 from service.models import Base, UtcDateTime
 
 TABLES = {table.name: table for table in Base.metadata.sorted_tables}
-DOCS = Path(__file__).parents[2] / "docs" / "reliability.md"
+DOCS = Path(__file__).parents[3] / "docs" / "reliability.md"
 
 
 def _not_promised() -> frozenset[str]:

@@ -531,7 +531,7 @@ def test_a_millionfold_outlier_is_no_crash_and_no_verdict() -> None:
 
 
 def test_the_policy_that_is_shown_is_one() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "gate.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[4] / "docs" / "gate.md").read_text(encoding="utf-8")
     shown = page.partition("```toml\n")[2].partition("```")[0]
     policy = Policy.model_validate(tomllib.loads(shown))
     assert policy.rule_of("unet:full layout=channels_last precision=bf16").limits[1].margin == 0.01
