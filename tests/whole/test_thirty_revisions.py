@@ -168,7 +168,7 @@ def eventually(met: Callable[[], bool], what: str) -> None:
     deadline = time.monotonic() + NIGHT_S
     while not met():
         assert time.monotonic() < deadline, f"{what} did not come to rest"
-        time.sleep(0.3)  # to ask costs the service as much as a measurement does here
+        time.sleep(0.05)
 
 
 def submit(client: httpx2.Client, name: str, night: int, revision: str) -> None:
