@@ -483,7 +483,6 @@ def _findings() -> None:
         sa.Column("note", sa.Text(), nullable=False),
         sa.Column("due_on", sa.Date(), nullable=True),
         sa.Column("opened_at", NOW, nullable=False),
-        sa.Column("announced_at", NOW, nullable=True),
         sa.Column("closed_at", NOW, nullable=True),
         sa.Column("version", sa.Integer(), nullable=False),
         sa.Column("project", sa.String(64), server_default="", nullable=False),

@@ -35,7 +35,6 @@ CERTAINTIES = {
 STATES = {state: state.value.replace("_", " ") for state in FindingState}
 STEPS = {
     "open": "found it",
-    "announce": "announced it",
     "join": "added series",
     "move": "moved it",
     "plan": "planned",

@@ -37,7 +37,7 @@ class Plan:
 
 
 def open_finding(session: Session, now: datetime, **known: Any) -> str:
-    """Store a new finding, of which ``known`` gives what it is, and tell of it once; its id."""
+    """Store a new finding, of which ``known`` gives what it is; its id."""
     row = FindingRow(
         id=new_id(now),
         state=FindingState.OPEN,
@@ -45,7 +45,6 @@ def open_finding(session: Session, now: datetime, **known: Any) -> str:
         note="",
         due_on=None,
         opened_at=now,
-        announced_at=None,
         closed_at=None,
         version=1,
         **known,
@@ -53,8 +52,6 @@ def open_finding(session: Session, now: datetime, **known: Any) -> str:
     session.add(row)
     session.flush()
     record(session, row.id, SYSTEM_ACTOR, "open", row.sentence, now)
-    announce(session, row.id, now)
-    session.refresh(row)
     log.warning("finding %s: %s", row.id, row.sentence)
     return row.id
 
@@ -135,16 +132,6 @@ def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> 
     by_now = f"last good {row.last_good}, first bad {row.first_bad}"
     if by_now != was:
         record(session, row.id, SYSTEM_ACTOR, "move", f"from {was} to {by_now}", now)
-
-
-def announce(session: Session, finding_id: str, now: datetime) -> bool:
-    """Mark a finding as announced; False if it has been before: nobody is told twice."""
-    first = FindingRow.id == finding_id, FindingRow.announced_at.is_(None)
-    told = update(FindingRow).where(*first).values(announced_at=now)
-    if not rows(session, told):
-        return False
-    record(session, finding_id, SYSTEM_ACTOR, "announce", "", now)
-    return True
 
 
 def record(

@@ -162,7 +162,6 @@ def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
         note=row.note,
         due_on=row.due_on,
         opened_at=row.opened_at,
-        announced_at=row.announced_at,
         closed_at=row.closed_at,
         version=row.version,
         series_count=len(effects),

@@ -153,7 +153,6 @@ class FindingSummary:
     note: str
     due_on: date | None
     opened_at: datetime
-    announced_at: datetime | None
     closed_at: datetime | None
     version: int
     """Say it when you change the finding: if somebody was faster, you are told."""

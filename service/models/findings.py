@@ -56,7 +56,6 @@ class FindingRow(ProjectOwned, Base):
     note: Mapped[str] = mapped_column(Text)
     due_on: Mapped[date | None] = mapped_column(Date)
     opened_at: Mapped[datetime]
-    announced_at: Mapped[datetime | None]
     closed_at: Mapped[datetime | None]
     version: Mapped[int]
     """Counts changes: whoever changes it says which version was seen."""

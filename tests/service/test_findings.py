@@ -26,7 +26,6 @@ from service.findings import (
     affected_series,
     confirm,
     gather_evidence,
-    lifecycle,
     opening,
     pipeline,
     queries,
@@ -64,8 +63,7 @@ def test_a_drop_becomes_one_finding_that_is_announced_once(session: Session) -> 
     assert (finding.kind, finding.state) == (FindingKind.REGRESSION, FindingState.OPEN)
     assert (finding.last_good, finding.first_bad) == (long.revision_of(19), long.revision_of(20))
     assert finding.worst_effect == pytest.approx(-0.05, abs=0.01)
-    assert actions_of(session, finding.id) == ["open", "announce"]
-    assert not lifecycle.announce(session, finding.id, long.START)
+    assert actions_of(session, finding.id) == ["open"]
 
 
 def test_how_sure_a_finding_is_follows_what_came_since(session: Session) -> None:
@@ -133,7 +131,7 @@ def test_two_series_that_fall_together_are_one_finding(session: Session) -> None
             long.look(session)
     finding = only(session)
     assert finding.series_count == 2
-    assert actions_of(session, finding.id).count("announce") == 1
+    assert actions_of(session, finding.id).count("open") == 1
 
 
 def test_proposed_changes_that_were_compared_do_not_part_one_cause(session: Session) -> None:
@@ -205,7 +203,7 @@ def test_a_finding_whose_evidence_is_excluded_is_withdrawn_and_comes_back(
         exclusions.include(session, long.result_of(number), "ada", long.START)
     long.look(session)
     assert only(session).state is FindingState.OPEN
-    assert actions_of(session, finding.id).count("announce") == 1
+    assert actions_of(session, finding.id).count("open") == 1
 
 
 @pytest.mark.both_databases
@@ -244,8 +242,8 @@ def test_what_comes_in_between_last_good_and_first_bad_narrows_a_finding_down(
     assert finding.first_bad == long.revision_of(truth)
     assert finding.first_bad_at == long.placed_at(truth)
     assert f"since {long.revision_of(truth)} (last good {finding.last_good})" in finding.sentence
-    assert actions_of(session, finding.id)[:3] == ["open", "announce", "move"]
-    assert actions_of(session, finding.id).count("announce") == 1
+    assert actions_of(session, finding.id)[:2] == ["open", "move"]
+    assert actions_of(session, finding.id).count("open") == 1
     (link,) = findings.load_finding(session, finding.id).series
     assert link.first_bad_result == long.result_of(truth)
 
@@ -260,7 +258,7 @@ def test_many_points_that_come_in_late_at_once_narrow_a_finding_down(
     fill(session, values, range(30, 60), at_once=True)
     finding = only(session)
     assert (finding.id, finding.first_bad) == (first.id, long.revision_of(truth))
-    assert actions_of(session, finding.id) == ["open", "announce", "move"]
+    assert actions_of(session, finding.id) == ["open", "move"]
 
 
 def test_what_was_not_there_when_measured_again_blames_no_code_where_it_moved_to(
@@ -470,7 +468,7 @@ def test_many_points_of_one_revision_are_one_finding(session: Session) -> None:
             long.look(session)
     finding = only(session)
     assert finding.state is FindingState.OPEN
-    assert actions_of(session, finding.id) == ["open", "announce"]
+    assert actions_of(session, finding.id) == ["open"]
 
 
 def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -> None:

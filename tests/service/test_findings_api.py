@@ -49,7 +49,7 @@ def test_a_finding_says_what_changed_and_why(client: TestClient, finding: dict[s
     (series,) = whole["series"]
     assert series["effect_low"] < series["effect"] < series["effect_high"] < 0
     assert series["first_bad_result"] == long.result_of(20)
-    assert [event["action"] for event in whole["events"]] == ["open", "announce"]
+    assert [event["action"] for event in whole["events"]] == ["open"]
     assert whole["attribution"]["cause"] == finding["cause"]
 
 

@@ -109,7 +109,7 @@ def test_thirty_nights_end_in_what_happened_once_each(sqlite_url: str) -> None:
     assert "580.1 -> 590.2" in seen[2].sentence
     with database.reading() as session:
         announced = select(FindingEvent.finding_id, func.count()).where(
-            FindingEvent.action == "announce"
+            FindingEvent.action == "open"
         )
         counts = session.execute(announced.group_by(FindingEvent.finding_id)).all()
     assert [count for _, count in counts] == [1] * 5

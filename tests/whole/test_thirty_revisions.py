@@ -243,7 +243,7 @@ def test_what_is_found_is_what_happened_once_each(place: Place) -> None:
             select(FindingEvent.detail).where(FindingEvent.action == "resolve")
         ).all()
         announced = session.scalar(
-            select(func.count()).select_from(FindingEvent).where(FindingEvent.action == "announce")
+            select(func.count()).select_from(FindingEvent).where(FindingEvent.action == "open")
         )
         findings = session.scalar(select(func.count()).select_from(FindingRow))
     assert closing == ["back at its level since r12"]

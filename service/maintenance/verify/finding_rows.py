@@ -32,10 +32,8 @@ def every_finding(session: Session) -> Iterator[Breach]:
 def _steps(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Iterator[str]:
     if not names_moment(row.id, row.opened_at):
         yield f"It was not opened at {row.opened_at}, as its name tells."
-    for action, at in (("open", row.opened_at), ("announce", row.announced_at)):
-        said = [event.at for event in events if event.action == action]
-        if said != ([] if at is None else [at]):
-            yield f"Its history tells another time of its {action} than {at}."
+    if [event.at for event in events if event.action == "open"] != [row.opened_at]:
+        yield f"Its history tells another time of its opening than {row.opened_at}."
     steps = [event for event in events if event.action in ACTIONS]
     state = ACTIONS[steps[-1].action].to if steps else "open"
     closed_at = steps[-1].at if steps and state not in ACTIVE else None
