@@ -399,6 +399,27 @@ def _series() -> None:
     op.create_index(
         "ix_settled_windows_series_id_ends_at", "settled_windows", ["series_id", "ends_at"]
     )
+    op.create_table(
+        "changes",
+        sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("series_id", sa.String(32), nullable=False),
+        sa.Column("last_good", sa.String(100), nullable=False),
+        sa.Column("first_bad", sa.String(100), nullable=False),
+        sa.Column("first_bad_at", NOW, nullable=False),
+        sa.Column("first_bad_result", sa.String(32), nullable=False),
+        sa.Column("estimate", sa.JSON(), nullable=False),
+        sa.Column("present", sa.Boolean(), nullable=False),
+        sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_changes_series_id"),
+        sa.ForeignKeyConstraint(["last_good"], ["revisions.name"], name="fk_changes_last_good"),
+        sa.ForeignKeyConstraint(["first_bad"], ["revisions.name"], name="fk_changes_first_bad"),
+        sa.ForeignKeyConstraint(
+            ["first_bad_result"], ["results.id"], name="fk_changes_first_bad_result"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_changes"),
+    )
+    op.create_index(
+        "ix_changes_series_id_first_bad_at", "changes", ["series_id", "first_bad_at"]
+    )
 
 
 def _comparisons() -> None:
@@ -510,6 +531,7 @@ def _findings() -> None:
         "finding_series",
         sa.Column("finding_id", sa.String(32), nullable=False),
         sa.Column("series_id", sa.String(32), nullable=False),
+        sa.Column("change_id", sa.String(32), nullable=False),
         sa.Column("first_bad_result", sa.String(32), nullable=False),
         sa.Column("first_bad_at", NOW, nullable=False),
         sa.Column("effect", sa.Double(), nullable=False),
@@ -528,7 +550,9 @@ def _findings() -> None:
             ["first_bad_result"], ["results.id"], name="fk_finding_series_first_bad_result"
         ),
         sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_finding_series_series_id"),
+        sa.ForeignKeyConstraint(["change_id"], ["changes.id"], name="fk_finding_series_change_id"),
         sa.PrimaryKeyConstraint("finding_id", "series_id", name="pk_finding_series"),
+        sa.UniqueConstraint("change_id", name="uq_finding_series_change_id"),
     )
     op.create_index("ix_finding_series_series_id", "finding_series", ["series_id"])
     op.create_table(
@@ -558,6 +582,7 @@ def _findings() -> None:
         sa.Column("before", sa.Double(), nullable=False),
         sa.Column("after", sa.Double(), nullable=False),
         sa.Column("usual", sa.JSON(), nullable=False),
+        sa.Column("change_id", sa.String(32), nullable=True),
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("comparisons", sa.JSON(), nullable=False),
         sa.Column("reading", sa.JSON(), nullable=True),
@@ -584,10 +609,12 @@ def _findings() -> None:
             ["last_good"], ["revisions.name"], name="fk_confirmations_last_good"
         ),
         sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_confirmations_series_id"),
+        sa.ForeignKeyConstraint(["change_id"], ["changes.id"], name="fk_confirmations_change_id"),
         sa.ForeignKeyConstraint(["worker"], ["workers.name"], name="fk_confirmations_worker"),
         sa.PrimaryKeyConstraint("id", name="pk_confirmations"),
         sa.UniqueConstraint("series_id", "first_bad", name="uq_confirmations_series_id_first_bad"),
     )
+    op.create_index("ix_confirmations_change_id", "confirmations", ["change_id"])
     op.create_index("ix_confirmations_created_at", "confirmations", ["created_at"])
     op.create_index("ix_confirmations_state_id", "confirmations", ["state", "id"])
 

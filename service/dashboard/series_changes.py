@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -12,7 +11,7 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard.figures import Judged, Step
-from service.findings import ACTIVE, FindingKind, FindingSummary, rules
+from service.findings import ACTIVE, FindingKind, FindingSummary
 from service.history.analysis import load_analysis
 from service.history.placed_changes import PlacedChange
 from service.history.queries import taken_out
@@ -43,22 +42,12 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     attention, and so is the ``chosen`` one in any case.
     """
     standing = load_analysis(session, series.id)
-    links = _links(session, series.id)
-    judged = [point for point in series.points if point.counts]
-    known = [
-        rules.KnownChange(_index(judged, link), link.effect, link.effect_low, link.effect_high)
-        for link, _ in links
-    ]
-    found: dict[int, tuple[FindingSeries, FindingSummary]] = {}
-    changes: list[LevelChange] = []
-    told = rules.assigned(standing.changes, known)
-    for (link, finding), placed in zip(links, told, strict=True):
-        if placed is not None:
-            found[placed.change.index] = link, finding
-        elif finding.id == chosen or (finding.state in ACTIVE and not link.ended):
-            changes.append(_from_link(link, finding, chosen))
+    about = {link.change_id: (link, finding) for link, finding in _links(session, series.id)}
+    changes = [_from_history(each, about.pop(each.id, None), chosen) for each in standing.changes]
     changes += [
-        _from_history(each, found.get(each.change.index), chosen) for each in standing.changes
+        _from_link(link, finding, chosen)
+        for link, finding in about.values()
+        if finding.id == chosen or (finding.state in ACTIVE and not link.ended)
     ]
     return sorted(changes, key=lambda each: each.step.at)
 
@@ -95,10 +84,6 @@ def _links(session: Session, series_id: str) -> list[tuple[FindingSeries, Findin
     )
     rows = session.scalars(wanted)
     return [(row, summaries[row.finding_id]) for row in rows if row.finding_id in summaries]
-
-
-def _index(judged: Sequence[SeriesPoint], link: FindingSeries) -> int:
-    return bisect_left(judged, link.first_bad_at, key=lambda point: point.revision_at)
 
 
 def _from_history(

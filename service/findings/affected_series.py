@@ -67,6 +67,7 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
         first_bad=row.first_bad,
         first_bad_at=link.first_bad_at,
         first_bad_result=link.first_bad_result,
+        id=link.change_id,
     )
     rank = revisions.rank(session, link.first_bad_at, series.project)
     return Candidate(queries.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))

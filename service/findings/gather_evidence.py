@@ -20,11 +20,11 @@ from service.analysis.attribution import (
     attribute,
 )
 from service.analysis.detection.change import ChangePoint
+from service.analysis.recovery import clearly_at
 from service.findings import queries as findings_queries
-from service.findings import rules
 from service.findings.types import NOTHING, Candidate, Remeasured, SeriesName
 from service.history import analysis, queries
-from service.history.placed_changes import PlacedChange, SeriesAnalysis
+from service.history.placed_changes import EDGE, PlacedChange, SeriesAnalysis
 from service.history.recent import FIRST, JudgedPoint, Place, RecentPoints, without_worker_offset
 from service.models import SeriesRow
 
@@ -146,7 +146,7 @@ def _at_both_levels(
     )
     here = [own(each) for each in earlier if each.revision == revision][-A_SIDE:]
     there = [own(each) for each in later if each.revision == revision][:A_SIDE]
-    return rules.clearly_at(old, new, here, stray) and rules.clearly_at(new, old, there, stray)
+    return clearly_at(old, new, here, stray) and clearly_at(new, old, there, stray)
 
 
 def _at_new_level(
@@ -212,4 +212,4 @@ def _stayed(standing: SeriesAnalysis, tail: RecentPoints, since: Place) -> bool:
     index = tail.index_at(since)
     if index is None or index <= tail.first or index >= tail.first + len(tail.points):
         return False
-    return not rules.changes_near(standing.changes, index)
+    return all(abs(each.change.index - index) > EDGE for each in standing.changes)

@@ -29,6 +29,7 @@ from service.findings.types import (
 )
 from service.findings.update import settle, takes_back
 from service.history import analysis, revisions
+from service.history.identity import alike
 from service.history.placed_changes import PlacedChange, SeriesAnalysis
 from service.history.recent import RecentPoints
 from service.models import (
@@ -55,19 +56,19 @@ def candidates(
     row = session.get_one(SeriesRow, standing.series_id)
     if not metric(row.metric).is_watched:
         return []
-    ends = {each.change.index: rules.recovery(standing, each) for each in standing.changes}
+    ends = {each.id: rules.recovery(standing, each) for each in standing.changes}
     over = {
-        back.change.index
+        back.id
         for each in standing.changes
-        if (back := ends[each.change.index]) is not None
-        and each.change.index not in covered.wanted
+        if (back := ends[each.id]) is not None
+        and each.id not in covered.wanted
         and rules.recent(standing, each)
         and rules.only_ends(standing, each, back)
     }
     return [
-        _candidate(session, row, placed, ends[placed.change.index])
+        _candidate(session, row, placed, ends[placed.id])
         for placed in standing.changes
-        if placed.change.index not in covered.changes | over
+        if placed.id not in covered.changes | over
         and rules.recent(standing, placed)
         and rules.stands(standing, placed)
         and not rules.leaving(standing, tail, placed)
@@ -86,7 +87,7 @@ def open_findings(
     What takes an earlier change back closes that finding and opens none. ``measured`` is what was
     measured for the only candidate.
     """
-    news = [each for each in found if not takes_back(session, each, now)]
+    news = [each for each in found if not (_known(session, each) or takes_back(session, each, now))]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
     for group in rules.groups(accepted):
@@ -98,6 +99,11 @@ def open_findings(
                 raise
             log.exception("no finding could be made of a change at %s", group[0].placed.first_bad)
     return opened
+
+
+def _known(session: Session, candidate: Candidate) -> bool:
+    about = FindingSeries.change_id == candidate.placed.id
+    return session.scalars(select(FindingSeries.finding_id).where(about)).first() is not None
 
 
 def _tell(
@@ -170,7 +176,7 @@ def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> boo
     """Return True if a closed finding showed an effect like that of this change."""
     effects = select(FindingSeries.effect).where(FindingSeries.finding_id == row.id)
     effect = candidate.placed.change.effect
-    return any(rules.alike(effect, seen) for seen in session.scalars(effects))
+    return any(alike(effect, seen) for seen in session.scalars(effects))
 
 
 def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
@@ -261,6 +267,7 @@ def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: 
         link = FindingSeries(
             finding_id=finding_id,
             series_id=each.series.id,
+            change_id=each.placed.id,
             first_bad_result=each.placed.first_bad_result,
             first_bad_at=each.placed.first_bad_at,
             effect=told.effect,

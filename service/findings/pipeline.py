@@ -25,8 +25,7 @@ from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch
 from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, open_findings
 from service.findings.queries import name_of
-from service.findings.reappearance import links_of
-from service.findings.update import follow
+from service.findings.update import follow, links_of
 from service.history import analysis, pending
 from service.history.analysis import AnalysisResult
 from service.history.placed_changes import SeriesAnalysis
@@ -236,7 +235,7 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
     findings = _about(session, series_id)  # first: of what others open meanwhile nothing is known
     standing = analysis.load_analysis(session, series_id)
     tail = analysis.load_recent_points(session, series_id)
-    standing, covered = follow(session, standing, tail, now)
+    covered = follow(session, standing, tail, now)
     believable = tuple(
         replace(each, not_reproduced=confirm.not_reproduced(session, each))
         for each in candidates(session, standing, tail, covered, ill)

@@ -95,12 +95,12 @@ class PendingShift:
 class AlreadyReported:
     """The changes of a series that its findings cover already."""
 
-    changes: frozenset[int] = frozenset()
-    """Indexes of changes that findings are about, or that end them."""
+    changes: frozenset[str] = frozenset()
+    """Ids of changes that findings are about, or that end them."""
     shifts: tuple[PendingShift, ...] = ()
     """Changes that are known and not in the judgement yet."""
-    wanted: frozenset[int] = frozenset()
-    """Indexes of changes whose new level was declared the baseline: to leave it is news."""
+    wanted: frozenset[str] = frozenset()
+    """Ids of changes whose new level was declared the baseline: to leave it is news."""
 
 
 @dataclass(frozen=True, slots=True)

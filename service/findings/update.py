@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from itertools import takewhile
 from statistics import median
@@ -12,10 +12,10 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.alarms import PATIENCE, SAME
+from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.affected_series import members, say_again
-from service.findings.reappearance import links_of, tell_apart
 from service.findings.types import (
     ACTIVE,
     REFUTED,
@@ -32,38 +32,48 @@ from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 log = logging.getLogger(__name__)
 
 
+def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:
+    """Each finding about a series, and what it says of it."""
+    wanted = (
+        select(FindingSeries, FindingRow)
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(FindingSeries.series_id == series_id)
+        .order_by(FindingSeries.first_bad_at, FindingRow.id)
+    )
+    return [(link, row) for link, row in session.execute(wanted)]
+
+
 def follow(
     session: Session, standing: SeriesAnalysis, tail: RecentPoints, now: datetime
-) -> tuple[SeriesAnalysis, AlreadyReported]:
-    """Bring the findings of a series up to date; say what they cover of its changes, and these.
-
-    The changes are told apart from what closed findings are about.
-    """
-    standing, known = tell_apart(session, standing, tail)
-    found = rules.assigned(standing.changes, [told for _, _, told in known])
-    covered: set[int] = set()
-    wanted: set[int] = set()
+) -> AlreadyReported:
+    """Bring the findings of a series up to date; say what they cover of its changes."""
+    changes = {change.id: change for change in standing.changes}
+    covered: set[str] = set()
+    expected: set[str] = set()
     shifts: list[PendingShift] = []
-    for (link, row, told), change in zip(known, found, strict=True):
+    for link, row in links_of(session, standing.series_id):
+        index = tail.place_of(link.first_bad_result, link.first_bad_at)
+        if index is None:
+            continue
+        change = changes.get(link.change_id)
         back = rules.recovery(standing, change) if change else None
         level = rules.led(standing, change, back) if change and back else 0.0
         over = back and (_only_back(link, row, standing, tail, back) or _no_news(link, row, level))
-        told_of = (change, back if over else None)
-        covered |= {each.change.index for each in told_of if each is not None}
-        wanted |= {change.change.index} if change and _wanted(row) else set()
+        reported = (change, back if over else None)
+        covered |= {each.id for each in reported if each is not None}
+        expected |= {change.id} if change and _expected(row) else set()
         ended = link.ended
-        watched = not (change or ended or _wanted(row))
-        since = _back_again(link, standing, tail, told.index) if watched else None
+        watched = not (change or ended or _expected(row))
+        since = _back_again(link, standing, tail, index) if watched else None
         if since is not None:
             _recovered(link, since)
         else:
             _update(session, link, row, change, back, now)
         session.flush()
-        if told.only is None:  # what was excluded is not known to be there
-            shifts += _shifts(link, row, tail, told.index, change, back)
+        shifts += _shifts(link, row, tail, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
             settle(session, row, _since(link, tail), now)
-    return standing, AlreadyReported(frozenset(covered), tuple(shifts), frozenset(wanted))
+    return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected))
 
 
 def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
@@ -73,8 +83,8 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
         earlier = link.first_bad_at < candidate.placed.first_bad_at
         level = candidate.placed.change.after
         opposite = (candidate.placed.change.effect > 0) != (link.effect > 0)
-        back = earlier and opposite and rules.taken_back(link.before, link.after, level)
-        if link.ended or not back or _wanted(row):
+        back = earlier and opposite and taken_back(link.before, link.after, level)
+        if link.ended or not back or _expected(row):
             continue
         _recovered(link, candidate.placed.first_bad_at)
         session.flush()
@@ -89,7 +99,7 @@ def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
     A lost improvement is a regression, and a level that was never seen before is news as well; so
     is the old level, once the new one is the baseline.
     """
-    if _wanted(row):
+    if _expected(row):
         return False
     lost = row.kind == FindingKind.IMPROVEMENT and row.state not in REFUTED
     return not lost and not rules.surpassed(link.before, link.after, level)
@@ -107,7 +117,7 @@ def _only_back(
     The first points of the recovery decide: the present level is also moved by what later points
     make a drift look like.
     """
-    if link.ended != "recovered" or link.ended_at is None or _wanted(row):
+    if link.ended != "recovered" or link.ended_at is None or _expected(row):
         return False
     since = tail.index_of(link.ended_at)
     if row.kind != FindingKind.REGRESSION or since is None or abs(back.change.index - since) > SAME:
@@ -117,7 +127,7 @@ def _only_back(
     return bool(values) and not rules.surpassed(link.before, link.after, median(values))
 
 
-def _wanted(row: FindingRow) -> bool:
+def _expected(row: FindingRow) -> bool:
     """Return True if somebody has declared the new level the baseline."""
     return row.state == FindingState.EXPECTED
 
@@ -126,17 +136,20 @@ def _shifts(
     link: FindingSeries,
     row: FindingRow,
     tail: RecentPoints,
-    index: int,
     change: PlacedChange | None,
     back: PlacedChange | None,
 ) -> Iterator[PendingShift]:
-    """Yield the shifts of a series that are known before its judgement shows them."""
-    if row.state in REFUTED or link.ended == "gone":
+    """Yield the shifts of a series that are known before its analysis shows them.
+
+    What was excluded is not known to be there.
+    """
+    begin = tail.number_of(link.first_bad_result)
+    if row.state in REFUTED or link.ended == "gone" or begin is None:
         return
     if min(link.before, link.after) <= 0:
         return  # such a series has no ratios that could be undone
     if change is None:
-        yield PendingShift(index, link.before, link.after)
+        yield PendingShift(begin, link.before, link.after)
     since = None if link.ended_at is None else tail.index_of(link.ended_at)
     if link.ended == "recovered" and back is None and since is not None:
         yield PendingShift(since, link.after, link.before)
@@ -197,9 +210,7 @@ def _back_again(
     own = without_worker_offset(tail, standing.machine_offsets)
     since = tail.points[max(0, index - tail.first) :]
     back = list(
-        takewhile(
-            lambda point: rules.taken_back(link.before, link.after, own(point)), reversed(since)
-        )
+        takewhile(lambda point: taken_back(link.before, link.after, own(point)), reversed(since))
     )
     return back[-1].revision_at if PATIENCE <= len(back) < len(since) else None
 

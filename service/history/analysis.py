@@ -6,8 +6,8 @@ its place on. Either way the outcome is that of judging the whole history.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import cast
 
@@ -18,16 +18,14 @@ from benchmarks.contracts import Direction
 from service.analysis.detection import windows as detection_windows
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import Refused
-from service.analysis.detection.noise import Noise
 from service.analysis.detection.windows import Judgement, end_needed, first_needed
 from service.database.session import insert_if_absent
-from service.history.placed_changes import PlacedChange, SeriesAnalysis, noise_document, noise_of
-from service.history.recent import JudgedPoint, RecentPoints, without_worker_offset
+from service.history import changes
+from service.history.placed_changes import SeriesAnalysis, noise_document, noise_of
+from service.history.recent import JudgedPoint, RecentPoints
 from service.models import AnalysisRow, Point, SeriesRow, SettledWindow
 
 _JUDGEMENTS = cast(Table, AnalysisRow.__table__)
-EDGE = 3
-"""Points by which the detector may place a change beside its edge."""
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
@@ -59,10 +57,8 @@ def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
     settled = _settled(session, series_id, before=since)
     tail = _load(session, series_id, settled)
     known = None if row is None else _complete(row, settled, tail, since)
-    changes = tuple(
-        tuple(PlacedChange.of(each).change for each in window.changes) for window in settled
-    )
-    return AnalysisInput(since, tail, changes, known, _stood(row))
+    points = tuple(tuple(ChangePoint(**each) for each in window.changes) for window in settled)
+    return AnalysisInput(since, tail, points, known, _stood(row))
 
 
 def analyse(of: AnalysisInput) -> AnalysisResult:
@@ -70,7 +66,8 @@ def analyse(of: AnalysisInput) -> AnalysisResult:
     try:
         history = of.tail.history
     except Refused as refused:
-        return AnalysisResult(of, Judgement((), None, (str(refused),)))
+        settled = detection_windows.joined(list(of.settled))
+        return AnalysisResult(of, Judgement(settled, None, (str(refused),), of.settled))
     first = of.tail.first
     return AnalysisResult(of, detection_windows.resume(of.settled, history, first, known=of.known))
 
@@ -90,11 +87,13 @@ def store(session: Session, weighed: AnalysisResult, now: datetime) -> None:
     _unsettle(session, series_id, since)
     _settle(session, tail, len(weighed.of.settled), told)
     row.points = tail.first + len(tail.points)
-    row.newest = [place(tail, change, told.noise).document() for change in told.newest]
+    row.newest = [asdict(change) for change in told.newest]
     row.noise = noise_document(told.noise)
     row.warnings = list(told.warnings)
     row.judged_at = now
     session.flush()
+    settled = (change for window in weighed.of.settled for change in window)
+    changes.store(session, tail, told, settled, now)
 
 
 def reset(session: Session, series_id: str) -> None:
@@ -103,6 +102,7 @@ def reset(session: Session, series_id: str) -> None:
     row = session.get(AnalysisRow, series_id)
     if row is not None:
         row.points, row.newest, row.noise = 0, [], None
+        changes.forget(session, series_id)
         row.warnings = ["Judging this series failed; the service's log says why."]
 
 
@@ -111,14 +111,10 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
     row = session.get(AnalysisRow, series_id)
     if row is None:
         return SeriesAnalysis(series_id, 0, (), None, (), None)
-    windows = [window.changes for window in _settled(session, series_id)]
-    placed = [[PlacedChange.of(each) for each in changes] for changes in (*windows, row.newest)]
-    places = {each.change.index: each for window in placed for each in window}
-    kept = detection_windows.joined([tuple(each.change for each in window) for window in placed])
     return SeriesAnalysis(
         series_id=series_id,
         points=row.points,
-        changes=tuple(replace(places[change.index], change=change) for change in kept),
+        changes=changes.present(session, series_id),
         noise=noise_of(row.noise),
         warnings=tuple(row.warnings),
         judged_at=row.judged_at,
@@ -128,45 +124,6 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
 def load_recent_points(session: Session, series_id: str) -> RecentPoints:
     """Load the points that the newest judgement rests on: at most some three hundred."""
     return _load(session, series_id, _settled(session, series_id))
-
-
-def place(tail: RecentPoints, change: ChangePoint, noise: Noise | None) -> PlacedChange:
-    """Name the revisions on both sides of a change; ``noise`` says how the machines differ."""
-    at = change.index - tail.first
-    # Of two modes either may lie at either level: single points tell nothing that the detector,
-    # which takes the modes apart, has not seen better.
-    if noise is None or not noise.mode_distance:
-        offsets = noise.machine_offsets if noise else {}
-        at = _edge(tail, at, change, without_worker_offset(tail, offsets))
-    first_bad = tail.points[at]
-    return PlacedChange(
-        change=change,
-        last_good=tail.points[at - 1].revision,
-        first_bad=first_bad.revision,
-        first_bad_at=first_bad.revision_at,
-        first_bad_result=first_bad.result_id,
-    )
-
-
-def _edge(
-    tail: RecentPoints, at: int, change: ChangePoint, own: Callable[[JudgedPoint], float]
-) -> int:
-    """Place in ``tail.points`` of the first point that lies nearer to the new level.
-
-    With few points after it, a large step is pulled back like an outlier until they are enough,
-    which may place it a point or two beside the one that anybody would name.
-    """
-
-    def new(place: int) -> bool:
-        value = own(tail.points[place])
-        return abs(value - change.after) < abs(value - change.before)
-
-    low, high = max(1, at - EDGE), min(len(tail.points) - 1, at + EDGE)
-    while at > low and new(at - 1):
-        at -= 1
-    while at < high and not new(at):
-        at += 1
-    return at
 
 
 def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
@@ -234,7 +191,7 @@ def _complete(
     as_it_was = last < len(tail.points) and tail.points[last].revision_at < since
     if row.points != end_needed(len(settled)) or not as_it_was:
         return None
-    return tuple(PlacedChange.of(each).change for each in row.newest)
+    return tuple(ChangePoint(**each) for each in row.newest)
 
 
 def _settle(session: Session, tail: RecentPoints, before: int, told: Judgement) -> None:
@@ -245,6 +202,6 @@ def _settle(session: Session, tail: RecentPoints, before: int, told: Judgement) 
             number=number,
             ends_at=tail.points[end_needed(number) - 1 - tail.first].revision_at,
             next_from=tail.points[first_needed(number + 1) - tail.first].result_id,
-            changes=[place(tail, change, told.noise).document() for change in told.settled[number]],
+            changes=[asdict(change) for change in told.settled[number]],
         )
         session.add(row)

@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.noise import Noise
+from service.history.recent import JudgedPoint, RecentPoints, without_worker_offset
+from service.models import ChangeRow
+
+EDGE = 3
+"""Points by which the detector may place a change beside its edge."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +29,27 @@ class PlacedChange:
     """Revision of the first point of the new level."""
     first_bad_at: datetime
     first_bad_result: str
-    """The first point itself: by it the change is known again when others come in before it."""
+    """The first point itself."""
 
-    def document(self) -> dict[str, Any]:
-        """As it is stored."""
-        return asdict(self.change) | {
-            "last_good": self.last_good,
-            "first_bad": self.first_bad,
-            "first_bad_at": self.first_bad_at.isoformat(),
-            "first_bad_result": self.first_bad_result,
-        }
+    id: str = ""
+    """Of its row, by which findings and pages refer to it; empty until it has one."""
 
     @classmethod
-    def of(cls, document: dict[str, Any]) -> Self:
-        """As it was stored."""
-        names = {field.name for field in fields(ChangePoint)}
+    def of(cls, row: ChangeRow) -> Self:
+        """As it is stored."""
         return cls(
-            change=ChangePoint(**{name: document[name] for name in names}),
-            last_good=document["last_good"],
-            first_bad=document["first_bad"],
-            first_bad_at=datetime.fromisoformat(document["first_bad_at"]),
-            first_bad_result=document["first_bad_result"],
+            change=estimate_of(row),
+            last_good=row.last_good,
+            first_bad=row.first_bad,
+            first_bad_at=row.first_bad_at,
+            first_bad_result=row.first_bad_result,
+            id=row.id,
         )
+
+
+def estimate_of(row: ChangeRow) -> ChangePoint:
+    """Read the change point of a stored change."""
+    return ChangePoint(**row.estimate)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +88,51 @@ def noise_of(document: dict[str, Any] | None) -> Noise | None:
         return None
     effect = document["minimum_detectable_effect"]
     return Noise(**document | {"minimum_detectable_effect": math.inf if effect is None else effect})
+
+
+def place(tail: RecentPoints, change: ChangePoint, noise: Noise | None) -> PlacedChange:
+    """Name the revisions on both sides of a change; ``noise`` says how the machines differ."""
+    at = change.index - tail.first
+    # Of two modes either may lie at either level: single points tell nothing that the detector,
+    # which takes the modes apart, has not seen better.
+    if noise is None or not noise.mode_distance:
+        offsets = noise.machine_offsets if noise else {}
+        at = _edge(tail, at, change, without_worker_offset(tail, offsets))
+    return _between(tail, change, at)
+
+
+def at_point(tail: RecentPoints, change: ChangePoint, index: int) -> PlacedChange:
+    """Give a change as one that begins with point number ``index``."""
+    return _between(tail, replace(change, index=index), index - tail.first)
+
+
+def _between(tail: RecentPoints, change: ChangePoint, at: int) -> PlacedChange:
+    last_good, first_bad = tail.points[at - 1 : at + 1]
+    return PlacedChange(
+        change=change,
+        last_good=last_good.revision,
+        first_bad=first_bad.revision,
+        first_bad_at=first_bad.revision_at,
+        first_bad_result=first_bad.result_id,
+    )
+
+
+def _edge(
+    tail: RecentPoints, at: int, change: ChangePoint, own: Callable[[JudgedPoint], float]
+) -> int:
+    """Place in ``tail.points`` of the first point that lies nearer to the new level.
+
+    With few points after it, a large step is pulled back like an outlier until they are enough,
+    which may place it a point or two beside the one that anybody would name.
+    """
+
+    def new(place: int) -> bool:
+        value = own(tail.points[place])
+        return abs(value - change.after) < abs(value - change.before)
+
+    low, high = max(1, at - EDGE), min(len(tail.points) - 1, at + EDGE)
+    while at > low and new(at - 1):
+        at -= 1
+    while at < high and not new(at):
+        at += 1
+    return at

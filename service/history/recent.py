@@ -62,11 +62,15 @@ class RecentPoints:
             return None
         return self.first + bisect_left(self.points, place, key=lambda point: point.place)
 
+    def number_of(self, result_id: str) -> int | None:
+        """Number of a result's point; None if it does not count or lies before."""
+        numbered = enumerate(self.points, self.first)
+        return next((at for at, point in numbered if point.result_id == result_id), None)
+
     def place_of(self, result_id: str, at: datetime) -> int | None:
         """Number of a point; of the first one at its place if it does not count or lies before."""
-        known = enumerate(self.points, self.first)
-        found = (number for number, point in known if point.result_id == result_id)
-        return next(found, self.index_of(at))
+        number = self.number_of(result_id)
+        return self.index_of(at) if number is None else number
 
     @property
     def history(self) -> History:

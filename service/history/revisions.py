@@ -12,6 +12,7 @@ from service.database.session import insert_if_absent
 from service.errors import UnknownChoice
 from service.history import pending
 from service.models import (
+    ChangeRow,
     ConfirmationRow,
     FindingRow,
     FindingSeries,
@@ -70,6 +71,7 @@ def _move(session: Session, name: str, before: datetime, to: datetime) -> None:
     results = select(ResultRow.id).where(ResultRow.revision == name)
     for moved in (
         update(Point).where(Point.revision == name).values(revision_at=to),
+        update(ChangeRow).where(ChangeRow.first_bad == name).values(first_bad_at=to),
         update(FindingRow).where(FindingRow.first_bad == name).values(first_bad_at=to),
         update(FindingSeries)
         .where(FindingSeries.first_bad_result.in_(results))

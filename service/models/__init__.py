@@ -15,7 +15,7 @@ from service.models.jobs import (
     Submission,
     WorkerRow,
 )
-from service.models.levels import AnalysisRow, Exclusion, PendingAnalysis, SettledWindow
+from service.models.levels import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, ScheduleRun
@@ -27,6 +27,7 @@ __all__ = [
     "AuditEvent",
     "Base",
     "BrowserSession",
+    "ChangeRow",
     "ComparisonJob",
     "ComparisonRow",
     "ComparisonState",

@@ -44,6 +44,8 @@ class ConfirmationRow(Base):
     """The level that was expected, and what was measured, as all workers measure together."""
     usual: Mapped[dict[str, Any]]
     """What single workers measured at the level before, where they are known well enough."""
+    change_id: Mapped[str | None] = mapped_column(ForeignKey("changes.id"), index=True)
+    """The change that it is about; none while the history shows no change there."""
     state: Mapped[str] = mapped_column(String(16))
     comparisons: Mapped[list[str]]
     """What was measured again, in order; the last one is under way while the state is running."""

@@ -73,10 +73,12 @@ class FindingSeries(Base):
     __tablename__ = "finding_series"
     finding_id: Mapped[str] = mapped_column(ForeignKey("findings.id"), primary_key=True)
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
+    change_id: Mapped[str] = mapped_column(ForeignKey("changes.id"), unique=True)
+    """The change of the series; no other finding is about it."""
     first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
-    """The first point of the new level."""
+    """The first point of the new level, as reported."""
     first_bad_at: Mapped[datetime]
-    """Its place in the order of revisions, by which the change is known again."""
+    """Its place in the order of revisions."""
     effect: Mapped[float]
     """As a share of the level before, signed as measured."""
     effect_low: Mapped[float]

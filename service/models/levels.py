@@ -1,4 +1,4 @@
-"""The tables of analysis: what is judged of each history, and what waits for it."""
+"""The tables of analysis: the changes of each history, and what waits to be analysed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class AnalysisRow(Base):
     points: Mapped[int]
     """How many points it rests on."""
     newest: Mapped[list[dict[str, Any]]]
-    """Changes that the newest window is answerable for; more points may move them."""
+    """Change points of the newest window; more points may move them."""
     noise: Mapped[dict[str, Any] | None]
     warnings: Mapped[list[str]]
     judged_at: Mapped[datetime]
@@ -53,6 +53,25 @@ class SettledWindow(Base):
     """First point of what the next window rests on."""
     changes: Mapped[list[dict[str, Any]]]
     __table_args__ = (Index(None, "series_id", "ends_at"),)
+
+
+class ChangeRow(Base):
+    """A change of a series' level: the same row for as long as it is the same change."""
+
+    __tablename__ = "changes"
+    id: Mapped[str] = mapped_column(String(32), primary_key=True)
+    series_id: Mapped[str] = mapped_column(ForeignKey("series.id"))
+    last_good: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    first_bad: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
+    first_bad_at: Mapped[datetime]
+    """Place of ``first_bad`` in the order of revisions; moves when that revision's date does."""
+    first_bad_result: Mapped[str] = mapped_column(ForeignKey("results.id"))
+    """The first point of the new level."""
+    estimate: Mapped[dict[str, Any]]
+    """The change point as the detector, or measuring again, last described it."""
+    present: Mapped[bool]
+    """Whether the analysis shows it. If not, it is kept for the finding that refers to it."""
+    __table_args__ = (Index(None, "series_id", "first_bad_at"),)
 
 
 class Exclusion(Base):

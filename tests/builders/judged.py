@@ -93,6 +93,7 @@ def _suspect(session: Session, now: datetime) -> None:
             worker="w",
             before=100.0,
             usual={},
+            change_id=None,
             after=97.0,
             state=ConfirmationState.NOT_REPRODUCED,
             comparisons=[],

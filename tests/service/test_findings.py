@@ -30,7 +30,15 @@ from service.findings import (
     pipeline,
     queries,
 )
-from service.history import analysis, exclusions, pending, placed_changes, recent, revisions
+from service.history import (
+    analysis,
+    changes,
+    exclusions,
+    pending,
+    placed_changes,
+    recent,
+    revisions,
+)
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -372,6 +380,7 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
         long.placed_at(first_bad),
         long.result_of(first_bad),
     )
+    placed = changes.adopt(session, tail, placed, long.START)
     series = queries.name_of(session.get_one(SeriesRow, long.SERIES))
     return Candidate(series, placed, first_bad, 0.01, Certainty.CONFIRMED)
 

@@ -13,8 +13,7 @@ from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
 from service.findings import AlreadyReported, SeriesName, rules
 from service.findings.confirm.baseline import Baseline
-from service.history.analysis import EDGE
-from service.history.placed_changes import SeriesAnalysis
+from service.history.placed_changes import EDGE, SeriesAnalysis
 from service.history.recent import JudgedPoint, RecentPoints
 
 NEWEST = 3
@@ -33,6 +32,8 @@ class Suspicion:
     first_bad_at: datetime
     first_bad_result: str
     index: int
+    change_id: str | None
+    """The change, if the history shows one here."""
     worker: str
     usual: Baseline
     """What was expected, of all workers and of single ones."""
@@ -67,21 +68,27 @@ def suspicions(
     if not metric(series.metric).is_watched:
         return []
     known = {each.change.index for each in standing.changes} | {s.index for s in covered.shifts}
-    news = covered.changes | {shift.index for shift in covered.shifts}
-    places = {
-        each.change.index
+    shifts = {shift.index for shift in covered.shifts}
+    places: dict[int, str | None] = {
+        each.change.index: each.id
         for each in standing.changes
-        if rules.recent(standing, each) and not _near(each.change.index, news)
+        if rules.recent(standing, each)
+        and each.id not in covered.changes
+        and not _near(each.change.index, shifts)
     }
-    places |= {index for index in _surprises(tail, since, covered) if not _near(index, known)}
+    surprises = _surprises(tail, since, covered)
+    places |= {index: None for index in surprises if not _near(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
-    told = (_suspicion(series, tail, index, sound, ill) for index in sorted(places))
+    told = (
+        _suspicion(series, tail, index, change_id, sound, ill)
+        for index, change_id in sorted(places.items())
+    )
     return [each for each in told if each is not None]
 
 
 def _near(index: int, places: Iterable[int]) -> bool:
     """A known change makes the points around it surprising."""
-    return any(abs(index - known) <= rules.NEAR for known in places)
+    return any(abs(index - known) <= EDGE for known in places)
 
 
 def _surprises(tail: RecentPoints, since: datetime, covered: AlreadyReported) -> Iterator[int]:
@@ -119,7 +126,12 @@ def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Seque
 
 
 def _suspicion(
-    series: SeriesName, tail: RecentPoints, index: int, known: Iterable[int], ill: frozenset[str]
+    series: SeriesName,
+    tail: RecentPoints,
+    index: int,
+    change_id: str | None,
+    known: Iterable[int],
+    ill: frozenset[str],
 ) -> Suspicion | None:
     """Give the suspicion at a place, if there is one, without the workers known to be slow."""
     at = index - tail.first
@@ -147,6 +159,7 @@ def _suspicion(
         first_bad_at=later[0].revision_at,
         first_bad_result=later[0].result_id,
         index=index,
+        change_id=change_id,
         worker=later[0].worker,
         usual=usual,
         after=after,

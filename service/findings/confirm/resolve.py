@@ -15,7 +15,7 @@ from service.analysis.gate import Answer, Side
 from service.comparisons import ComparisonView, load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
-from service.findings import Candidate, Certainty, Remeasured, SeriesName, rules
+from service.findings import Candidate, Certainty, Remeasured, SeriesName
 from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node
 from service.findings.confirm.baseline import Baseline
 from service.findings.confirm.start import DOUBT, ask, value_of
@@ -29,9 +29,10 @@ from service.findings.confirm.verdict import (
 from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
 from service.findings.queries import name_of
-from service.history import analysis, revisions
+from service.history import analysis, changes, revisions
 from service.history.placed_changes import PlacedChange
 from service.models import (
+    ChangeRow,
     ComparisonJob,
     ComparisonState,
     ConfirmationRow,
@@ -223,7 +224,7 @@ def _findings(
         return open_bad_node(session, node, series.comparability, now)
     if reading is None or told.state not in _REAL:
         return []
-    candidate = _candidate(session, row, series, reading)
+    candidate = _candidate(session, row, series, reading, now)
     measured = _measured(session, row, series, reading)
     return open_findings(session, [candidate], now, measured)
 
@@ -232,11 +233,17 @@ _REAL = (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT)
 
 
 def _candidate(
-    session: Session, row: ConfirmationRow, series: SeriesName, reading: RemeasuredValue
+    session: Session,
+    row: ConfirmationRow,
+    series: SeriesName,
+    reading: RemeasuredValue,
+    now: datetime,
 ) -> Candidate:
+    placed = _placed(session, row, series, reading, now)
+    row.change_id = placed.id
     return Candidate(
         series=series,
-        placed=_placed(session, row, series, reading),
+        placed=placed,
         rank=revisions.rank(session, row.first_bad_at, series.project),
         doubt=DOUBT,
         certainty=Certainty.CONFIRMED,
@@ -244,22 +251,23 @@ def _candidate(
 
 
 def _placed(
-    session: Session, row: ConfirmationRow, series: SeriesName, reading: RemeasuredValue
+    session: Session,
+    row: ConfirmationRow,
+    series: SeriesName,
+    reading: RemeasuredValue,
+    now: datetime,
 ) -> PlacedChange:
     """The change as the history places it by now; before it does, as it was measured again."""
-    standing = analysis.load_analysis(session, series.id)
+    shown = session.get(ChangeRow, row.change_id) if row.change_id else None
+    if shown is not None and shown.present:
+        return PlacedChange.of(shown)
     tail = analysis.load_recent_points(session, series.id)
-    index = tail.index_of(row.first_bad_at)
     effect = row.after / row.before - 1.0
-    near = [] if index is None else rules.changes_near(standing.changes, index)
-    alike = [each for each in near if (each.change.effect > 0) == (effect > 0)]
-    if alike:
-        return alike[0]
     different = reading.answer is Answer.DIFFERENT and not reading.same_code
     effect = reading.contender / reading.baseline - 1.0 if different else effect
-    return PlacedChange(
+    measured = PlacedChange(
         change=ChangePoint(
-            index=index or 0,
+            index=tail.index_of(row.first_bad_at) or 0,
             effect=effect,
             effect_low=min(effect, reading.change_low) if different else effect,
             effect_high=max(effect, reading.change_high) if different else effect,
@@ -274,6 +282,7 @@ def _placed(
         first_bad_at=row.first_bad_at,
         first_bad_result=row.first_bad_result,
     )
+    return changes.adopt(session, tail, measured, now)
 
 
 def _measured(

@@ -73,8 +73,8 @@ def begin(
 
 def awaited(session: Session, candidate: Candidate) -> bool:
     """Return True if a change is being measured again: the outcome will decide, not the history."""
-    place = candidate.placed.first_bad_at
-    return _near(session, candidate.series, place, (ConfirmationState.RUNNING,))
+    running = ConfirmationRow.state == ConfirmationState.RUNNING
+    return bool(_near(session, candidate.series, candidate.rank, running))
 
 
 def not_reproduced(session: Session, candidate: Candidate) -> bool:
@@ -83,19 +83,11 @@ def not_reproduced(session: Session, candidate: Candidate) -> bool:
     Measuring one metric again measures the others of its case too: they are cleared where they were
     at their old level as well, and by nothing else.
     """
+    absent = ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED
     return any(
-        abs(_rank(session, row, candidate) - candidate.rank) <= rules.NEAR
-        and (row.series_id == candidate.series.id or _at_old_level(session, row, candidate))
-        for row in _of_case(
-            session,
-            candidate.series,
-            ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED,
-        )
+        row.series_id == candidate.series.id or _at_old_level(session, row, candidate)
+        for row in _near(session, candidate.series, candidate.rank, absent)
     )
-
-
-def _rank(session: Session, row: ConfirmationRow, candidate: Candidate) -> int:
-    return revisions.rank(session, row.first_bad_at, candidate.series.project)
 
 
 def ask(
@@ -149,6 +141,7 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
         worker=told.worker,
         before=told.before,
         usual=dict(told.usual.own),
+        change_id=told.change_id,
         after=told.after,
         state=ConfirmationState.RUNNING,
         comparisons=[],
@@ -212,18 +205,19 @@ def _known(session: Session, told: Suspicion) -> bool:
     if _of_case(session, told.series, ConfirmationRow.first_bad == told.first_bad):
         return True
     looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
-    return _near(session, told.series, told.first_bad_at, looked_at)
+    rank = revisions.rank(session, told.first_bad_at, told.series.project)
+    return bool(_near(session, told.series, rank, ConfirmationRow.state.in_(looked_at)))
 
 
 def _near(
-    session: Session,
-    series: SeriesName,
-    place: datetime,
-    states: Sequence[ConfirmationState],
-) -> bool:
-    """Return True if a confirmation in these states lies at most a few points from a place."""
-    known = _of_case(session, series, ConfirmationRow.state.in_(states))
-    return any(_between(session, series.id, place, each.first_bad_at) for each in known)
+    session: Session, series: SeriesName, rank: int, condition: ColumnElement[bool]
+) -> list[ConfirmationRow]:
+    """Confirmations of the series' case that began at most a few revisions from a place."""
+    return [
+        row
+        for row in _of_case(session, series, condition)
+        if abs(revisions.rank(session, row.first_bad_at, series.project) - rank) <= rules.NEAR
+    ]
 
 
 def _of_case(
@@ -240,17 +234,6 @@ def _of_case(
         .where(ConfirmationRow.case_key == series.case.key, condition)
     )
     return [row for row, facts in session.execute(wanted) if facts == series.comparability]
-
-
-def _between(session: Session, series_id: str, one: datetime, other: datetime) -> bool:
-    """Return True if two places of a series are only a few points apart."""
-    first, last = sorted((one, other))
-    inside = (
-        select(func.count())
-        .select_from(Point)
-        .where(Point.series_id == series_id, Point.revision_at.between(first, last))
-    )
-    return session.execute(inside).scalar_one() <= rules.NEAR
 
 
 def _workers(session: Session, told: Suspicion, ill: frozenset[str], now: datetime) -> list[str]:

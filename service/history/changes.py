@@ -1,0 +1,131 @@
+"""Stores the changes of a series: each row is one change for as long as the history has it.
+
+`analysis.store` calls `store` whenever a series was analysed. It is the only place where computed
+changes are matched with stored ones; `adopt` does the same for a change that was measured again
+before the history shows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from datetime import datetime
+
+from sqlalchemy import delete, or_, select, update
+from sqlalchemy.orm import Session
+
+from service.analysis.detection.change import ChangePoint
+from service.analysis.detection.noise import Noise
+from service.analysis.detection.windows import Judgement
+from service.database.ids import new_id
+from service.history.identity import KnownChange, identities
+from service.history.placed_changes import PlacedChange, estimate_of, place
+from service.history.recent import RecentPoints
+from service.history.recognition import StoredChange, begin_anew, known_change, load_stored
+from service.models import AnalysisRow, ChangeRow, ConfirmationRow, FindingSeries
+
+
+def present(session: Session, series_id: str) -> tuple[PlacedChange, ...]:
+    """Load the changes that the analysis of a series shows, in their order."""
+    rows = session.scalars(
+        select(ChangeRow).where(ChangeRow.series_id == series_id, ChangeRow.present)
+    )
+    return tuple(sorted(map(PlacedChange.of, rows), key=lambda change: change.change.index))
+
+
+def store(
+    session: Session,
+    tail: RecentPoints,
+    judgement: Judgement,
+    settled: Iterable[ChangePoint],
+    now: datetime,
+) -> None:
+    """Give each computed change the id of the stored change that it is, or a new one.
+
+    Args:
+        session: in which the analysis of the series is locked.
+        tail: the newest points.
+        judgement: says where the series changed.
+        settled: change points of windows that were not judged anew, which stay as they are.
+        now: when a new change is stored.
+    """
+    stored = load_stored(session, tail)
+    shown = {estimate_of(each.row): each.row.id for each in stored if each.row.present}
+    same = frozenset(settled).intersection(judgement.change_points, shown)
+    stored = [each for each in stored if each.row.id not in {shown[point] for point in same}]
+    points = [each for each in judgement.change_points if each not in same]
+    computed = [place(tail, each, judgement.noise) for each in points if each.index > tail.first]
+    computed, known = _told_apart(session, tail, judgement.noise, computed, stored)
+    rows = {each.row.id: each.row for each in stored}
+    for number, (change, old) in enumerate(zip(computed, identities(computed, known), strict=True)):
+        row = ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)
+        _write(session, row, tail.series_id, change)
+    _take_away(session, list(rows))
+
+
+def adopt(
+    session: Session, tail: RecentPoints, change: PlacedChange, now: datetime
+) -> PlacedChange:
+    """Give a change that was measured again its id, and its place if the history shows it by now.
+
+    The changes of closed findings stay apart: what happens again is reported again.
+    """
+    session.get(AnalysisRow, tail.series_id, with_for_update=True)
+    stored = [each for each in load_stored(session, tail) if each.closed_at is None]
+    known = [known_change(session, tail, (change,), each) for each in stored]
+    (old,) = identities([change], [each for each in known if each is not None])
+    row = next((each.row for each in stored if old is not None and each.row.id == old.id), None)
+    if row is not None and row.present:
+        return PlacedChange.of(row)
+    if row is None:
+        row = ChangeRow(id=new_id(now))
+        _write(session, row, tail.series_id, change, present=False)
+    return replace(change, id=row.id)
+
+
+def forget(session: Session, series_id: str) -> None:
+    """Say that the analysis of a series shows no change."""
+    rows = select(ChangeRow.id).where(ChangeRow.series_id == series_id, ChangeRow.present)
+    _take_away(session, session.scalars(rows).all())
+
+
+def _told_apart(
+    session: Session,
+    tail: RecentPoints,
+    noise: Noise | None,
+    computed: Sequence[PlacedChange],
+    stored: Sequence[StoredChange],
+) -> tuple[list[PlacedChange], list[KnownChange]]:
+    """Give the changes, those that begin anew at their own place, and what they may be."""
+    changes, known = list(computed), []
+    for each in stored:
+        anew = begin_anew(session, tail, noise, changes, each)
+        changes = [anew.get(at, change) for at, change in enumerate(changes)]
+        old = known_change(session, tail, changes, each)
+        if old is not None:
+            others = frozenset(change.change.index for change in anew.values())
+            known.append(replace(old, not_at=others))
+    return changes, known
+
+
+def _write(
+    session: Session, row: ChangeRow, series_id: str, change: PlacedChange, *, present: bool = True
+) -> None:
+    row.series_id, row.present = series_id, present
+    row.last_good, row.first_bad = change.last_good, change.first_bad
+    row.first_bad_at, row.first_bad_result = change.first_bad_at, change.first_bad_result
+    row.estimate = asdict(change.change)
+    session.add(row)
+    session.flush()
+
+
+def _take_away(session: Session, ids: Sequence[str]) -> None:
+    """Mark changes as gone; those that nobody refers to are deleted."""
+    gone = ChangeRow.id.in_(ids)
+    named = or_(
+        select(FindingSeries.change_id).where(FindingSeries.change_id == ChangeRow.id).exists(),
+        select(ConfirmationRow.id).where(ConfirmationRow.change_id == ChangeRow.id).exists(),
+    )
+    if ids:
+        session.execute(update(ChangeRow).where(gone).values(present=False))
+        session.execute(delete(ChangeRow).where(gone, ~named))

@@ -1,0 +1,149 @@
+"""Says by what a stored change is recognised in a new analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import NamedTuple
+
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from service.analysis.detection.alarms import PATIENCE
+from service.analysis.detection.noise import Noise
+from service.analysis.recovery import newest_return
+from service.history.identity import RECENT, KnownChange
+from service.history.placed_changes import PlacedChange, at_point, estimate_of
+from service.history.recent import RecentPoints, without_worker_offset
+from service.models import ChangeRow, Exclusion, FindingRow, FindingSeries, ResultRow
+
+
+class StoredChange(NamedTuple):
+    """A change, and the finding that is about it, if there is one."""
+
+    row: ChangeRow
+    link: FindingSeries | None
+    finding: FindingRow | None
+
+    @property
+    def closed_at(self) -> datetime | None:
+        """When the finding about it was closed."""
+        return None if self.finding is None else self.finding.closed_at
+
+
+def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
+    """Load the changes of a series that are present, and those that may come back."""
+    wanted = (
+        select(ChangeRow, FindingSeries, FindingRow)
+        .outerjoin(FindingSeries, FindingSeries.change_id == ChangeRow.id)
+        .outerjoin(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(ChangeRow.series_id == tail.series_id)
+        .order_by(ChangeRow.first_bad_at, ChangeRow.id)
+        .execution_options(populate_existing=True)
+    )
+    if tail.first and tail.points:
+        near = ChangeRow.first_bad_at >= tail.points[0].revision_at
+        wanted = wanted.where(or_(ChangeRow.present, near))
+    return [StoredChange(*row) for row in session.execute(wanted)]
+
+
+def known_change(
+    session: Session, tail: RecentPoints, computed: Sequence[PlacedChange], stored: StoredChange
+) -> KnownChange | None:
+    """Say by what a stored change is recognised; None if it lies before the newest points."""
+    row = stored.row
+    index = tail.place_of(row.first_bad_result, row.first_bad_at)
+    if index is None:
+        return None
+    figures = stored.link or estimate_of(row)
+    return KnownChange(
+        id=row.id,
+        index=index,
+        since=_after_last_good(tail, row.last_good, index),
+        effect=figures.effect,
+        low=figures.effect_low,
+        high=figures.effect_high,
+        reported=stored.link is not None,
+        closed=stored.closed_at is not None,
+        only=_only(session, row, computed, tail),
+    )
+
+
+def begin_anew(
+    session: Session,
+    tail: RecentPoints,
+    noise: Noise | None,
+    computed: Sequence[PlacedChange],
+    stored: StoredChange,
+) -> dict[int, PlacedChange]:
+    """Find the computed changes, by their place in ``computed``, that began after a closed one.
+
+    A drop that is back some nights after its revert is one level to the detector, which begins with
+    the first drop. If the finding about that was closed meanwhile, the change begins anew.
+    """
+    old = known_change(session, tail, computed, stored)
+    if old is None or stored.link is None or stored.finding is None or not old.closed:
+        return {}
+    count = tail.first + len(tail.points)
+    values = list(
+        map(without_worker_offset(tail, noise.machine_offsets if noise else {}), tail.points)
+    )
+    ends = [*(change.change.index for change in computed), count][1:]
+    anew = {}
+    for at, (change, end) in enumerate(zip(computed, ends, strict=True)):
+        if not old.near(change) or count - change.change.index > RECENT:
+            continue
+        patience = 1 if end == count else PATIENCE  # at the end, `rules.stands` says when
+        part = values[old.index - tail.first : end - tail.first]
+        back = newest_return(part, stored.link.before, stored.link.after, patience)
+        if back is None or not _is_news(session, stored.finding, tail, old.index, back):
+            continue
+        begin = max(change.change.index, old.index + back.stop)
+        anew[at] = change if begin == change.change.index else at_point(tail, change.change, begin)
+    return anew
+
+
+def _after_last_good(tail: RecentPoints, last_good: str, index: int) -> int:
+    """Number of the first point after the last good one, behind which late points may lie."""
+    earlier = range(index - 1, tail.first - 1, -1)
+    good = (at for at in earlier if tail.points[at - tail.first].revision == last_good)
+    return next(good, index - 1) + 1
+
+
+def _only(
+    session: Session, row: ChangeRow, computed: Sequence[PlacedChange], tail: RecentPoints
+) -> frozenset[str] | None:
+    """First points of changes that may be the one of ``row``; None if all may.
+
+    If its own first point was excluded, what came in later is another change.
+    """
+    if any(point.result_id == row.first_bad_result for point in tail.points):
+        return None
+    excluded = session.scalars(
+        select(Exclusion.excluded_at).where(
+            Exclusion.result_id == row.first_bad_result, Exclusion.undone_at.is_(None)
+        )
+    ).first()
+    if excluded is None:
+        return None
+    firsts = [change.first_bad_result for change in computed]
+    return frozenset(firsts) - _received_after(session, firsts, excluded)
+
+
+def _is_news(
+    session: Session, finding: FindingRow, tail: RecentPoints, index: int, back: range
+) -> bool:
+    """Return True if the old level came back after a finding's opening and went after its closing.
+
+    What lay there before was known to whoever opened or closed it. ``back`` counts from ``index``.
+    """
+    assert finding.closed_at is not None
+    ids = [point.result_id for point in tail.points[index - tail.first :]]
+    over = ids[back.start : back.stop]
+    fresh = _received_after(session, over, finding.opened_at) == frozenset(over)
+    return fresh and bool(_received_after(session, [ids[back.stop]], finding.closed_at))
+
+
+def _received_after(session: Session, results: Sequence[str], at: datetime) -> frozenset[str]:
+    late = ResultRow.id.in_(results), ResultRow.received_at > at
+    return frozenset(session.scalars(select(ResultRow.id).where(*late)))
