@@ -75,14 +75,14 @@ def identities(
     Reported changes come first, then the nearest pairs; two changes never become one.
     """
     pairs = sorted(
-        (not old.reported, old.apart(new), abs(new.change.index - old.index), at, place)
+        (not old.reported, old.apart(new), abs(new.change.index - old.index), at, old.id)
         for at, new in enumerate(changes)
-        for place, old in enumerate(known)
+        for old in known
         if old.may_be(new)
     )
     found: list[KnownChange | None] = [None] * len(changes)
-    left = dict(enumerate(known))
-    for *_, at, place in pairs:
-        if found[at] is None and place in left:
-            found[at] = left.pop(place)
+    left = {old.id: old for old in known}
+    for *_, at, name in pairs:
+        if found[at] is None and name in left:
+            found[at] = left.pop(name)
     return found

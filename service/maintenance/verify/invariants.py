@@ -12,6 +12,7 @@ from service.database.session import Database
 from service.maintenance.verify import (
     agreement,
     any_row,
+    change_rows,
     comparison_rows,
     eligibility_rows,
     finding_rows,
@@ -68,6 +69,8 @@ _RULES: Sequence[Look] = tuple(
             any_row.numbered_without_gap,
             any_row.tokens_of_enrolments,
             any_row.who_acted,
+            change_rows.every_change,
+            change_rows.shown_changes,
             finding_rows.every_finding,
             finding_rows.every_suspicion,
             finding_rows.every_exclusion,
