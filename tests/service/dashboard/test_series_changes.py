@@ -3,11 +3,11 @@
 from builders import long_series as long
 from builders.long_series import STEADY, noisy
 from builders.looked import arrive, only
+from service.database.connections import Database
 from sqlalchemy import select, update
 
 from service import findings
 from service.dashboard.series_changes import LevelChange, changes_of
-from service.database.connections import Database
 from service.history.queries import load_series
 from service.models import ChangeRow, FindingSeries
 
