@@ -1,18 +1,31 @@
 """What measuring again says: every way it can go."""
 
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from benchmarks.contracts import Case, Direction
 from service.analysis.gate import Answer
-from service.findings.confirm.baseline import Baseline
-from service.findings.confirm.verdict import RemeasuredSuspicion, RemeasuredValue, Where, verdict
+from service.findings import SeriesName
+from service.findings.confirm.suspicion import Baseline, Suspicion, Where
+from service.findings.confirm.verdict import RemeasuredValue, verdict
 from service.models import ConfirmationState as State
 
 OLD, NEW = 100.0, 95.0
-SUSPECTED = RemeasuredSuspicion("b", Baseline(OLD, {}), NEW, "r8", "r9", worse=True)
+
+
+def suspected(old: float, new: float) -> Suspicion:
+    """A throughput that worker ``b`` measured."""
+    series = SeriesName("s", Case(workload="resnet50"), "throughput", "", Direction.HIGHER, {})
+    return Suspicion(
+        series, "r8", "r9", datetime(2026, 1, 9, tzinfo=UTC), "9", None, "b", Baseline(old, {}), new
+    )
+
+
+SUSPECTED = suspected(OLD, NEW)
 
 
 def reading(
@@ -76,11 +89,9 @@ def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> No
     assert differ.state is State.CONFIRMED
 
 
-@pytest.mark.parametrize(("new", "worse"), [(99.5, True), (105.0, False)])
-def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(
-    new: float, worse: bool
-) -> None:
-    told = RemeasuredSuspicion("b", Baseline(OLD, {}), new, "r8", "r9", worse=worse)
+@pytest.mark.parametrize("new", [99.5, 105.0])
+def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(new: float) -> None:
+    told = suspected(OLD, new)
     slow = reading(Answer.SAME, new, new, worker="b")
     assert verdict(told, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
 
@@ -127,7 +138,7 @@ def test_a_verdict_asks_at_most_once_more_and_only_another_worker_leads_to_it(
 @given(value, st.floats(0.01, 0.5))
 def test_levels_are_told_apart_on_either_side(old: float, effect: float) -> None:
     for new in (old * (1 - effect), old * (1 + effect)):
-        told = RemeasuredSuspicion("b", Baseline(old, {}), new, "r8", "r9", worse=True)
+        told = suspected(old, new)
         assert told.where("a", old) is Where.OLD
         assert told.where("a", new) is Where.NEW
         assert told.where("a", (old * new) ** 0.5) is Where.BETWEEN

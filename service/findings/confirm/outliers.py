@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from statistics import median
 
@@ -12,7 +11,7 @@ from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
 from service.findings import AlreadyReported, SeriesName, rules
-from service.findings.confirm.baseline import Baseline
+from service.findings.confirm.suspicion import Baseline, Suspicion
 from service.history.placed_changes import EDGE, SeriesAnalysis
 from service.history.recent import JudgedPoint, RecentPoints
 
@@ -20,35 +19,6 @@ NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
 LEVEL_POINTS = 30
 """Points before a change that say what was expected."""
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A point that is not where its history led one to expect it, or the first of several."""
-
-    series: SeriesName
-    last_good: str
-    first_bad: str
-    first_bad_at: datetime
-    first_bad_result: str
-    index: int
-    change_id: str | None
-    """The change, if the history shows one here."""
-    worker: str
-    usual: Baseline
-    """What was expected, of all workers and of single ones."""
-    after: float
-    """What all workers together measure now."""
-
-    @property
-    def before(self) -> float:
-        """The level that all workers together measured before."""
-        return self.usual.level
-
-    @property
-    def effect(self) -> float:
-        """As a share of the level before, signed as measured."""
-        return self.after / self.before - 1.0
 
 
 def suspicions(
@@ -158,7 +128,6 @@ def _suspicion(
         first_bad=later[0].revision,
         first_bad_at=later[0].revision_at,
         first_bad_result=later[0].result_id,
-        index=index,
         change_id=change_id,
         worker=later[0].worker,
         usual=usual,

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.database import paging
 from service.database.paging import Page
-from service.findings.confirm.baseline import Baseline
+from service.findings.confirm.suspicion import Baseline
 from service.models import ConfirmationRow, ConfirmationState
 
 

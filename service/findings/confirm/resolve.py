@@ -17,15 +17,9 @@ from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
 from service.findings import Candidate, Certainty, Remeasured, SeriesName
 from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node
-from service.findings.confirm.baseline import Baseline
 from service.findings.confirm.start import DOUBT, ask, value_of
-from service.findings.confirm.verdict import (
-    ConfirmationVerdict,
-    RemeasuredSuspicion,
-    RemeasuredValue,
-    Where,
-    verdict,
-)
+from service.findings.confirm.suspicion import Suspicion, Where
+from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict
 from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
 from service.findings.queries import name_of
@@ -95,7 +89,7 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
         )
     else:
         elsewhere = None if row.reading is None else RemeasuredValue.model_validate(row.reading)
-        told = verdict(_suspected(row, series), reading, elsewhere, ill_nodes(session))
+        told = verdict(Suspicion.of(row, series), reading, elsewhere, ill_nodes(session))
     if told.ask_suspect and reading is not None:
         _ask_suspect(session, row, series, reading, now)
         return []
@@ -165,13 +159,6 @@ def _other_code(session: Session, row: ConfirmationRow, comparison_id: str) -> b
     )
     ran = {(measured or {}).get("software", "") for measured in session.scalars(again)} - {""}
     return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
-
-
-def _suspected(row: ConfirmationRow, series: SeriesName) -> RemeasuredSuspicion:
-    higher = series.direction is Direction.HIGHER
-    worse = (row.after > row.before) != higher
-    usual = Baseline(row.before, row.usual)
-    return RemeasuredSuspicion(row.worker, usual, row.after, row.last_good, row.first_bad, worse)
 
 
 def _ask_suspect(
@@ -292,7 +279,7 @@ def _measured(
 
     Where a worker has one code for all revisions, its baseline is none and says nothing.
     """
-    told = _suspected(row, series)
+    told = Suspicion.of(row, series)
     wanted = (
         select(
             ComparisonJob.result_id,

@@ -19,9 +19,8 @@ from service.database.ids import new_id
 from service.errors import ServiceError
 from service.findings import Candidate, SeriesName, rules
 from service.findings.bad_nodes import ill_nodes
-from service.findings.confirm.baseline import Baseline
-from service.findings.confirm.outliers import Suspicion, points_before
-from service.findings.confirm.verdict import Where, where_lies
+from service.findings.confirm.outliers import points_before
+from service.findings.confirm.suspicion import Baseline, Suspicion, Where, where_lies
 from service.history import analysis, revisions
 from service.models import (
     ComparisonJob,

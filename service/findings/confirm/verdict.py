@@ -9,37 +9,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 
 from benchmarks.contracts import Contract
 from service.analysis.gate.sequential import Answer
 from service.findings.bad_node_statistics import LEAST_CONTRAST
-from service.findings.confirm.baseline import Baseline
+from service.findings.confirm.suspicion import Suspicion, Where
 from service.models.confirmations import ConfirmationState as State
-
-CLEARLY = 0.35
-"""A value lies at a level if it is within this share of the way to the other one."""
-
 
 LEAST_SHARE = 0.5
 """Of what was suspected: a surprise looks larger than it is, and what is left of a fluke when it
 happens to be confirmed is small."""
-
-
-class Where(StrEnum):
-    """The place of a value beside the two levels of the history."""
-
-    OLD = "old"
-    NEW = "new"
-    BETWEEN = "between"
-
-
-def where_lies(value: float, before: float, after: float) -> Where:
-    """Give the place of a value beside two different levels; all three are above zero."""
-    way = math.log(value / before) / math.log(after / before)
-    if way <= CLEARLY:
-        return Where.OLD
-    return Where.NEW if way >= 1 - CLEARLY else Where.BETWEEN
 
 
 class RemeasuredValue(Contract):
@@ -63,34 +42,6 @@ class RemeasuredValue(Contract):
 
 
 @dataclass(frozen=True, slots=True)
-class RemeasuredSuspicion:
-    """The part of a suspicion that its verdict needs."""
-
-    worker: str
-    usual: Baseline
-    """What was expected, of all workers and of single ones."""
-    after: float
-    """What all workers together measure now."""
-    last_good: str
-    first_bad: str
-    worse: bool
-    """Whether the new level is the worse one."""
-
-    @property
-    def size(self) -> float:
-        """The distance between the levels, as a share of the old one."""
-        return abs(self.after / self.usual.level - 1.0)
-
-    def where(self, worker: str, value: float) -> Where:
-        """Give the place of a worker's value beside the old level and the new one."""
-        return where_lies(self.usual.alike(worker, value), self.usual.level, self.after)
-
-    def same_way(self, reading: RemeasuredValue) -> bool:
-        """Return True if the revisions differ in the direction in which the history does."""
-        return (reading.contender > reading.baseline) == (self.after > self.usual.level)
-
-
-@dataclass(frozen=True, slots=True)
 class ConfirmationVerdict:
     """The outcome, or that the suspicious worker has to be asked as well."""
 
@@ -100,7 +51,7 @@ class ConfirmationVerdict:
 
 
 def verdict(
-    told: RemeasuredSuspicion,
+    told: Suspicion,
     reading: RemeasuredValue,
     elsewhere: RemeasuredValue | None = None,
     ill: frozenset[str] = frozenset(),
@@ -138,7 +89,7 @@ def verdict(
     return _alike(told, reading, where, elsewhere)
 
 
-def _without_comparison(told: RemeasuredSuspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
+def _without_comparison(told: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
     """All that can be asked is whether the newest code is slow again."""
     if reading.other_code:
         return ConfirmationVerdict(
@@ -159,14 +110,16 @@ def _without_comparison(told: RemeasuredSuspicion, reading: RemeasuredValue) -> 
     )
 
 
-def _different(told: RemeasuredSuspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
+def _different(told: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
     found = abs(reading.contender / reading.baseline - 1.0)
-    if told.same_way(reading) and found < LEAST_SHARE * told.size:
+    if told.same_way(reading.baseline, reading.contender) and found < LEAST_SHARE * abs(
+        told.effect
+    ):
         return ConfirmationVerdict(
             State.UNRESOLVED,
             f"The revisions differ on {reading.worker}, by less than half of what was suspected.",
         )
-    if not told.same_way(reading):
+    if not told.same_way(reading.baseline, reading.contender):
         return ConfirmationVerdict(
             State.UNRESOLVED,
             f"On {reading.worker} the revisions differ the other way round.",
@@ -180,7 +133,7 @@ def _different(told: RemeasuredSuspicion, reading: RemeasuredValue) -> Confirmat
 
 
 def _alike(
-    told: RemeasuredSuspicion,
+    told: Suspicion,
     reading: RemeasuredValue,
     where: Where,
     elsewhere: RemeasuredValue | None,
@@ -197,7 +150,7 @@ def _alike(
         return ConfirmationVerdict(
             State.NOT_REPRODUCED, f"Measured again, {revisions} are both at the old level."
         )
-    if elsewhere is not None and not (told.worse and told.size >= LEAST_CONTRAST):
+    if elsewhere is not None and not (told.worse and abs(told.effect) >= LEAST_CONTRAST):
         return ConfirmationVerdict(
             State.NOT_REPRODUCED,
             f"{revisions} are alike on {told.worker} and on {elsewhere.worker}, which differ as "
