@@ -2,7 +2,6 @@
 
 types.py                findings as they are read
 rules.py                tells when a change becomes a finding and when a finding is over (pure)
-reappearance.py         tells a change that came again from the one that a closed finding is about
 update.py               applies a new judgement to the findings that exist
 opening.py              makes findings of changes that nobody has been told of
 affected_series.py      the changes that a finding is about, and their present cause
@@ -36,7 +35,6 @@ from service.findings.types import (
     FindingView,
     PendingShift,
     Remeasured,
-    SeriesName,
 )
 
 __all__ = [
@@ -54,7 +52,6 @@ __all__ = [
     "PendingShift",
     "Plan",
     "Remeasured",
-    "SeriesName",
     "act",
     "count_active",
     "expected_false_since",

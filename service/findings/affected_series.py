@@ -15,17 +15,18 @@ from service.findings.gather_evidence import explain
 from service.findings.types import Candidate, Certainty, FindingKind, Remeasured
 from service.history import revisions
 from service.history.placed_changes import PlacedChange
+from service.history.series_history import Histories, name_of
 from service.models import FindingRow, FindingSeries, SeriesRow
 
 
-def say_again(session: Session, row: FindingRow, whole: Sequence[Candidate]) -> None:
+def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate]) -> None:
     """Put into words what a finding is, now that it is about the changes in ``whole``."""
     measured = Remeasured(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
-    told = explain(session, whole, measured)
+    told = explain(histories, whole, measured)
     if row.measured.get("not_reproduced"):
         told = without_cause(told)
     attribution = queries.ATTRIBUTION.dump_python(told, mode="json")
-    lifecycle.reword(session, row, told.sentence, told.cause, attribution)
+    lifecycle.reword(histories.session, row, told.sentence, told.cause, attribution)
 
 
 def without_cause(told: Attribution) -> Attribution:
@@ -70,4 +71,4 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
         id=link.change_id,
     )
     rank = revisions.rank(session, link.first_bad_at, series.project)
-    return Candidate(queries.name_of(series), placed, rank, link.doubt, Certainty(row.certainty))
+    return Candidate(name_of(series), placed, rank, link.doubt, Certainty(row.certainty))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import compress
 from statistics import median
 
 from sqlalchemy import select
@@ -21,11 +21,11 @@ from service.analysis.attribution import (
 )
 from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
-from service.findings import queries as findings_queries
-from service.findings.types import NOTHING, Candidate, Remeasured, SeriesName
-from service.history import analysis, queries
-from service.history.placed_changes import EDGE, PlacedChange, SeriesAnalysis
-from service.history.recent import FIRST, JudgedPoint, Place, RecentPoints, without_worker_offset
+from service.findings.types import NOTHING, Candidate, Remeasured
+from service.history import queries
+from service.history.placed_changes import EDGE, PlacedChange
+from service.history.recent import FIRST, JudgedPoint, Place
+from service.history.series_history import Histories, SeriesHistory, SeriesName
 from service.models import SeriesRow
 
 A_SIDE = 5
@@ -37,27 +37,25 @@ LEVEL_POINTS = 30
 
 
 def explain(
-    session: Session, group: Sequence[Candidate], measured: Remeasured = NOTHING
+    histories: Histories, group: Sequence[Candidate], measured: Remeasured = NOTHING
 ) -> Attribution:
     """Say what the changes of ``group``, which share a cause, are put down to.
 
     ``measured`` is what was measured for this question, of the first change's case.
     """
-    return attribute(question_of(session, group, measured))
+    return attribute(question_of(histories, group, measured))
 
 
 def question_of(
-    session: Session, group: Sequence[Candidate], measured: Remeasured = NOTHING
+    histories: Histories, group: Sequence[Candidate], measured: Remeasured = NOTHING
 ) -> Question:
     """All that is known around the first change of ``group``."""
-    first = group[0]
+    first, session = group[0], histories.session
     change, placed = first.placed.change, first.placed
-    tail = analysis.load_recent_points(session, first.series.id)
-    standing = analysis.load_analysis(session, first.series.id)
-    since = _begin(placed, standing, tail)
-    at_new = _at_new_level(change, without_worker_offset(tail, standing.machine_offsets))
-    old, new = (_load(session, side) for side in _sides(tail, since, at_new))
-    around = _neighbours(session, first.series)
+    history = histories.of(first.series.id)
+    since = _begin(placed, history)
+    old, new = (_load(session, side) for side in _sides(history, since, change))
+    around = _neighbours(histories, first.series)
     alike = [each for each in group[1:] if each.series.metric == first.series.metric]
     moved = {each.series.id for each in group}
     return Question(
@@ -74,102 +72,86 @@ def question_of(
         after=(*new, *_load(session, measured.after)),
         moved=tuple(Moved(each.series.case, each.placed.change.effect) for each in alike),
         unmoved=tuple(
-            series.case
-            for series, standing, tail in around
-            if series.id not in moved and _stayed(standing, tail, since)
+            other.series.case
+            for other in around
+            if other.series.id not in moved and _stayed(other, since)
         ),
-        residuals=tuple(
-            residual
-            for series, standing, tail in around
-            for residual in residuals(series, standing, tail, since)
-        ),
+        residuals=tuple(residual for other in around for residual in residuals(other, since)),
     )
 
 
-def residuals(
-    series: SeriesName, standing: SeriesAnalysis, tail: RecentPoints, since: Place
-) -> Iterator[Residual]:
+def residuals(history: SeriesHistory, since: Place) -> Iterator[Residual]:
     """Yield the log residual of each point from ``since`` on, against the level before.
 
     The machines' offsets are taken out. A residual above zero is a change for the worse.
     """
-    own = without_worker_offset(tail, standing.machine_offsets)
-    earlier = [point for point in tail.points if point.place < since][-LEVEL_POINTS:]
+    recent = history.recent
+    cut = (recent.index_at(since) or recent.first) - recent.first
+    earlier = history.values[max(0, cut - LEVEL_POINTS) : cut]
     if not earlier:
         return
-    level = median(map(own, earlier))
-    sign = -1.0 if series.direction is Direction.HIGHER else 1.0
-    for point in tail.points:
-        if point.place >= since and min(point.value, own(point), level) > 0:
+    level = median(earlier)
+    sign = -1.0 if history.series.direction is Direction.HIGHER else 1.0
+    for point, value in zip(recent.points[cut:], history.values[cut:], strict=True):
+        if min(point.value, value, level) > 0:
             yield Residual(
-                series=series.id,
+                series=history.series.id,
                 revision=point.revision,
                 worker=point.worker,
                 measured_at=point.revision_at,
-                log_residual=sign * math.log(own(point) / level),
+                log_residual=sign * math.log(value / level),
             )
 
 
-def _begin(placed: PlacedChange, standing: SeriesAnalysis, tail: RecentPoints) -> Place:
+def _begin(placed: PlacedChange, history: SeriesHistory) -> Place:
     """Give the place where a change begins in the order of points: at its revision, or within it.
 
     A revision that is measured night after night may change without a change of its code. Where it
     was not clearly at both levels, noise or a faster node only hid the edge of the change.
     """
-    at = tail.place_of(placed.first_bad_result, placed.first_bad_at) or tail.first
-    cut = at - tail.first
-    earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut]
-    later = tail.points[cut : cut + LEVEL_POINTS]
-    if (
-        earlier
-        and later
-        and _at_both_levels(earlier, later, without_worker_offset(tail, standing.machine_offsets))
-    ):
-        return later[0].place
+    recent = history.recent
+    at = recent.place_of(placed.first_bad_result, placed.first_bad_at) or recent.first
+    cut = at - recent.first
+    if 0 < cut < len(recent.points) and _at_both_levels(history, cut):
+        return recent.points[cut].place
     return placed.first_bad_at, "", FIRST
 
 
-def _at_both_levels(
-    earlier: Sequence[JudgedPoint],
-    later: Sequence[JudgedPoint],
-    own: Callable[[JudgedPoint], float],
-) -> bool:
-    """Return True if one revision was clearly at the level of ``earlier``, then of ``later``.
+def _at_both_levels(history: SeriesHistory, cut: int) -> bool:
+    """Return True if one revision was clearly at the level before ``cut``, then at the one after.
 
     Its last results there and its first ones here say so.
     """
-    revision = later[0].revision
-    sides = [[own(each) for each in side] for side in (earlier, later)]
+    begin, end = max(0, cut - LEVEL_POINTS), cut + LEVEL_POINTS
+    sides = history.values[begin:cut], history.values[cut:end]
     old, new = (median(side) for side in sides)
     stray = median(
         abs(value - level) for side, level in zip(sides, (old, new), strict=True) for value in side
     )
-    here = [own(each) for each in earlier if each.revision == revision][-A_SIDE:]
-    there = [own(each) for each in later if each.revision == revision][:A_SIDE]
+    points = history.recent.points
+    same = [point.revision == points[cut].revision for point in points[begin:end]]
+    here = list(compress(sides[0], same))[-A_SIDE:]
+    there = list(compress(sides[1], same[cut - begin :]))[:A_SIDE]
     return clearly_at(old, new, here, stray) and clearly_at(new, old, there, stray)
 
 
-def _at_new_level(
-    change: ChangePoint, own: Callable[[JudgedPoint], float]
-) -> Callable[[JudgedPoint], bool]:
-    return lambda point: abs(own(point) - change.after) < abs(own(point) - change.before)
-
-
 def _sides(
-    tail: RecentPoints, since: Place, at_new: Callable[[JudgedPoint], bool]
+    history: SeriesHistory, since: Place, change: ChangePoint
 ) -> tuple[list[str], list[str]]:
     """Results next to a change, at the old level and at the new one.
 
     If no machine measured both, the farthest one gives way to the nearest of a machine that did: a
     new machine at the new level says nothing of the code.
     """
-    cut = (tail.index_at(since) or tail.first) - tail.first
-    old, new = list(tail.points[max(0, cut - A_SIDE) : cut]), list(tail.points[cut : cut + A_SIDE])
+    points, first = history.recent.points, history.recent.first
+    cut = (history.recent.index_at(since) or first) - first
+    at_new = [abs(v - change.after) < abs(v - change.before) for v in history.values]
+    old, new = list(points[max(0, cut - A_SIDE) : cut]), list(points[cut : cut + A_SIDE])
     if not {each.worker for each in old} & {each.worker for each in new}:
-        earlier = tail.points[max(0, cut - LEVEL_POINTS) : cut][::-1]
-        later = tail.points[cut : cut + LEVEL_POINTS]
-        known = _first_of(new, (each for each in earlier if not at_new(each)))
-        again = _first_of(old, (each for each in later if at_new(each)))
+        earlier = range(cut - 1, max(0, cut - LEVEL_POINTS) - 1, -1)
+        later = range(cut, min(len(points), cut + LEVEL_POINTS))
+        known = _first_of(new, (points[at] for at in earlier if not at_new[at]))
+        again = _first_of(old, (points[at] for at in later if at_new[at]))
         if known is not None:
             old = [known, *old[-A_SIDE + 1 :]]
         elif again is not None:
@@ -188,28 +170,18 @@ def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
     return [Measurement(each.revision, each.worker, each.result) for each in stored]
 
 
-def _neighbours(
-    session: Session, series: SeriesName
-) -> list[tuple[SeriesName, SeriesAnalysis, RecentPoints]]:
+def _neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
     """Every series of the project of the same metric on the same hardware, itself included."""
     same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
-    rows = session.scalars(select(SeriesRow).where(*same).order_by(SeriesRow.id))
-    names = (
-        findings_queries.name_of(row) for row in rows if row.comparability == series.comparability
-    )
-    return [
-        (
-            name,
-            analysis.load_analysis(session, name.id),
-            analysis.load_recent_points(session, name.id),
-        )
-        for name in islice(names, NEIGHBOURS)
-    ]
+    rows = histories.session.scalars(select(SeriesRow).where(*same).order_by(SeriesRow.id))
+    ids = [row.id for row in rows if row.comparability == series.comparability]
+    return [histories.of(series_id) for series_id in ids[:NEIGHBOURS]]
 
 
-def _stayed(standing: SeriesAnalysis, tail: RecentPoints, since: Place) -> bool:
+def _stayed(history: SeriesHistory, since: Place) -> bool:
     """Return True if a series has points on both sides of a place and no change near it."""
-    index = tail.index_at(since)
-    if index is None or index <= tail.first or index >= tail.first + len(tail.points):
+    recent = history.recent
+    index = recent.index_at(since)
+    if index is None or index <= recent.first or index >= recent.first + len(recent.points):
         return False
-    return all(abs(each.change.index - index) > EDGE for each in standing.changes)
+    return all(abs(each.change.index - index) > EDGE for each in history.analysis.changes)

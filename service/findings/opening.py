@@ -28,10 +28,10 @@ from service.findings.types import (
     Remeasured,
 )
 from service.findings.update import settle, takes_back
-from service.history import analysis, revisions
+from service.history import revisions
 from service.history.identity import alike
-from service.history.placed_changes import PlacedChange, SeriesAnalysis
-from service.history.recent import RecentPoints
+from service.history.placed_changes import PlacedChange
+from service.history.series_history import Histories, SeriesHistory, SeriesName
 from service.models import (
     FindingRow,
     FindingSeries,
@@ -46,15 +46,11 @@ DAY = timedelta(days=1)
 
 
 def candidates(
-    session: Session,
-    standing: SeriesAnalysis,
-    tail: RecentPoints,
-    covered: AlreadyReported,
-    ill: frozenset[str],
+    session: Session, history: SeriesHistory, covered: AlreadyReported, ill: frozenset[str]
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
-    row = session.get_one(SeriesRow, standing.series_id)
-    if not metric(row.metric).is_watched:
+    standing, tail = history.analysis, history.recent
+    if not metric(history.series.metric).is_watched:
         return []
     ends = {each.id: rules.recovery(standing, each) for each in standing.changes}
     over = {
@@ -66,12 +62,12 @@ def candidates(
         and rules.only_ends(standing, each, back)
     }
     return [
-        _candidate(session, row, placed, ends[placed.id])
+        _candidate(session, history.series, placed, ends[placed.id])
         for placed in standing.changes
         if placed.id not in covered.changes | over
         and rules.recent(standing, placed)
         and rules.stands(standing, placed)
-        and not rules.leaving(standing, tail, placed)
+        and not rules.leaving(history, placed)
         and not rules.beside_ill(tail, placed.change.index, ill)
     ]
 
@@ -90,10 +86,11 @@ def open_findings(
     news = [each for each in found if not (_known(session, each) or takes_back(session, each, now))]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
+    histories = Histories(session)
     for group in rules.groups(accepted):
         try:
             with session.begin_nested():
-                opened += _tell(session, group, measured, now)
+                opened += _tell(histories, group, measured, now)
         except Exception as error:
             if passes(error):  # the next look does it all again
                 raise
@@ -107,35 +104,35 @@ def _known(session: Session, candidate: Candidate) -> bool:
 
 
 def _tell(
-    session: Session, group: Sequence[Candidate], measured: Remeasured, now: datetime
+    histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
-    home = _home(session, group[0])
+    home = _home(histories, group[0])
     if home is not None:
-        joining = [each for each in group if _joins(session, home, each)]
-        _join(session, home, joining, now)
+        joining = [each for each in group if _joins(histories, home, each)]
+        _join(histories, home, joining, now)
         group = [each for each in group if each not in joining]
     if not any(rules.worth_telling(each.placed.change.effect) for each in group):
         return []
-    opened = _open(session, group, measured, now)
+    opened = _open(histories, group, measured, now)
     return [] if opened is None else [opened]
 
 
 def _candidate(
-    session: Session, row: SeriesRow, placed: PlacedChange, back: PlacedChange | None
+    session: Session, series: SeriesName, placed: PlacedChange, back: PlacedChange | None
 ) -> Candidate:
     return Candidate(
-        series=queries.name_of(row),
+        series=series,
         placed=placed,
-        rank=revisions.rank(session, placed.first_bad_at, row.project),
+        rank=revisions.rank(session, placed.first_bad_at, series.project),
         doubt=1.0 - placed.change.confidence,
         back=back,
     )
 
 
-def _home(session: Session, candidate: Candidate) -> FindingRow | None:
+def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
     """The finding that is about the same cause already, closed or not."""
-    rows = session.scalars(
+    rows = histories.session.scalars(
         select(FindingRow)
         .where(FindingRow.project == candidate.series.project)
         .where(FindingRow.kind == candidate.kind, FindingRow.state.not_in(REFUTED))
@@ -143,18 +140,19 @@ def _home(session: Session, candidate: Candidate) -> FindingRow | None:
         .limit(200)
     )
     alike = (row for row in rows if row.comparability == candidate.series.comparability)
-    return next((row for row in alike if _takes_in(session, row, candidate)), None)
+    return next((row for row in alike if _takes_in(histories, row, candidate)), None)
 
 
-def _takes_in(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
     """Return True if a finding is about the cause of a change."""
+    session = histories.session
     here, there = rules.footprint(candidate), _footprint(session, row)
     again = session.get(FindingSeries, (row.id, candidate.series.id)) is not None
     if again or not there.one_cause(here):
         return False
     within = _within_one_revision(row, candidate.placed)
     if row.state in ACTIVE:
-        return not within or _beside(session, row, candidate)
+        return not within or _beside(histories, row, candidate)
     surely = here.rank == there.rank and not within and bool(here.workloads & there.workloads)
     return surely and row.state != FindingState.RESOLVED and _of_its_size(session, row, candidate)
 
@@ -165,11 +163,11 @@ def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
     return begins and row.first_bad == placed.first_bad
 
 
-def _joins(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+def _joins(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
     """Return True if a finding that has a change of the same cause takes this change in too."""
     if row.state in ACTIVE:
-        return session.get(FindingSeries, (row.id, candidate.series.id)) is None
-    return _takes_in(session, row, candidate)
+        return histories.session.get(FindingSeries, (row.id, candidate.series.id)) is None
+    return _takes_in(histories, row, candidate)
 
 
 def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> bool:
@@ -179,7 +177,7 @@ def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> boo
     return any(alike(effect, seen) for seen in session.scalars(effects))
 
 
-def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
+def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
     """Return True if a change also lies near that of a finding in the order of points.
 
     A revision that is measured for ever holds changes of many causes. One that is measured several
@@ -191,8 +189,8 @@ def _beside(session: Session, row: FindingRow, candidate: Candidate) -> bool:
         .where(FindingSeries.finding_id == row.id, FindingSeries.series_id == Point.series_id)
         .order_by(FindingSeries.place)
     )
-    first = session.scalars(wanted.limit(1)).one()
-    tail = analysis.load_recent_points(session, candidate.series.id)
+    first = histories.session.scalars(wanted.limit(1)).one()
+    tail = histories.of(candidate.series.id).recent
     there = tail.index_at((first.revision_at, first.revision, first.measured_at))
     here = tail.place_of(candidate.placed.first_bad_result, candidate.placed.first_bad_at)
     return here is not None and there is not None and abs(here - there) <= SAME
@@ -210,9 +208,9 @@ def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
 
 
 def _open(
-    session: Session, group: Sequence[Candidate], measured: Remeasured, now: datetime
+    histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> str | None:
-    told = explain(session, group, measured)
+    session, told = histories.session, explain(histories, group, measured)
     first, known = group[0], asdict(measured)
     if first.not_reproduced:
         told = without_cause(told)
@@ -241,8 +239,9 @@ def _open(
     return finding_id
 
 
-def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
+def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
     """Add series to a finding, and say again what it is, now that more is known."""
+    session = histories.session
     known = members(session, row)
     _link(session, row.id, group, first=len(known))
     names = ", ".join(f"{each.series.case.key} {each.series.metric}" for each in group)
@@ -250,7 +249,7 @@ def _join(session: Session, row: FindingRow, group: Sequence[Candidate], now: da
     if row.state in ACTIVE:
         fresh = {each.series.id for each in group}
         whole = [each for each in known if each.series.id not in fresh] + list(group)
-        say_again(session, row, whole)
+        say_again(histories, row, whole)
         _end(session, row, group, now)
 
 

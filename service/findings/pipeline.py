@@ -20,17 +20,14 @@ from service.analysis_process import AnalysisQuestion
 from service.database.failures import passes
 from service.database.session import Database, alone, now_of
 from service.errors import ProcessEnded
-from service.findings import AlreadyReported, Candidate, SeriesName, confirm
+from service.findings import AlreadyReported, Candidate, confirm
 from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, open_findings
-from service.findings.queries import name_of
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
 from service.history.analysis import AnalysisResult
-from service.history.placed_changes import SeriesAnalysis
-from service.history.recent import RecentPoints
-from service.models import SeriesRow
+from service.history.series_history import Histories, SeriesHistory
 
 log = logging.getLogger(__name__)
 
@@ -70,9 +67,7 @@ class SeriesFindings:
 class Followed:
     """A series whose findings are up to date."""
 
-    series: SeriesName
-    standing: SeriesAnalysis
-    tail: RecentPoints
+    history: SeriesHistory
     covered: AlreadyReported
     believable: tuple[Candidate, ...]
     findings: frozenset[str]
@@ -80,13 +75,11 @@ class Followed:
     @property
     def changes(self) -> SeriesFindings:
         """The changes that may become findings, without suspicions."""
-        return SeriesFindings(self.believable, (), self.series.id, self.findings)
+        return SeriesFindings(self.believable, (), self.history.series.id, self.findings)
 
     def told(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
         """Give the changes that may become findings, and the suspicions from ``since`` on."""
-        doubtful = confirm.suspicions(
-            self.series, self.standing, self.tail, since, self.covered, ill
-        )
+        doubtful = confirm.suspicions(self.history, since, self.covered, ill)
         return replace(self.changes, suspicious=tuple(doubtful))
 
 
@@ -231,16 +224,15 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
 
     ``ill`` names the nodes that are known to be slow, whose results are put down to them.
     """
-    series = name_of(session.get_one(SeriesRow, series_id))
     findings = _about(session, series_id)  # first: of what others open meanwhile nothing is known
-    standing = analysis.load_analysis(session, series_id)
-    tail = analysis.load_recent_points(session, series_id)
-    covered = follow(session, standing, tail, now)
+    histories = Histories(session)
+    covered = follow(histories, series_id, now)
+    history = histories.of(series_id)
     believable = tuple(
-        replace(each, not_reproduced=confirm.not_reproduced(session, each))
-        for each in candidates(session, standing, tail, covered, ill)
+        replace(each, not_reproduced=confirm.not_reproduced(histories, each))
+        for each in candidates(session, history, covered, ill)
     )
-    return Followed(series, standing, tail, covered, believable, findings)
+    return Followed(history, covered, believable, findings)
 
 
 def _about(session: Session, series_id: str) -> frozenset[str]:

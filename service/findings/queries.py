@@ -9,7 +9,6 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Direction
 from service.analysis.attribution import Attribution
 from service.database import paging
 from service.database.paging import Page
@@ -25,8 +24,8 @@ from service.findings.types import (
     FindingKind,
     FindingSummary,
     FindingView,
-    SeriesName,
 )
+from service.history.series_history import name_of
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
 
 ATTRIBUTION = TypeAdapter(Attribution)
@@ -95,19 +94,6 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
         .group_by(FindingRow.id)
     )
     return session.scalars(least).all()
-
-
-def name_of(row: SeriesRow) -> SeriesName:
-    """A series without its points."""
-    return SeriesName(
-        id=row.id,
-        case=Case.model_validate(row.case),
-        metric=row.metric,
-        unit=row.unit,
-        direction=Direction(row.direction),
-        comparability=row.comparability,
-        project=row.project,
-    )
 
 
 def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:

@@ -13,7 +13,8 @@ from service.findings.types import Candidate, FindingKind
 from service.history.compare import LEAST_EFFECT
 from service.history.identity import RECENT
 from service.history.placed_changes import PlacedChange, SeriesAnalysis
-from service.history.recent import RecentPoints, without_worker_offset
+from service.history.recent import RecentPoints
+from service.history.series_history import SeriesHistory
 
 FALSE_SHARE = 0.2
 """Of the findings that a day opens, at most this share is expected to be false. One look in five
@@ -44,13 +45,12 @@ def stands(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
     return standing.points - placed.change.index >= PATIENCE
 
 
-def leaving(standing: SeriesAnalysis, tail: RecentPoints, placed: PlacedChange) -> bool:
+def leaving(history: SeriesHistory, placed: PlacedChange) -> bool:
     """Return True if a change is the last one and the newest points are back at its old level."""
-    if placed.change.index != max(each.change.index for each in standing.changes):
+    if placed != history.analysis.changes[-1]:
         return False
-    own = without_worker_offset(tail, standing.machine_offsets)
     before, after = placed.change.before, placed.change.after
-    return all(taken_back(before, after, own(point)) for point in tail.points[-LEAVING:])
+    return all(taken_back(before, after, value) for value in history.values[-LEAVING:])
 
 
 def beside_ill(tail: RecentPoints, index: int, ill: frozenset[str]) -> bool:

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from benchmarks.contracts import Case, Direction
 from service.analysis.attribution import Attribution
 from service.history.placed_changes import PlacedChange
+from service.history.series_history import SeriesName
 from service.models import FindingState
 
 
@@ -33,20 +33,6 @@ ACTIVE = frozenset({FindingState.OPEN, FindingState.ACKNOWLEDGED})
 """States that ask for somebody's attention."""
 REFUTED = frozenset({FindingState.WITHDRAWN, FindingState.NOT_REPRODUCED})
 """States of what was never there."""
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesName:
-    """The identity of a series, without its points."""
-
-    id: str
-    case: Case
-    metric: str
-    unit: str
-    direction: Direction
-    comparability: dict[str, str]
-    project: str = ""
-    """Empty: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import partial
 from itertools import takewhile
 from statistics import median
 
@@ -25,8 +26,9 @@ from service.findings.types import (
     FindingKind,
     PendingShift,
 )
-from service.history.placed_changes import PlacedChange, SeriesAnalysis
-from service.history.recent import RecentPoints, without_worker_offset
+from service.history.placed_changes import PlacedChange
+from service.history.recent import RecentPoints
+from service.history.series_history import Histories, SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
 log = logging.getLogger(__name__)
@@ -43,36 +45,36 @@ def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, 
     return [(link, row) for link, row in session.execute(wanted)]
 
 
-def follow(
-    session: Session, standing: SeriesAnalysis, tail: RecentPoints, now: datetime
-) -> AlreadyReported:
+def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReported:
     """Bring the findings of a series up to date; say what they cover of its changes."""
+    history = histories.of(series_id)
+    standing, tail = history.analysis, history.recent
     changes = {change.id: change for change in standing.changes}
     covered: set[str] = set()
     expected: set[str] = set()
     shifts: list[PendingShift] = []
-    for link, row in links_of(session, standing.series_id):
+    for link, row in links_of(histories.session, series_id):
         index = tail.place_of(link.first_bad_result, link.first_bad_at)
         if index is None:
             continue
         change = changes.get(link.change_id)
         back = rules.recovery(standing, change) if change else None
         level = rules.led(standing, change, back) if change and back else 0.0
-        over = back and (_only_back(link, row, standing, tail, back) or _no_news(link, row, level))
+        over = back and (_only_back(link, row, history, back) or _no_news(link, row, level))
         reported = (change, back if over else None)
         covered |= {each.id for each in reported if each is not None}
         expected |= {change.id} if change and _expected(row) else set()
         ended = link.ended
         watched = not (change or ended or _expected(row))
-        since = _back_again(link, standing, tail, index) if watched else None
+        since = _back_again(link, history, index) if watched else None
         if since is not None:
             _recovered(link, since)
         else:
-            _update(session, link, row, change, back, now)
-        session.flush()
+            _update(histories, link, row, change, back, now)
+        histories.session.flush()
         shifts += _shifts(link, row, tail, change, back)
         if link.ended != ended:  # once: what a person has opened again stays so
-            settle(session, row, _since(link, tail), now)
+            settle(histories.session, row, _since(link, tail), now)
     return AlreadyReported(frozenset(covered), tuple(shifts), frozenset(expected))
 
 
@@ -106,11 +108,7 @@ def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
 
 
 def _only_back(
-    link: FindingSeries,
-    row: FindingRow,
-    standing: SeriesAnalysis,
-    tail: RecentPoints,
-    back: PlacedChange,
+    link: FindingSeries, row: FindingRow, history: SeriesHistory, back: PlacedChange
 ) -> bool:
     """Return True if a regression's known recovery led to the old level and no further.
 
@@ -119,11 +117,11 @@ def _only_back(
     """
     if link.ended != "recovered" or link.ended_at is None or _expected(row):
         return False
-    since = tail.index_of(link.ended_at)
+    since = history.recent.index_of(link.ended_at)
     if row.kind != FindingKind.REGRESSION or since is None or abs(back.change.index - since) > SAME:
         return False
-    at, own = back.change.index - tail.first, without_worker_offset(tail, standing.machine_offsets)
-    values = [own(point) for point in tail.points[at : at + SAME]]
+    at = back.change.index - history.recent.first
+    values = history.values[at : at + SAME]
     return bool(values) and not rules.surpassed(link.before, link.after, median(values))
 
 
@@ -168,7 +166,7 @@ def _since(link: FindingSeries, tail: RecentPoints) -> str:
 
 
 def _update(
-    session: Session,
+    histories: Histories,
     link: FindingSeries,
     row: FindingRow,
     change: PlacedChange | None,
@@ -181,13 +179,13 @@ def _update(
             link.ended = "gone"
         return
     if link.ended == "gone":
-        _comes_back(session, link, row, change, now)
+        _comes_back(histories.session, link, row, change, now)
     if row.state not in ACTIVE:
         return
     if row.certainty == Certainty.STANDING:  # side by side was better measured than this
         _measures(link, change)
         if _elsewhere(link, row, change):
-            _moves(session, link, row, change, now)
+            _moves(histories, link, row, change, now)
     if back is not None:
         _recovered(link, back.first_bad_at)
 
@@ -203,16 +201,12 @@ def _measures(link: FindingSeries, change: PlacedChange) -> None:
     link.doubt = 1.0 - told.confidence
 
 
-def _back_again(
-    link: FindingSeries, standing: SeriesAnalysis, tail: RecentPoints, index: int
-) -> datetime | None:
+def _back_again(link: FindingSeries, history: SeriesHistory, index: int) -> datetime | None:
     """Since when a change that is no level of its own, or none any more, has been taken back."""
-    own = without_worker_offset(tail, standing.machine_offsets)
-    since = tail.points[max(0, index - tail.first) :]
-    back = list(
-        takewhile(lambda point: taken_back(link.before, link.after, own(point)), reversed(since))
-    )
-    return back[-1].revision_at if PATIENCE <= len(back) < len(since) else None
+    since = history.values[max(0, index - history.recent.first) :]
+    over = takewhile(partial(taken_back, link.before, link.after), reversed(since))
+    count = sum(1 for _ in over)
+    return history.recent.points[-count].revision_at if PATIENCE <= count < len(since) else None
 
 
 def _comes_back(
@@ -242,9 +236,10 @@ def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bo
 
 
 def _moves(
-    session: Session, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
+    histories: Histories, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
 ) -> None:
     """Say where a change lies by now, and what it is put down to there; nobody is told again."""
+    session = histories.session
     link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
     session.flush()
     if link.place:
@@ -252,7 +247,7 @@ def _moves(
     lifecycle.move(session, row, change, now)
     try:
         with session.begin_nested():
-            say_again(session, row, members(session, row))
+            say_again(histories, row, members(session, row))
     except Exception as error:
         if passes(error):
             raise

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Any, Self
 
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.noise import Noise
-from service.history.recent import JudgedPoint, RecentPoints, without_worker_offset
+from service.history.recent import RecentPoints, without_worker_offset
 from service.models import ChangeRow
 
 EDGE = 3
@@ -97,7 +97,7 @@ def place(tail: RecentPoints, change: ChangePoint, noise: Noise | None) -> Place
     # which takes the modes apart, has not seen better.
     if noise is None or not noise.mode_distance:
         offsets = noise.machine_offsets if noise else {}
-        at = _edge(tail, at, change, without_worker_offset(tail, offsets))
+        at = _edge(without_worker_offset(tail, offsets), at, change)
     return _between(tail, change, at)
 
 
@@ -117,20 +117,17 @@ def _between(tail: RecentPoints, change: ChangePoint, at: int) -> PlacedChange:
     )
 
 
-def _edge(
-    tail: RecentPoints, at: int, change: ChangePoint, own: Callable[[JudgedPoint], float]
-) -> int:
-    """Place in ``tail.points`` of the first point that lies nearer to the new level.
+def _edge(values: Sequence[float], at: int, change: ChangePoint) -> int:
+    """Place in ``values`` of the first one that lies nearer to the new level.
 
     With few points after it, a large step is pulled back like an outlier until they are enough,
     which may place it a point or two beside the one that anybody would name.
     """
 
     def new(place: int) -> bool:
-        value = own(tail.points[place])
-        return abs(value - change.after) < abs(value - change.before)
+        return abs(values[place] - change.after) < abs(values[place] - change.before)
 
-    low, high = max(1, at - EDGE), min(len(tail.points) - 1, at + EDGE)
+    low, high = max(1, at - EDGE), min(len(values) - 1, at + EDGE)
     while at > low and new(at - 1):
         at -= 1
     while at < high and not new(at):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -101,9 +101,7 @@ def _own(value: float, worker: str, offsets: Mapping[str, float], size: float | 
     return value / (1.0 + offset) if offset > NOTHING_LEFT else value
 
 
-def without_worker_offset(
-    tail: RecentPoints, offsets: Mapping[str, float]
-) -> Callable[[JudgedPoint], float]:
-    """Give a function from a point of a series to its value without its machine's offset."""
+def without_worker_offset(tail: RecentPoints, offsets: Mapping[str, float]) -> tuple[float, ...]:
+    """Give the value of each point without its machine's offset."""
     size = tail.typical_size
-    return lambda point: _own(point.value, point.worker, offsets, size)
+    return tuple(_own(point.value, point.worker, offsets, size) for point in tail.points)

@@ -85,9 +85,7 @@ def begin_anew(
     if old is None or stored.link is None or stored.finding is None or not old.closed:
         return {}
     count = tail.first + len(tail.points)
-    values = list(
-        map(without_worker_offset(tail, noise.machine_offsets if noise else {}), tail.points)
-    )
+    values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     ends = [*(change.change.index for change in computed), count][1:]
     anew = {}
     for at, (change, end) in enumerate(zip(computed, ends, strict=True)):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction
 from service.analysis.gate import Answer
-from service.findings import SeriesName
 from service.findings.confirm.suspicion import Baseline, Suspicion, Where
 from service.findings.confirm.verdict import RemeasuredValue, verdict
+from service.history.series_history import SeriesName
 from service.models import ConfirmationState as State
 
 OLD, NEW = 100.0, 95.0

@@ -28,7 +28,6 @@ from service.findings import (
     gather_evidence,
     opening,
     pipeline,
-    queries,
 )
 from service.history import (
     analysis,
@@ -36,9 +35,9 @@ from service.history import (
     exclusions,
     pending,
     placed_changes,
-    recent,
     revisions,
 )
+from service.history.series_history import Histories, load_history
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -357,11 +356,8 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
     ``number`` is its place among the points; ``first_bad`` its revision, if that has another.
     """
     first_bad = number if first_bad is None else first_bad
-    tail = analysis.load_recent_points(session, long.SERIES)
-    own = recent.without_worker_offset(
-        tail, analysis.load_analysis(session, long.SERIES).machine_offsets
-    )
-    before = float(np.median([own(point) for point in tail.points[:number]]))
+    history = load_history(session, long.SERIES)
+    before = float(np.median(history.values[:number]))
     change = ChangePoint(
         index=number,
         effect=-0.03,
@@ -380,9 +376,8 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
         long.placed_at(first_bad),
         long.result_of(first_bad),
     )
-    placed = changes.adopt(session, tail, placed, long.START)
-    series = queries.name_of(session.get_one(SeriesRow, long.SERIES))
-    return Candidate(series, placed, first_bad, 0.01, Certainty.CONFIRMED)
+    placed = changes.adopt(session, history.recent, placed, long.START)
+    return Candidate(history.series, placed, first_bad, 0.01, Certainty.CONFIRMED)
 
 
 def test_an_imported_history_announces_only_what_is_recent(session: Session) -> None:
@@ -497,7 +492,7 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
         (found,) = [
             affected_series.members(session, row) for row in session.scalars(select(FindingRow))
         ]
-        asked = gather_evidence.question_of(session, found)
+        asked = gather_evidence.question_of(Histories(session), found)
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
     assert long.revision_of(26) in after
     assert not before & after
@@ -525,7 +520,7 @@ def test_a_machine_that_measured_both_levels_is_asked_for_even_if_it_did_so_fart
         (found,) = [
             affected_series.members(session, row) for row in session.scalars(select(FindingRow))
         ]
-        asked = gather_evidence.question_of(session, found)
+        asked = gather_evidence.question_of(Histories(session), found)
     workers = [{each.worker for each in side} for side in (asked.before, asked.after)]
     assert workers[0] & workers[1] == common
     assert [len(side) for side in (asked.before, asked.after)] == [gather_evidence.A_SIDE] * 2

@@ -18,7 +18,8 @@ from benchmarks.contracts import Result, Telemetry, Trace
 from service import findings
 from service.database.session import Database
 from service.findings import opening, pipeline
-from service.history import analysis, pending, placed_changes, recent
+from service.history import analysis, pending
+from service.history.series_history import SeriesHistory, load_history
 from service.models import FindingRow, FindingState, WorkerRow
 
 
@@ -50,12 +51,9 @@ def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift:
         value = 1.0 + 0.5 * (worker == "x") + float(random.normal(0, 0.01)) + shift
         long.add(session, {number: value}, worker)
     long.judge(session, long.SERIES, long.START)
-    standing = analysis.load_analysis(session, long.SERIES)
-    tail = analysis.load_recent_points(session, long.SERIES)
-    own = recent.without_worker_offset(tail, standing.machine_offsets)
-    means = [
-        np.mean([own(point) for point in tail.points if point.worker == worker]) for worker in "wx"
-    ]
+    history = load_history(session, long.SERIES)
+    measured = list(zip(history.recent.points, history.values, strict=True))
+    means = [np.mean([own for point, own in measured if point.worker == each]) for each in "wx"]
     assert means[0] == pytest.approx(means[1], abs=0.02)
 
 
@@ -155,10 +153,10 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
 ) -> None:
     good = pipeline.candidates
 
-    def broken(session: Session, standing: placed_changes.SeriesAnalysis, *rest: Any) -> list[Any]:
-        if standing.series_id == long.OTHER:
+    def broken(session: Session, history: SeriesHistory, *rest: Any) -> list[Any]:
+        if history.series.id == long.OTHER:
             raise ZeroDivisionError
-        return good(session, standing, *rest)
+        return good(session, history, *rest)
 
     monkeypatch.setattr(pipeline, "candidates", broken)
     for number, value in enumerate(noisy(STEADY + DROPPED)):

@@ -10,10 +10,11 @@ from benchmarks.catalog.metrics import metric
 from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
-from service.findings import AlreadyReported, SeriesName, rules
+from service.findings import AlreadyReported, rules
 from service.findings.confirm.suspicion import Baseline, Suspicion
-from service.history.placed_changes import EDGE, SeriesAnalysis
+from service.history.placed_changes import EDGE
 from service.history.recent import JudgedPoint, RecentPoints
+from service.history.series_history import SeriesHistory, SeriesName
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""
@@ -22,9 +23,7 @@ LEVEL_POINTS = 30
 
 
 def suspicions(
-    series: SeriesName,
-    standing: SeriesAnalysis,
-    tail: RecentPoints,
+    history: SeriesHistory,
     since: datetime,
     covered: AlreadyReported,
     ill: frozenset[str] = frozenset(),
@@ -35,6 +34,7 @@ def suspicions(
     findings say of the series already, and ``ill`` are the workers that findings name as slow:
     neither is news.
     """
+    series, standing, tail = history.series, history.analysis, history.recent
     if not metric(series.metric).is_watched:
         return []
     known = {each.change.index for each in standing.changes} | {s.index for s in covered.shifts}

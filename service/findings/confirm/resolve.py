@@ -15,16 +15,16 @@ from service.analysis.gate import Answer, Side
 from service.comparisons import ComparisonView, load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
-from service.findings import Candidate, Certainty, Remeasured, SeriesName
+from service.findings import Candidate, Certainty, Remeasured
 from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.suspicion import Suspicion, Where
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict
 from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
-from service.findings.queries import name_of
 from service.history import analysis, changes, revisions
 from service.history.placed_changes import PlacedChange
+from service.history.series_history import SeriesName, name_of
 from service.models import (
     ChangeRow,
     ComparisonJob,

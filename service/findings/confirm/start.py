@@ -17,11 +17,12 @@ from service.comparisons import ComparisonRequest, deployed
 from service.comparisons.worker_choice import LATELY
 from service.database.ids import new_id
 from service.errors import ServiceError
-from service.findings import Candidate, SeriesName, rules
+from service.findings import Candidate, rules
 from service.findings.bad_nodes import ill_nodes
 from service.findings.confirm.outliers import points_before
 from service.findings.confirm.suspicion import Baseline, Suspicion, Where, where_lies
-from service.history import analysis, revisions
+from service.history import revisions
+from service.history.series_history import Histories, SeriesHistory, SeriesName
 from service.models import (
     ComparisonJob,
     ConfirmationRow,
@@ -76,7 +77,7 @@ def awaited(session: Session, candidate: Candidate) -> bool:
     return bool(_near(session, candidate.series, candidate.rank, running))
 
 
-def not_reproduced(session: Session, candidate: Candidate) -> bool:
+def not_reproduced(histories: Histories, candidate: Candidate) -> bool:
     """Return True if a change was measured again, on its own hardware, and was not there.
 
     Measuring one metric again measures the others of its case too: they are cleared where they were
@@ -84,8 +85,8 @@ def not_reproduced(session: Session, candidate: Candidate) -> bool:
     """
     absent = ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED
     return any(
-        row.series_id == candidate.series.id or _at_old_level(session, row, candidate)
-        for row in _near(session, candidate.series, candidate.rank, absent)
+        row.series_id == candidate.series.id or _at_old_level(histories, row, candidate)
+        for row in _near(histories.session, candidate.series, candidate.rank, absent)
     )
 
 
@@ -162,17 +163,17 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
     return [row.id]
 
 
-def _at_old_level(session: Session, row: ConfirmationRow, candidate: Candidate) -> bool:
+def _at_old_level(histories: Histories, row: ConfirmationRow, candidate: Candidate) -> bool:
     """Return True if the new revision was at the old level of the candidate's metric."""
     change, metric = candidate.placed.change, candidate.series.metric
-    told = session.execute(
+    told = histories.session.execute(
         select(ComparisonJob.measured, ComparisonJob.worker).where(
             ComparisonJob.comparison_id == row.comparisons[0], ComparisonJob.side == Side.CONTENDER
         )
     )
     values = [(worker or "", value_of(each, metric)) for each, worker in told]
     above = [(worker, value) for worker, value in values if value > 0]
-    usual = _usual(session, candidate)
+    usual = _usual(histories.of(candidate.series.id), candidate)
     sizes = (usual.level, change.before, change.after)
     if not above or min(sizes) <= 0 or change.before == change.after:
         return False
@@ -185,12 +186,10 @@ def value_of(measured: Mapping[str, Any] | None, metric: str) -> float:
     return float((measured or {}).get("metrics", {}).get(metric, {}).get("value", 0.0))
 
 
-def _usual(session: Session, candidate: Candidate) -> Baseline:
+def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
     """Give the baseline at the level before a change."""
-    index = candidate.placed.change.index
-    standing = analysis.load_analysis(session, candidate.series.id)
-    tail = analysis.load_recent_points(session, candidate.series.id)
-    earlier = points_before(tail, index, (each.change.index for each in standing.changes))
+    known = (each.change.index for each in history.analysis.changes)
+    earlier = points_before(history.recent, candidate.placed.change.index, known)
     if not earlier:  # the newest windows do not reach there
         return Baseline(candidate.placed.change.before, {})
     return Baseline.of((point.worker, point.value) for point in earlier)
