@@ -17,7 +17,6 @@ from service.analysis.detection.alarms import SAME
 from service.dashboard.figures import Judged, Step, place_of
 from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
 from service.findings.bad_nodes import METRIC, against_others
-from service.findings.confirm.start import SOURCE
 from service.history.types import Series
 
 NODE_RESULTS = 20
@@ -86,30 +85,23 @@ def with_end(judged: Judged, series: Series, affected: AffectedSeries) -> Judged
 def confirmations_of(session: Session, finding: FindingView) -> list[confirm.ConfirmationView]:
     """Every time that what a finding is about was measured again, the first first.
 
-    Those whose results it rests on, and those of the same place in one of its series.
+    Those of its changes, and those of the same place in one of its series.
     """
     row = session.get_one(models.FindingRow, finding.summary.id)
     results = [each for side in row.measured.values() for each in side]
-    sources = session.scalars(
-        select(models.ComparisonRow.source)
-        .join(models.ComparisonJob, models.ComparisonJob.comparison_id == models.ComparisonRow.id)
-        .join(models.ResultRow, models.ResultRow.job_id == models.ComparisonJob.job_id)
-        .where(models.ResultRow.id.in_(results))
+    changes = select(models.FindingSeries.change_id).where(
+        models.FindingSeries.finding_id == row.id
     )
-    known = {source.removeprefix(f"{SOURCE}:") for source in sources}
     place = models.ConfirmationRow.first_bad == finding.summary.first_bad
-    place = place | models.ConfirmationRow.first_bad_result.in_(
-        results
-    )  # where it was before it moved
+    moved = models.ConfirmationRow.first_bad_result.in_(results)  # where it was before it moved
     here: ColumnElement[bool] = models.ConfirmationRow.series_id.in_(
         [each.series.id for each in finding.series]
     )
     if finding.summary.worker is not None:
         at_fault = models.ConfirmationRow.state == models.ConfirmationState.BAD_NODE
         here = here | (at_fault & (models.ConfirmationRow.worker == finding.summary.worker))
-    page = confirm.list_confirmations(
-        session, models.ConfirmationRow.id.in_(known) | (place & here)
-    )
+    about = models.ConfirmationRow.change_id.in_(changes) | ((place | moved) & here)
+    page = confirm.list_confirmations(session, about)
     return list(page.items[::-1])
 
 

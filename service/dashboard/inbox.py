@@ -14,20 +14,7 @@ from service import findings, models
 from service.database.paging import Page
 from service.findings import ACTIVE, FindingKind, FindingSummary, confirm
 from service.findings.confirm import ConfirmationView
-<<<<<<< HEAD
-from service.findings.queries import name_of
-=======
 from service.history.series_history import SeriesName, name_of
-from service.models import (
-    AnalysisRow,
-    ConfirmationRow,
-    ConfirmationState,
-    FindingRow,
-    FindingSeries,
-    FindingState,
-    SeriesRow,
-)
->>>>>>> 636592b (A series' history is read once for each step: name, analysis, newest points and their values)
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard.figures import Judged, Step
-from service.findings import ACTIVE, FindingKind, FindingSummary
+from service.findings import ACTIVE, FindingSummary
+from service.findings.affected_series import as_reported
 from service.history.analysis import load_analysis
 from service.history.placed_changes import PlacedChange
 from service.history.queries import taken_out
@@ -23,16 +24,24 @@ from service.models import FindingRow, FindingSeries
 class LevelChange:
     """A change of level as the history shows it, or as a finding knows it before that."""
 
-    step: Step
-    before: float
-    after: float
-    low: float
-    high: float
+    placed: PlacedChange
     doubt: float
     """Probability that there is no such change."""
-    last_good: str | None
-    first_bad: str
     finding: FindingSummary | None
+    chosen: bool
+    """It is the one that the page is about."""
+
+    @property
+    def step(self) -> Step:
+        """What a chart draws of it."""
+        return Step(
+            result_id=self.placed.first_bad_result,
+            at=self.placed.first_bad_at,
+            effect=self.placed.change.effect,
+            improvement=self.placed.change.improvement,
+            finding=self.finding.id if self.finding and not self.chosen else "",
+            chosen=self.chosen,
+        )
 
 
 def changes_of(session: Session, series: Series, chosen: str = "") -> list[LevelChange]:
@@ -42,14 +51,19 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     attention, and so is the ``chosen`` one in any case.
     """
     standing = load_analysis(session, series.id)
-    about = {link.change_id: (link, finding) for link, finding in _links(session, series.id)}
-    changes = [_from_history(each, about.pop(each.id, None), chosen) for each in standing.changes]
+    about = {row.change_id: (row, finding) for row, finding in _reported(session, series.id)}
+    changes = []
+    for placed in standing.changes:
+        row, finding = about.pop(placed.id, (None, None))
+        doubt = min(1.0 - placed.change.confidence, row.doubt if row else 1.0)
+        at_hand = finding is not None and finding.id == chosen
+        changes.append(LevelChange(placed, doubt, finding, at_hand))
     changes += [
-        _from_link(link, finding, chosen)
-        for link, finding in about.values()
-        if finding.id == chosen or (finding.state in ACTIVE and not link.ended)
+        LevelChange(as_reported(row, finding), row.doubt, finding, finding.id == chosen)
+        for row, finding in about.values()
+        if finding.id == chosen or (finding.state in ACTIVE and not row.ended)
     ]
-    return sorted(changes, key=lambda each: each.step.at)
+    return sorted(changes, key=lambda each: each.placed.first_bad_at)
 
 
 def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> Judged:
@@ -74,7 +88,7 @@ def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
     return disturbed | found
 
 
-def _links(session: Session, series_id: str) -> list[tuple[FindingSeries, FindingSummary]]:
+def _reported(session: Session, series_id: str) -> list[tuple[FindingSeries, FindingSummary]]:
     summaries = {each.id: each for each in findings.of_series(session, series_id)}
     wanted = (
         select(FindingSeries)
@@ -84,50 +98,3 @@ def _links(session: Session, series_id: str) -> list[tuple[FindingSeries, Findin
     )
     rows = session.scalars(wanted)
     return [(row, summaries[row.finding_id]) for row in rows if row.finding_id in summaries]
-
-
-def _from_history(
-    placed: PlacedChange, about: tuple[FindingSeries, FindingSummary] | None, chosen: str
-) -> LevelChange:
-    link, finding = about or (None, None)
-    told = placed.change
-    return LevelChange(
-        step=Step(
-            result_id=placed.first_bad_result,
-            at=placed.first_bad_at,
-            effect=told.effect,
-            improvement=told.improvement,
-            finding=finding.id if finding and finding.id != chosen else "",
-            chosen=finding is not None and finding.id == chosen,
-        ),
-        before=told.before,
-        after=told.after,
-        low=told.effect_low,
-        high=told.effect_high,
-        doubt=min(1.0 - told.confidence, link.doubt if link else 1.0),
-        last_good=placed.last_good,
-        first_bad=placed.first_bad,
-        finding=finding,
-    )
-
-
-def _from_link(link: FindingSeries, finding: FindingSummary, chosen: str) -> LevelChange:
-    step = Step(
-        result_id=link.first_bad_result,
-        at=link.first_bad_at,
-        effect=link.effect,
-        improvement=finding.kind is FindingKind.IMPROVEMENT,
-        finding="" if finding.id == chosen else finding.id,
-        chosen=finding.id == chosen,
-    )
-    return LevelChange(
-        step=step,
-        before=link.before,
-        after=link.after,
-        low=link.effect_low,
-        high=link.effect_high,
-        doubt=link.doubt,
-        last_good=finding.last_good,
-        first_bad=finding.first_bad,
-        finding=finding,
-    )

@@ -12,7 +12,7 @@ from service.analysis.attribution import Attribution, Cause
 from service.analysis.detection.change import ChangePoint
 from service.findings import lifecycle, queries
 from service.findings.gather_evidence import explain
-from service.findings.types import Candidate, Certainty, FindingKind, Remeasured
+from service.findings.types import Candidate, Certainty, FindingKind, FindingSummary, Remeasured
 from service.history import revisions
 from service.history.placed_changes import PlacedChange
 from service.history.series_history import Histories, name_of
@@ -51,6 +51,17 @@ def members(session: Session, row: FindingRow) -> list[Candidate]:
 
 
 def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
+    return Candidate(
+        series=name_of(series),
+        placed=as_reported(link, row),
+        rank=revisions.rank(session, link.first_bad_at, series.project),
+        doubt=link.doubt,
+        certainty=Certainty(row.certainty),
+    )
+
+
+def as_reported(link: FindingSeries, finding: FindingRow | FindingSummary) -> PlacedChange:
+    """Give the change of a series as its finding reports it, whatever the history says by now."""
     change = ChangePoint(
         index=0,
         effect=link.effect,
@@ -58,17 +69,15 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
         effect_high=link.effect_high,
         before=link.before,
         after=link.after,
-        improvement=row.kind == FindingKind.IMPROVEMENT,
+        improvement=finding.kind == FindingKind.IMPROVEMENT,
         confidence=1.0 - link.doubt,
         evidence=0.0,
     )
-    placed = PlacedChange(
+    return PlacedChange(
         change=change,
-        last_good=row.last_good or "",
-        first_bad=row.first_bad,
+        last_good=finding.last_good or "",
+        first_bad=finding.first_bad,
         first_bad_at=link.first_bad_at,
         first_bad_result=link.first_bad_result,
         id=link.change_id,
     )
-    rank = revisions.rank(session, link.first_bad_at, series.project)
-    return Candidate(name_of(series), placed, rank, link.doubt, Certainty(row.certainty))

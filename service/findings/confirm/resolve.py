@@ -24,7 +24,7 @@ from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
 from service.history import analysis, changes, revisions
 from service.history.placed_changes import PlacedChange
-from service.history.series_history import SeriesName, name_of
+from service.history.series_history import name_of
 from service.models import (
     ChangeRow,
     ComparisonJob,
@@ -77,48 +77,131 @@ def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
     view = load_comparison(session, row.comparisons[-1], now)
     if view.state is ComparisonState.RUNNING:
         return []
-    series = name_of(session.get_one(SeriesRow, row.series_id))
-    if _one_code(view):
-        _repeat(session, row, series, view, now)
-        return []
-    reading = reading_of(session, row, view, series.metric)
-    if reading is None:
-        told = ConfirmationVerdict(
-            ConfirmationState.UNRESOLVED,
-            f"Measuring again gave nothing: {view.so_far.sentence}",
+    return _Confirmation(session, row, now).move_on(view)
+
+
+class _Confirmation:
+    """A confirmation whose newest comparison has ended."""
+
+    def __init__(self, session: Session, row: ConfirmationRow, now: datetime) -> None:
+        self.session, self.row, self.now = session, row, now
+        self.series = name_of(session.get_one(SeriesRow, row.series_id))
+        self.suspicion = Suspicion.of(row, self.series)
+
+    def move_on(self, view: ComparisonView) -> list[str]:
+        """Ask again or end it; the ids of findings that this opened."""
+        if _one_code(view):
+            worker = view.worker or self.row.worker
+            said = f"{worker} has one code for both revisions; it is being measured again."
+            self._ask(worker, said, apart=False)
+            return []
+        reading = reading_of(self.session, self.row, view, self.series.metric)
+        if reading is None:
+            said = f"Measuring again gave nothing: {view.so_far.sentence}"
+            self._end(ConfirmationVerdict(ConfirmationState.UNRESOLVED, said))
+            return []
+        earlier = self.row.reading
+        elsewhere = None if earlier is None else RemeasuredValue.model_validate(earlier)
+        outcome = verdict(self.suspicion, reading, elsewhere, ill_nodes(self.session))
+        if outcome.ask_suspect:
+            suspect = self.row.worker
+            said = f"{reading.worker} shows the old level; {suspect} is being asked as well."
+            if self._ask(suspect, said):
+                self.row.reading = reading.model_dump(mode="json")
+                self.session.flush()
+            return []
+        self._end(outcome)
+        return self._open_findings(outcome, reading)
+
+    def _ask(self, worker: str, sentence: str, *, apart: bool = True) -> bool:
+        """Start one more comparison, or end where there can be none."""
+        try:
+            asked = ask(self.session, self.row, self.series, worker, self.now, apart=apart)
+        except ServiceError as error:
+            self._end(ConfirmationVerdict(ConfirmationState.UNRESOLVED, str(error)))
+            return False
+        self.row.comparisons = [*self.row.comparisons, asked]
+        self.row.sentence = sentence
+        self.session.flush()
+        return True
+
+    def _end(self, outcome: ConfirmationVerdict) -> None:
+        _end(self.session, self.row, outcome, self.now)
+
+    def _open_findings(self, outcome: ConfirmationVerdict, reading: RemeasuredValue) -> list[str]:
+        """Open what the outcome asks for, unless a finding covers it by now."""
+        row = self.row
+        if outcome.state is ConfirmationState.BAD_NODE:
+            node = NodeChange(
+                worker=row.worker,
+                last_good=row.last_good,
+                first_bad=row.first_bad,
+                share=abs(self.suspicion.effect),
+                sentence=f"Worker {row.worker} is at fault: {outcome.sentence}",
+                certainty=Certainty.CONFIRMED,
+                series=(row.series_id,),
+            )
+            return open_bad_node(self.session, node, self.series.comparability, self.now)
+        if outcome.state not in (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT):
+            return []
+        placed = self._placed(reading)
+        row.change_id = placed.id
+        candidate = Candidate(
+            series=self.series,
+            placed=placed,
+            rank=revisions.rank(self.session, row.first_bad_at, self.series.project),
+            doubt=DOUBT,
+            certainty=Certainty.CONFIRMED,
         )
-    else:
-        elsewhere = None if row.reading is None else RemeasuredValue.model_validate(row.reading)
-        told = verdict(Suspicion.of(row, series), reading, elsewhere, ill_nodes(session))
-    if told.ask_suspect and reading is not None:
-        _ask_suspect(session, row, series, reading, now)
-        return []
-    _end(session, row, told, now)
-    return _findings(session, row, series, told, reading, now)
+        return open_findings(self.session, [candidate], self.now, self._remeasured(reading))
+
+    def _placed(self, reading: RemeasuredValue) -> PlacedChange:
+        """The change as the history places it by now; before it does, as it was measured again."""
+        row, suspicion = self.row, self.suspicion
+        shown = self.session.get(ChangeRow, row.change_id) if row.change_id else None
+        if shown is not None and shown.present:
+            return PlacedChange.of(shown)
+        tail = analysis.load_recent_points(self.session, self.series.id)
+        different = reading.answer is Answer.DIFFERENT and not reading.same_code
+        effect = reading.contender / reading.baseline - 1.0 if different else suspicion.effect
+        point = ChangePoint(
+            index=tail.index_of(row.first_bad_at) or 0,
+            effect=effect,
+            effect_low=min(effect, reading.change_low) if different else effect,
+            effect_high=max(effect, reading.change_high) if different else effect,
+            before=row.before,
+            after=row.before * (1.0 + effect),
+            improvement=(effect > 0) == (self.series.direction is Direction.HIGHER),
+            confidence=1.0 - DOUBT,
+            evidence=0.0,
+        )
+        measured = PlacedChange(
+            point, row.last_good, row.first_bad, row.first_bad_at, row.first_bad_result
+        )
+        return changes.adopt(self.session, tail, measured, self.now)
+
+    def _remeasured(self, reading: RemeasuredValue) -> Remeasured:
+        """Give the results of measuring again, at the old level and at the new one.
+
+        Where a worker has one code for all revisions, its baseline is none and says nothing.
+        """
+        job = ComparisonJob
+        wanted = (
+            select(job.result_id, job.measured, job.side, job.worker)
+            .where(job.comparison_id.in_(self.row.comparisons), job.result_id.is_not(None))
+            .order_by(job.comparison_id, job.place)
+        )
+        sides: dict[Where, list[str]] = {where: [] for where in Where}
+        for result_id, measured, side, worker in self.session.execute(wanted):
+            value = value_of(measured, self.series.metric)
+            if value > 0 and (side == Side.CONTENDER or not reading.same_code):
+                sides[self.suspicion.where(worker or "", value)].append(result_id)
+        return Remeasured(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))
 
 
 def _one_code(view: ComparisonView) -> bool:
     cases = (view.decision or view.so_far).cases
     return bool(cases) and cases[0].verdict is gate.CaseVerdict.SAME_CODE
-
-
-def _repeat(
-    session: Session,
-    row: ConfirmationRow,
-    series: SeriesName,
-    view: ComparisonView,
-    now: datetime,
-) -> None:
-    """Measure the newer revision again by itself, where the two cannot be told apart."""
-    worker = view.worker or row.worker
-    try:
-        asked = ask(session, row, series, worker, now, apart=False)
-    except ServiceError as error:
-        _end(session, row, ConfirmationVerdict(ConfirmationState.UNRESOLVED, str(error)), now)
-        return
-    row.comparisons = [*row.comparisons, asked]
-    row.sentence = f"{worker} has one code for both revisions; it is being measured again."
-    session.flush()
 
 
 def reading_of(
@@ -161,25 +244,6 @@ def _other_code(session: Session, row: ConfirmationRow, comparison_id: str) -> b
     return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
 
 
-def _ask_suspect(
-    session: Session,
-    row: ConfirmationRow,
-    series: SeriesName,
-    reading: RemeasuredValue,
-    now: datetime,
-) -> None:
-    """Elsewhere all is well: ask the worker that measured the suspicious point itself."""
-    try:
-        asked = ask(session, row, series, row.worker, now)
-    except ServiceError as error:
-        _end(session, row, ConfirmationVerdict(ConfirmationState.UNRESOLVED, str(error)), now)
-        return
-    row.comparisons = [*row.comparisons, asked]
-    row.reading = reading.model_dump(mode="json")
-    row.sentence = f"{reading.worker} shows the old level; {row.worker} is being asked as well."
-    session.flush()
-
-
 def _end(session: Session, row: ConfirmationRow, told: ConfirmationVerdict, now: datetime) -> None:
     seen = ConfirmationRow.id == row.id, ConfirmationRow.state == ConfirmationState.RUNNING
     done = update(ConfirmationRow).where(*seen)
@@ -187,114 +251,3 @@ def _end(session: Session, row: ConfirmationRow, told: ConfirmationVerdict, now:
     assert rows(session, done.values(**values)) == 1
     session.refresh(row)
     log.info("%s at %s: %s", row.case_key, row.first_bad, told.sentence)
-
-
-def _findings(
-    session: Session,
-    row: ConfirmationRow,
-    series: SeriesName,
-    told: ConfirmationVerdict,
-    reading: RemeasuredValue | None,
-    now: datetime,
-) -> list[str]:
-    """Open what the outcome asks for, unless a finding covers it by now."""
-    if told.state is ConfirmationState.BAD_NODE:
-        node = NodeChange(
-            worker=row.worker,
-            last_good=row.last_good,
-            first_bad=row.first_bad,
-            share=abs(row.after / row.before - 1.0),
-            sentence=f"Worker {row.worker} is at fault: {told.sentence}",
-            certainty=Certainty.CONFIRMED,
-            series=(row.series_id,),
-        )
-        return open_bad_node(session, node, series.comparability, now)
-    if reading is None or told.state not in _REAL:
-        return []
-    candidate = _candidate(session, row, series, reading, now)
-    measured = _measured(session, row, series, reading)
-    return open_findings(session, [candidate], now, measured)
-
-
-_REAL = (ConfirmationState.CONFIRMED, ConfirmationState.ENVIRONMENT)
-
-
-def _candidate(
-    session: Session,
-    row: ConfirmationRow,
-    series: SeriesName,
-    reading: RemeasuredValue,
-    now: datetime,
-) -> Candidate:
-    placed = _placed(session, row, series, reading, now)
-    row.change_id = placed.id
-    return Candidate(
-        series=series,
-        placed=placed,
-        rank=revisions.rank(session, row.first_bad_at, series.project),
-        doubt=DOUBT,
-        certainty=Certainty.CONFIRMED,
-    )
-
-
-def _placed(
-    session: Session,
-    row: ConfirmationRow,
-    series: SeriesName,
-    reading: RemeasuredValue,
-    now: datetime,
-) -> PlacedChange:
-    """The change as the history places it by now; before it does, as it was measured again."""
-    shown = session.get(ChangeRow, row.change_id) if row.change_id else None
-    if shown is not None and shown.present:
-        return PlacedChange.of(shown)
-    tail = analysis.load_recent_points(session, series.id)
-    effect = row.after / row.before - 1.0
-    different = reading.answer is Answer.DIFFERENT and not reading.same_code
-    effect = reading.contender / reading.baseline - 1.0 if different else effect
-    measured = PlacedChange(
-        change=ChangePoint(
-            index=tail.index_of(row.first_bad_at) or 0,
-            effect=effect,
-            effect_low=min(effect, reading.change_low) if different else effect,
-            effect_high=max(effect, reading.change_high) if different else effect,
-            before=row.before,
-            after=row.before * (1.0 + effect),
-            improvement=(effect > 0) == (series.direction is Direction.HIGHER),
-            confidence=1.0 - DOUBT,
-            evidence=0.0,
-        ),
-        last_good=row.last_good,
-        first_bad=row.first_bad,
-        first_bad_at=row.first_bad_at,
-        first_bad_result=row.first_bad_result,
-    )
-    return changes.adopt(session, tail, measured, now)
-
-
-def _measured(
-    session: Session, row: ConfirmationRow, series: SeriesName, reading: RemeasuredValue
-) -> Remeasured:
-    """Give the results of measuring again, at the old level and at the new one.
-
-    Where a worker has one code for all revisions, its baseline is none and says nothing.
-    """
-    told = Suspicion.of(row, series)
-    wanted = (
-        select(
-            ComparisonJob.result_id,
-            ComparisonJob.measured,
-            ComparisonJob.side,
-            ComparisonJob.worker,
-        )
-        .where(
-            ComparisonJob.comparison_id.in_(row.comparisons), ComparisonJob.result_id.is_not(None)
-        )
-        .order_by(ComparisonJob.comparison_id, ComparisonJob.place)
-    )
-    sides: dict[Where, list[str]] = {where: [] for where in Where}
-    for result_id, measured, side, worker in session.execute(wanted):
-        value = value_of(measured, series.metric)
-        if value > 0 and (side == Side.CONTENDER or not reading.same_code):
-            sides[told.where(worker or "", value)].append(result_id)
-    return Remeasured(tuple(sides[Where.OLD][:A_SIDE]), tuple(sides[Where.NEW][:A_SIDE]))
