@@ -19,9 +19,11 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.detection.alarms import SAME
 from service.analysis.detection.change import ChangePoint
+from service.findings import Candidate, Certainty, opening
 from service.history import analysis, changes, exclusions
 from service.history.identity import ALIKE, KnownChange, alike, identities
 from service.history.placed_changes import PlacedChange
+from service.history.series_history import load_history
 from service.models import AnalysisRow, ChangeRow, FindingSeries, FindingState, SettledWindow
 
 
@@ -180,12 +182,14 @@ def test_what_was_measured_again_is_the_change_that_the_history_shows_later(
 ) -> None:
     values = noisy(STEADY + DROPPED)
     arrive(session, values[:21])
-    tail = analysis.load_recent_points(session, long.SERIES)
-    adopted = changes.adopt(session, tail, change(20, -0.05), long.START)
+    history = load_history(session, long.SERIES)
+    adopted = changes.adopt(session, history.recent, change(20, -0.05), long.START)
+    candidate = Candidate(history.series, adopted, 20, 0.01, Certainty.CONFIRMED)
+    assert len(opening.open_findings(session, [candidate], long.START)) == 1
     assert ids(session) == []
     arrive(session, values[21:], 21)
     assert ids(session) == [adopted.id]
-    again = changes.adopt(session, tail, change(21, -0.05), long.START)
+    again = changes.adopt(session, history.recent, change(21, -0.05), long.START)
     assert again == analysis.load_analysis(session, long.SERIES).changes[0]
 
 

@@ -3,11 +3,11 @@
 from builders import long_series as long
 from builders.long_series import STEADY, noisy
 from builders.looked import arrive, only
-from service.database.connections import Database
 from sqlalchemy import select, update
 
 from service import findings
 from service.dashboard.series_changes import LevelChange, changes_of
+from service.database.session import Database
 from service.history.queries import load_series
 from service.models import ChangeRow, FindingSeries
 
@@ -29,7 +29,7 @@ def test_a_drop_that_came_again_is_tied_to_its_own_finding(database: Database) -
         (again,) = [each for each in findings.list_findings(session).items if each.id != first.id]
     (level,) = shown(database)
     assert level.finding is not None
-    assert (level.finding.id, level.first_bad) == (again.id, long.revision_of(28))
+    assert (level.finding.id, level.placed.first_bad) == (again.id, long.revision_of(28))
 
 
 def test_a_finding_follows_its_change_and_not_what_lies_nearer(database: Database) -> None:
