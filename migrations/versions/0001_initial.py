@@ -417,9 +417,7 @@ def _series() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name="pk_changes"),
     )
-    op.create_index(
-        "ix_changes_series_id_first_bad_at", "changes", ["series_id", "first_bad_at"]
-    )
+    op.create_index("ix_changes_series_id_first_bad_at", "changes", ["series_id", "first_bad_at"])
 
 
 def _comparisons() -> None:

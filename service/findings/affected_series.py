@@ -81,3 +81,9 @@ def as_reported(link: FindingSeries, finding: FindingRow | FindingSummary) -> Pl
         first_bad_result=link.first_bad_result,
         id=link.change_id,
     )
+
+
+def figures_of(change: ChangePoint) -> dict[str, float]:
+    """Give what a finding reports of a change in one series: columns of its row."""
+    reported = ("effect", "effect_low", "effect_high", "before", "after")
+    return {name: getattr(change, name) for name in reported} | {"doubt": 1.0 - change.confidence}

@@ -16,7 +16,7 @@ from service.analysis.attribution import Cause
 from service.analysis.detection.alarms import SAME
 from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
-from service.findings.affected_series import members, say_again, without_cause
+from service.findings.affected_series import figures_of, members, say_again, without_cause
 from service.findings.gather_evidence import explain
 from service.findings.types import (
     ACTIVE,
@@ -31,7 +31,7 @@ from service.findings.update import settle, takes_back
 from service.history import revisions
 from service.history.identity import alike
 from service.history.placed_changes import PlacedChange
-from service.history.series_history import Histories, SeriesHistory, SeriesName
+from service.history.series_history import Histories, SeriesHistory
 from service.models import (
     FindingRow,
     FindingSeries,
@@ -62,7 +62,13 @@ def candidates(
         and rules.only_ends(standing, each, back)
     }
     return [
-        _candidate(session, history.series, placed, ends[placed.id])
+        Candidate(
+            series=history.series,
+            placed=placed,
+            rank=revisions.rank(session, placed.first_bad_at, history.series.project),
+            doubt=1.0 - placed.change.confidence,
+            back=ends[placed.id],
+        )
         for placed in standing.changes
         if placed.id not in covered.changes | over
         and rules.recent(standing, placed)
@@ -118,18 +124,6 @@ def _tell(
     return [] if opened is None else [opened]
 
 
-def _candidate(
-    session: Session, series: SeriesName, placed: PlacedChange, back: PlacedChange | None
-) -> Candidate:
-    return Candidate(
-        series=series,
-        placed=placed,
-        rank=revisions.rank(session, placed.first_bad_at, series.project),
-        doubt=1.0 - placed.change.confidence,
-        back=back,
-    )
-
-
 def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
     """The finding that is about the same cause already, closed or not."""
     rows = histories.session.scalars(
@@ -144,16 +138,22 @@ def _home(histories: Histories, candidate: Candidate) -> FindingRow | None:
 
 
 def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
-    """Return True if a finding is about the cause of a change."""
-    session = histories.session
-    here, there = rules.footprint(candidate), _footprint(session, row)
-    again = session.get(FindingSeries, (row.id, candidate.series.id)) is not None
-    if again or not there.one_cause(here):
+    """Return True if a finding, of the same kind and hardware, is about the cause of a change."""
+    session, series = histories.session, candidate.series
+    about = (
+        select(SeriesRow.id, SeriesRow.case_key)
+        .join(FindingSeries, FindingSeries.series_id == SeriesRow.id)
+        .where(FindingSeries.finding_id == row.id)
+    )
+    cases = {series_id: case_key for series_id, case_key in session.execute(about)}  # noqa: C416
+    shared = series.case.workload in {workload_of(key)[0] for key in cases.values()}
+    rank = revisions.rank(session, row.first_bad_at, row.project)
+    if series.id in cases or not rules.related(rank, candidate.rank, same_workload=shared):
         return False
     within = _within_one_revision(row, candidate.placed)
     if row.state in ACTIVE:
         return not within or _beside(histories, row, candidate)
-    surely = here.rank == there.rank and not within and bool(here.workloads & there.workloads)
+    surely = rank == candidate.rank and not within and shared
     return surely and row.state != FindingState.RESOLVED and _of_its_size(session, row, candidate)
 
 
@@ -194,17 +194,6 @@ def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool
     there = tail.index_at((first.revision_at, first.revision, first.measured_at))
     here = tail.place_of(candidate.placed.first_bad_result, candidate.placed.first_bad_at)
     return here is not None and there is not None and abs(here - there) <= SAME
-
-
-def _footprint(session: Session, row: FindingRow) -> rules.Footprint:
-    cases = (
-        select(SeriesRow.case_key)
-        .join(FindingSeries, FindingSeries.series_id == SeriesRow.id)
-        .where(FindingSeries.finding_id == row.id)
-    )
-    workloads = frozenset(workload_of(key)[0] for key in session.scalars(cases))
-    rank = revisions.rank(session, row.first_bad_at, row.project)
-    return rules.Footprint(FindingKind(row.kind), row.comparability, rank, workloads, row.project)
 
 
 def _open(
@@ -262,22 +251,17 @@ def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: dat
 
 def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: int) -> None:
     for place, each in enumerate(group, first):
-        told = each.placed.change
         link = FindingSeries(
             finding_id=finding_id,
             series_id=each.series.id,
             change_id=each.placed.id,
             first_bad_result=each.placed.first_bad_result,
             first_bad_at=each.placed.first_bad_at,
-            effect=told.effect,
-            effect_low=told.effect_low,
-            effect_high=told.effect_high,
-            before=told.before,
-            after=told.after,
-            doubt=each.doubt,
+            **figures_of(each.placed.change),
             ended="" if each.back is None else "recovered",
             ended_at=None if each.back is None else each.back.first_bad_at,
             place=place,
         )
+        link.doubt = each.doubt
         session.merge(link)
     session.flush()

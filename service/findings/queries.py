@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import datetime
 
@@ -14,7 +15,6 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.rules import expected_false
 from service.findings.types import (
     ACTIVE,
     REFUTED,
@@ -79,7 +79,7 @@ def expected_false_since(session: Session, since: datetime) -> float:
     """
     refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
     known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
-    return known.scalar_one() + expected_false(doubts_since(session, since))
+    return known.scalar_one() + math.fsum(doubts_since(session, since))
 
 
 def doubts_since(session: Session, since: datetime) -> Sequence[float]:

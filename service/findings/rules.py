@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.scale import HIGHEST
 from service.analysis.recovery import RECOVERED, share_left, taken_back
-from service.findings.types import Candidate, FindingKind
+from service.findings.types import Candidate
 from service.history.compare import LEAST_EFFECT
 from service.history.identity import RECENT
 from service.history.placed_changes import PlacedChange, SeriesAnalysis
@@ -80,39 +79,17 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
     return taken
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
-    """The place and the kind of a change, as far as they tell causes apart."""
-
-    kind: FindingKind
-    comparability: Mapping[str, str]
-    rank: int
-    """Place of the first bad revision among those of the history."""
-    workloads: frozenset[str]
-    project: str
-
-    def one_cause(self, other: Footprint) -> bool:
-        """Return True if two changes are put down to the same cause until somebody knows better."""
-        mine, theirs = ((e.project, e.kind, e.comparability) for e in (self, other))
-        apart = abs(self.rank - other.rank)
-        related = bool(self.workloads & other.workloads)
-        return mine == theirs and (apart == 0 or (related and apart <= NEAR))
-
-
-def footprint(candidate: Candidate) -> Footprint:
-    """Give the place and the kind of a candidate's change."""
-    series = candidate.series
-    workloads = frozenset({series.case.workload})
-    facts, rank = series.comparability, candidate.rank
-    return Footprint(candidate.kind, facts, rank, workloads, series.project)
+def related(one: int, other: int, *, same_workload: bool) -> bool:
+    """Return True if changes at these places in the history have one cause, as far as is known."""
+    apart = abs(one - other)
+    return apart == 0 or (same_workload and apart <= NEAR)
 
 
 def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
     """One group per cause, each with its surest change first, and no series twice."""
     found: list[list[Candidate]] = []
     for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
-        here = footprint(candidate)
-        home = next((group for group in found if _takes_in(group, candidate, here)), None)
+        home = next((group for group in found if _takes_in(group, candidate)), None)
         if home is None:
             found.append([candidate])
         else:
@@ -120,9 +97,15 @@ def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
     return [tuple(group) for group in found]
 
 
-def _takes_in(group: Sequence[Candidate], candidate: Candidate, here: Footprint) -> bool:
+def _takes_in(group: Sequence[Candidate], candidate: Candidate) -> bool:
+    here, there = (
+        (each.kind, each.series.project, each.series.comparability)
+        for each in (candidate, group[0])
+    )
     again = any(each.series.id == candidate.series.id for each in group)
-    return not again and footprint(group[0]).one_cause(here)
+    shared = group[0].series.case.workload == candidate.series.case.workload
+    alike = here == there and not again
+    return alike and related(group[0].rank, candidate.rank, same_workload=shared)
 
 
 def surpassed(before: float, after: float, later: float) -> bool:
@@ -159,8 +142,3 @@ def only_ends(standing: SeriesAnalysis, change: PlacedChange, back: PlacedChange
     told = change.change
     level = led(standing, change, back)
     return not told.improvement and not surpassed(told.before, told.after, level)
-
-
-def expected_false(doubts: Iterable[float]) -> float:
-    """Give the expected number of false findings among those with these doubts."""
-    return math.fsum(doubts)

@@ -16,7 +16,7 @@ from service.analysis.detection.alarms import PATIENCE, SAME
 from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
-from service.findings.affected_series import members, say_again
+from service.findings.affected_series import figures_of, members, say_again
 from service.findings.types import (
     ACTIVE,
     REFUTED,
@@ -183,22 +183,12 @@ def _update(
     if row.state not in ACTIVE:
         return
     if row.certainty == Certainty.STANDING:  # side by side was better measured than this
-        _measures(link, change)
+        for name, value in figures_of(change.change).items():
+            setattr(link, name, value)
         if _elsewhere(link, row, change):
             _moves(histories, link, row, change, now)
     if back is not None:
         _recovered(link, back.first_bad_at)
-
-
-def _measures(link: FindingSeries, change: PlacedChange) -> None:
-    told = change.change
-    link.effect, link.effect_low, link.effect_high = (
-        told.effect,
-        told.effect_low,
-        told.effect_high,
-    )
-    link.before, link.after = told.before, told.after
-    link.doubt = 1.0 - told.confidence
 
 
 def _back_again(link: FindingSeries, history: SeriesHistory, index: int) -> datetime | None:

@@ -20,7 +20,7 @@ from service.analysis.detection.windows import Judgement
 from service.database.ids import new_id
 from service.history.identity import KnownChange, identities
 from service.history.placed_changes import PlacedChange, estimate_of, place
-from service.history.recent import RecentPoints
+from service.history.recent import RecentPoints, without_worker_offset
 from service.history.recognition import StoredChange, begin_anew, known_change, load_stored
 from service.models import AnalysisRow, ChangeRow, ConfirmationRow, FindingSeries
 
@@ -97,14 +97,17 @@ def _told_apart(
     stored: Sequence[StoredChange],
 ) -> tuple[list[PlacedChange], list[KnownChange]]:
     """Give the changes, those that begin anew at their own place, and what they may be."""
+    values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     changes, known = list(computed), []
-    for each in stored:
-        anew = begin_anew(session, tail, noise, changes, each)
-        changes = [anew.get(at, change) for at, change in enumerate(changes)]
-        old = known_change(session, tail, changes, each)
-        if old is not None:
-            others = frozenset(change.change.index for change in anew.values())
-            known.append(replace(old, not_at=others))
+    for row, link, finding in stored:
+        old = known_change(session, tail, changes, StoredChange(row, link, finding))
+        if old is None:
+            continue
+        if old.closed and link is not None and finding is not None:
+            anew = begin_anew(session, tail, values, changes, (old, link, finding))
+            changes = [anew.get(at, change) for at, change in enumerate(changes)]
+            old = replace(old, not_at=frozenset(each.change.index for each in anew.values()))
+        known.append(old)
     return changes, known
 
 

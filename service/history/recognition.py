@@ -10,11 +10,10 @@ from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
 from service.analysis.detection.alarms import PATIENCE
-from service.analysis.detection.noise import Noise
 from service.analysis.recovery import newest_return
 from service.history.identity import RECENT, KnownChange
 from service.history.placed_changes import PlacedChange, at_point, estimate_of
-from service.history.recent import RecentPoints, without_worker_offset
+from service.history.recent import RecentPoints
 from service.models import ChangeRow, Exclusion, FindingRow, FindingSeries, ResultRow
 
 
@@ -72,20 +71,18 @@ def known_change(
 def begin_anew(
     session: Session,
     tail: RecentPoints,
-    noise: Noise | None,
+    values: Sequence[float],
     computed: Sequence[PlacedChange],
-    stored: StoredChange,
+    closed: tuple[KnownChange, FindingSeries, FindingRow],
 ) -> dict[int, PlacedChange]:
     """Find the computed changes, by their place in ``computed``, that began after a closed one.
 
     A drop that is back some nights after its revert is one level to the detector, which begins with
     the first drop. If the finding about that was closed meanwhile, the change begins anew.
+    ``values`` are those of the points without the offsets of their machines.
     """
-    old = known_change(session, tail, computed, stored)
-    if old is None or stored.link is None or stored.finding is None or not old.closed:
-        return {}
+    old, link, finding = closed
     count = tail.first + len(tail.points)
-    values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     ends = [*(change.change.index for change in computed), count][1:]
     anew = {}
     for at, (change, end) in enumerate(zip(computed, ends, strict=True)):
@@ -93,8 +90,8 @@ def begin_anew(
             continue
         patience = 1 if end == count else PATIENCE  # at the end, `rules.stands` says when
         part = values[old.index - tail.first : end - tail.first]
-        back = newest_return(part, stored.link.before, stored.link.after, patience)
-        if back is None or not _is_news(session, stored.finding, tail, old.index, back):
+        back = newest_return(part, link.before, link.after, patience)
+        if back is None or not _is_news(session, finding, tail, old.index, back):
             continue
         begin = max(change.change.index, old.index + back.stop)
         anew[at] = change if begin == change.change.index else at_point(tail, change.change, begin)
