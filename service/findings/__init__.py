@@ -29,11 +29,9 @@ from service.findings.types import (
     AlreadyReported,
     Candidate,
     Certainty,
-    FindingEventView,
     FindingKind,
     FindingSummary,
     FindingView,
-    PendingShift,
     Remeasured,
 )
 
@@ -45,11 +43,9 @@ __all__ = [
     "AlreadyReported",
     "Candidate",
     "Certainty",
-    "FindingEventView",
     "FindingKind",
     "FindingSummary",
     "FindingView",
-    "PendingShift",
     "Plan",
     "Remeasured",
     "act",

@@ -8,10 +8,10 @@ from dataclasses import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from service.analysis.attribution import Attribution, Cause
+from service.analysis.attribution import Attribution, Cause, attribute
 from service.analysis.detection.change import ChangePoint
 from service.findings import lifecycle, queries
-from service.findings.gather_evidence import explain
+from service.findings.gather_evidence import question_of
 from service.findings.types import Candidate, Certainty, FindingKind, FindingSummary, Remeasured
 from service.history import revisions
 from service.history.placed_changes import PlacedChange
@@ -22,7 +22,7 @@ from service.models import FindingRow, FindingSeries, SeriesRow
 def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate]) -> None:
     """Put into words what a finding is, now that it is about the changes in ``whole``."""
     measured = Remeasured(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
-    told = explain(histories, whole, measured)
+    told = attribute(question_of(histories, whole, measured))
     if row.measured.get("not_reproduced"):
         told = without_cause(told)
     attribution = queries.ATTRIBUTION.dump_python(told, mode="json")

@@ -12,12 +12,10 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from service.analysis.attribution import (
-    Attribution,
     Measurement,
     Moved,
     Question,
     Residual,
-    attribute,
 )
 from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
@@ -36,20 +34,13 @@ LEVEL_POINTS = 30
 """Points beside a change that say where the level was, or is."""
 
 
-def explain(
-    histories: Histories, group: Sequence[Candidate], measured: Remeasured = NOTHING
-) -> Attribution:
-    """Say what the changes of ``group``, which share a cause, are put down to.
-
-    ``measured`` is what was measured for this question, of the first change's case.
-    """
-    return attribute(question_of(histories, group, measured))
-
-
 def question_of(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured = NOTHING
 ) -> Question:
-    """All that is known around the first change of ``group``."""
+    """All that is known around the first change of ``group``, whose changes share a cause.
+
+    ``measured`` is what was measured for this question, of the first change's case.
+    """
     first, session = group[0], histories.session
     change, placed = first.placed.change, first.placed
     history = histories.of(first.series.id)
@@ -160,7 +151,6 @@ def _sides(
 
 
 def _first_of(others: Sequence[JudgedPoint], points: Iterable[JudgedPoint]) -> JudgedPoint | None:
-    """The first point of a machine that measured one of ``others``."""
     workers = {each.worker for each in others}
     return next((each for each in points if each.worker in workers), None)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from datetime import datetime, timedelta
 
@@ -12,12 +12,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import workload_of
-from service.analysis.attribution import Cause
+from service.analysis.attribution import Cause, attribute
 from service.analysis.detection.alarms import SAME
 from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
 from service.findings.affected_series import figures_of, members, say_again, without_cause
-from service.findings.gather_evidence import explain
+from service.findings.gather_evidence import question_of
 from service.findings.types import (
     ACTIVE,
     NOTHING,
@@ -80,7 +80,7 @@ def candidates(
 
 def open_findings(
     session: Session,
-    found: Iterable[Candidate],
+    found: Sequence[Candidate],
     now: datetime,
     measured: Remeasured = NOTHING,
 ) -> list[str]:
@@ -89,7 +89,10 @@ def open_findings(
     What takes an earlier change back closes that finding and opens none. ``measured`` is what was
     measured for the only candidate.
     """
-    news = [each for each in found if not (_known(session, each) or takes_back(session, each, now))]
+    ids = FindingSeries.change_id.in_([each.placed.id for each in found])
+    known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
+    fresh = (each for each in found if each.placed.id not in known)
+    news = [each for each in fresh if not takes_back(session, each, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
     histories = Histories(session)
@@ -102,11 +105,6 @@ def open_findings(
                 raise
             log.exception("no finding could be made of a change at %s", group[0].placed.first_bad)
     return opened
-
-
-def _known(session: Session, candidate: Candidate) -> bool:
-    about = FindingSeries.change_id == candidate.placed.id
-    return session.scalars(select(FindingSeries.finding_id).where(about)).first() is not None
 
 
 def _tell(
@@ -164,14 +162,12 @@ def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
 
 
 def _joins(histories: Histories, row: FindingRow, candidate: Candidate) -> bool:
-    """Return True if a finding that has a change of the same cause takes this change in too."""
     if row.state in ACTIVE:
         return histories.session.get(FindingSeries, (row.id, candidate.series.id)) is None
     return _takes_in(histories, row, candidate)
 
 
 def _of_its_size(session: Session, row: FindingRow, candidate: Candidate) -> bool:
-    """Return True if a closed finding showed an effect like that of this change."""
     effects = select(FindingSeries.effect).where(FindingSeries.finding_id == row.id)
     effect = candidate.placed.change.effect
     return any(alike(effect, seen) for seen in session.scalars(effects))
@@ -199,7 +195,7 @@ def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool
 def _open(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> str | None:
-    session, told = histories.session, explain(histories, group, measured)
+    session, told = histories.session, attribute(question_of(histories, group, measured))
     first, known = group[0], asdict(measured)
     if first.not_reproduced:
         told = without_cause(told)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import datetime
 
 from pydantic import TypeAdapter
@@ -103,20 +104,9 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
         .where(FindingSeries.finding_id == finding_id)
         .order_by(FindingSeries.place)
     )
+    columns = [field.name for field in fields(AffectedSeries)[1:]]
     return [
-        AffectedSeries(
-            series=name_of(series),
-            effect=link.effect,
-            effect_low=link.effect_low,
-            effect_high=link.effect_high,
-            before=link.before,
-            after=link.after,
-            doubt=link.doubt,
-            first_bad_at=link.first_bad_at,
-            first_bad_result=link.first_bad_result,
-            ended=link.ended,
-            ended_at=link.ended_at,
-        )
+        AffectedSeries(name_of(series), **{name: getattr(link, name) for name in columns})
         for link, series in session.execute(wanted)
     ]
 

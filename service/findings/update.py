@@ -126,7 +126,6 @@ def _only_back(
 
 
 def _expected(row: FindingRow) -> bool:
-    """Return True if somebody has declared the new level the baseline."""
     return row.state == FindingState.EXPECTED
 
 
@@ -158,7 +157,6 @@ def _recovered(link: FindingSeries, at: datetime) -> None:
 
 
 def _since(link: FindingSeries, tail: RecentPoints) -> str:
-    """Revision from which on a series is back at its level; empty if it is not."""
     index = None if link.ended_at is None else tail.index_of(link.ended_at)
     if index is None or index - tail.first >= len(tail.points):
         return ""

@@ -62,7 +62,6 @@ def _near(index: int, places: Iterable[int]) -> bool:
 
 
 def _surprises(tail: RecentPoints, since: datetime, covered: AlreadyReported) -> Iterator[int]:
-    """The newest points that are outside what those before them led one to expect."""
     newest = max(1, len(tail.points) - NEWEST)
     for at, point in enumerate(tail.points[newest:], newest):
         if point.revision_at >= since and _surprised(tail, at, covered):
