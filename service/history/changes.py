@@ -19,7 +19,7 @@ from service.analysis.detection.noise import Noise
 from service.analysis.detection.windows import Judgement
 from service.database.ids import new_id
 from service.history.identity import KnownChange, identities
-from service.history.placed_changes import PlacedChange, estimate_of, place
+from service.history.placed_changes import EDGE, PlacedChange, estimate_of, place
 from service.history.recent import RecentPoints, without_worker_offset
 from service.history.recognition import StoredChange, begin_anew, known_change, load_stored
 from service.models import AnalysisRow, ChangeRow, ConfirmationRow, FindingSeries
@@ -68,12 +68,14 @@ def adopt(
 ) -> PlacedChange:
     """Give a change that was measured again its id, and its place if the history shows it by now.
 
-    The changes of closed findings stay apart: what happens again is reported again.
+    Between which revisions it lies is known, so only a change right there is the same; one that a
+    finding is about is another one, or nobody would have measured again.
     """
     session.get(AnalysisRow, tail.series_id, with_for_update=True)
-    stored = [each for each in load_stored(session, tail) if each.closed_at is None]
+    stored = [each for each in load_stored(session, tail) if each.link is None]
     known = [known_change(session, tail, (change,), each) for each in stored]
-    (old,) = identities([change], [each for each in known if each is not None])
+    near = [each for each in known if each is not None and each.apart(change) <= EDGE]
+    (old,) = identities([change], near)
     row = next((each.row for each in stored if old is not None and each.row.id == old.id), None)
     if row is not None and row.present:
         return PlacedChange.of(row)

@@ -189,8 +189,21 @@ def test_what_was_measured_again_is_the_change_that_the_history_shows_later(
     assert ids(session) == []
     arrive(session, values[21:], 21)
     assert ids(session) == [adopted.id]
-    again = changes.adopt(session, history.recent, change(21, -0.05), long.START)
-    assert again == analysis.load_analysis(session, long.SERIES).changes[0]
+
+
+def test_what_was_measured_again_is_a_change_right_there_and_no_reported_one(
+    session: Session,
+) -> None:
+    values = noisy(STEADY + DROPPED)
+    long.add(session, dict(enumerate(values)))
+    long.judge(session, long.SERIES, long.START)
+    (shown,) = analysis.load_analysis(session, long.SERIES).changes
+    tail = analysis.load_recent_points(session, long.SERIES)
+    assert changes.adopt(session, tail, change(22, -0.05), long.START) == shown
+    assert changes.adopt(session, tail, change(24, -0.05), long.START).id != shown.id
+    assert changes.adopt(session, tail, change(22, 0.05), long.START).id != shown.id
+    assert len(long.look(session)) == 1
+    assert changes.adopt(session, tail, change(22, -0.05), long.START).id != shown.id
 
 
 def test_what_happens_again_after_its_finding_was_closed_is_another_change(
