@@ -41,7 +41,7 @@ RESULT = f"(SELECT id FROM results WHERE counted AND job_id = {DONE})"
 VICTIMS = {
     "attempts": f"job_id = {DONE}",
     "audit_events": "action = 'POST /api/v1/submissions' AND token_id IS NOT NULL",
-    "changes": "present AND id IN (SELECT change_id FROM finding_series)",
+    "changes": "id IN (SELECT change_id FROM finding_series)",
     "comparison_tries": "result_id IS NOT NULL",
     "comparisons": "state = 'decided' AND key IS NOT NULL",
     "eligibilities": "(rank, place) = (SELECT j.rank, j.place FROM jobs AS j WHERE "
