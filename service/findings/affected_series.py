@@ -8,6 +8,7 @@ from dataclasses import replace
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.attribution import Attribution, Cause, attribute
 from service.analysis.detection.change import ChangePoint
 from service.findings import lifecycle, queries
@@ -16,10 +17,9 @@ from service.findings.types import Candidate, Certainty, FindingKind, FindingSum
 from service.history import revisions
 from service.history.placed_changes import PlacedChange
 from service.history.series_history import Histories, name_of
-from service.models import FindingRow, FindingSeries, SeriesRow
 
 
-def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate]) -> None:
+def say_again(histories: Histories, row: models.FindingRow, whole: Sequence[Candidate]) -> None:
     """Put into words what a finding is, now that it is about the changes in ``whole``."""
     measured = Remeasured(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
     told = attribute(question_of(histories, whole, measured))
@@ -39,18 +39,20 @@ def without_cause(told: Attribution) -> Attribution:
     return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
 
 
-def members(session: Session, row: FindingRow) -> list[Candidate]:
+def members(session: Session, row: models.FindingRow) -> list[Candidate]:
     """The changes that a finding is about, the one that it was opened for first."""
     wanted = (
-        select(FindingSeries, SeriesRow)
-        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
-        .where(FindingSeries.finding_id == row.id)
-        .order_by(FindingSeries.place)
+        select(models.FindingSeries, models.SeriesRow)
+        .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
+        .where(models.FindingSeries.finding_id == row.id)
+        .order_by(models.FindingSeries.place)
     )
     return [_member(session, row, link, series) for link, series in session.execute(wanted)]
 
 
-def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
+def _member(
+    session: Session, row: models.FindingRow, link: models.FindingSeries, series: models.SeriesRow
+) -> Candidate:
     return Candidate(
         series=name_of(series),
         placed=as_reported(link, row),
@@ -60,7 +62,9 @@ def _member(session: Session, row: FindingRow, link: FindingSeries, series: Seri
     )
 
 
-def as_reported(link: FindingSeries, finding: FindingRow | FindingSummary) -> PlacedChange:
+def as_reported(
+    link: models.FindingSeries, finding: models.FindingRow | FindingSummary
+) -> PlacedChange:
     """Give the change of a series as its finding reports it, whatever the history says by now."""
     change = ChangePoint(
         index=0,

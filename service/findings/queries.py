@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.attribution import Attribution
 from service.database import paging
 from service.database.paging import Page
@@ -27,7 +28,6 @@ from service.findings.types import (
     FindingView,
 )
 from service.history.series_history import name_of
-from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
 
 ATTRIBUTION = TypeAdapter(Attribution)
 
@@ -38,17 +38,17 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
     Raises:
         NotFound: there is no such finding.
     """
-    row = session.get(FindingRow, finding_id)
+    row = session.get(models.FindingRow, finding_id)
     if row is None:
         raise NotFound(NO_SUCH)
-    events = select(FindingEvent).where(FindingEvent.finding_id == finding_id)
+    events = select(models.FindingEvent).where(models.FindingEvent.finding_id == finding_id)
     return FindingView(
         summary=_summaries(session, [row])[0],
         attribution=ATTRIBUTION.validate_python(row.attribution) if row.attribution else None,
         series=tuple(_affected(session, finding_id)),
         events=tuple(
             FindingEventView(each.at, each.actor, each.action, each.detail)
-            for each in session.scalars(events.order_by(FindingEvent.id))
+            for each in session.scalars(events.order_by(models.FindingEvent.id))
         ),
     )
 
@@ -57,19 +57,27 @@ def list_findings(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
 ) -> Page[FindingSummary]:
     """Findings that meet ``conditions``, the newest first."""
-    page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
+    page = paging.newest_first(
+        session, models.FindingRow, models.FindingRow.id, conditions, after, limit
+    )
     return page.shown(_summaries(session, page.items))
 
 
 def of_series(session: Session, series_id: str) -> tuple[FindingSummary, ...]:
     """Every finding that is about one series, the newest first."""
-    about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series_id)
-    return list_findings(session, FindingRow.id.in_(about)).items
+    about = select(models.FindingSeries.finding_id).where(
+        models.FindingSeries.series_id == series_id
+    )
+    return list_findings(session, models.FindingRow.id.in_(about)).items
 
 
 def count_active(session: Session) -> int:
     """Count the findings that ask for somebody's attention."""
-    active = select(func.count()).select_from(FindingRow).where(FindingRow.state.in_(ACTIVE))
+    active = (
+        select(func.count())
+        .select_from(models.FindingRow)
+        .where(models.FindingRow.state.in_(ACTIVE))
+    )
     return session.execute(active).scalar_one()
 
 
@@ -78,8 +86,8 @@ def expected_false_since(session: Session, since: datetime) -> float:
 
     Each finding that was refuted meanwhile counts as one.
     """
-    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
-    known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
+    refuted = models.FindingRow.opened_at >= since, models.FindingRow.state.in_(REFUTED)
+    known = session.execute(select(func.count()).select_from(models.FindingRow).where(*refuted))
     return known.scalar_one() + math.fsum(doubts_since(session, since))
 
 
@@ -89,20 +97,20 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
     Without those of which this is known by now.
     """
     least = (
-        select(func.min(FindingSeries.doubt))
-        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
-        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED))
-        .group_by(FindingRow.id)
+        select(func.min(models.FindingSeries.doubt))
+        .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
+        .where(models.FindingRow.opened_at >= since, models.FindingRow.state.not_in(REFUTED))
+        .group_by(models.FindingRow.id)
     )
     return session.scalars(least).all()
 
 
 def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
     wanted = (
-        select(FindingSeries, SeriesRow)
-        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
-        .where(FindingSeries.finding_id == finding_id)
-        .order_by(FindingSeries.place)
+        select(models.FindingSeries, models.SeriesRow)
+        .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
+        .where(models.FindingSeries.finding_id == finding_id)
+        .order_by(models.FindingSeries.place)
     )
     columns = [field.name for field in fields(AffectedSeries)[1:]]
     return [
@@ -111,21 +119,21 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
     ]
 
 
-def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
+def _summaries(session: Session, rows: Sequence[models.FindingRow]) -> list[FindingSummary]:
     links: dict[str, list[float]] = {row.id: [] for row in rows}
-    wanted = select(FindingSeries.finding_id, FindingSeries.effect).where(
-        FindingSeries.finding_id.in_(links)
+    wanted = select(models.FindingSeries.finding_id, models.FindingSeries.effect).where(
+        models.FindingSeries.finding_id.in_(links)
     )
     for finding_id, effect in session.execute(wanted):
         links[finding_id].append(effect)
     return [_summary(row, links[row.id]) for row in rows]
 
 
-def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
+def _summary(row: models.FindingRow, effects: Sequence[float]) -> FindingSummary:
     return FindingSummary(
         id=row.id,
         kind=FindingKind(row.kind),
-        state=FindingState(row.state),
+        state=models.FindingState(row.state),
         cause=row.cause,
         certainty=Certainty(row.certainty),
         sentence=row.sentence,

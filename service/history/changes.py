@@ -14,21 +14,23 @@ from datetime import datetime
 from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
+from service import models
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.noise import Noise
 from service.analysis.detection.windows import Judgement
 from service.database.ids import new_id
+from service.history import recognition
 from service.history.identity import KnownChange, identities
 from service.history.placed_changes import EDGE, PlacedChange, estimate_of, place
 from service.history.recent import RecentPoints, without_worker_offset
-from service.history.recognition import StoredChange, begin_anew, known_change, load_stored
-from service.models import AnalysisRow, ChangeRow, ConfirmationRow, FindingSeries
 
 
 def present(session: Session, series_id: str) -> tuple[PlacedChange, ...]:
     """Load the changes that the analysis of a series shows, in their order."""
     rows = session.scalars(
-        select(ChangeRow).where(ChangeRow.series_id == series_id, ChangeRow.present)
+        select(models.ChangeRow).where(
+            models.ChangeRow.series_id == series_id, models.ChangeRow.present
+        )
     )
     return tuple(sorted(map(PlacedChange.of, rows), key=lambda change: change.change.index))
 
@@ -49,7 +51,7 @@ def store(
         settled: change points of windows that were not judged anew, which stay as they are.
         now: when a new change is stored.
     """
-    stored = load_stored(session, tail)
+    stored = recognition.load_stored(session, tail)
     shown = {estimate_of(each.row): each.row.id for each in stored if each.row.present}
     same = frozenset(settled).intersection(judgement.change_points, shown)
     stored = [each for each in stored if each.row.id not in {shown[point] for point in same}]
@@ -58,7 +60,7 @@ def store(
     computed, known = _told_apart(session, tail, judgement.noise, computed, stored)
     rows = {each.row.id: each.row for each in stored}
     for number, (change, old) in enumerate(zip(computed, identities(computed, known), strict=True)):
-        row = ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)
+        row = models.ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)
         _write(session, row, tail.series_id, change)
     _take_away(session, list(rows))
 
@@ -71,23 +73,25 @@ def adopt(
     Between which revisions it lies is known, so only a change right there is the same; one that a
     finding is about is another one, or nobody would have measured again.
     """
-    session.get(AnalysisRow, tail.series_id, with_for_update=True)
-    stored = [each for each in load_stored(session, tail) if each.link is None]
-    known = [known_change(session, tail, (change,), each) for each in stored]
+    session.get(models.AnalysisRow, tail.series_id, with_for_update=True)
+    stored = [each for each in recognition.load_stored(session, tail) if each.link is None]
+    known = [recognition.known_change(session, tail, (change,), each) for each in stored]
     near = [each for each in known if each is not None and each.apart(change) <= EDGE]
     (old,) = identities([change], near)
     row = next((each.row for each in stored if old is not None and each.row.id == old.id), None)
     if row is not None and row.present:
         return PlacedChange.of(row)
     if row is None:
-        row = ChangeRow(id=new_id(now))
+        row = models.ChangeRow(id=new_id(now))
         _write(session, row, tail.series_id, change, present=False)
     return replace(change, id=row.id)
 
 
 def forget(session: Session, series_id: str) -> None:
     """Say that the analysis of a series shows no change."""
-    rows = select(ChangeRow.id).where(ChangeRow.series_id == series_id, ChangeRow.present)
+    rows = select(models.ChangeRow.id).where(
+        models.ChangeRow.series_id == series_id, models.ChangeRow.present
+    )
     _take_away(session, session.scalars(rows).all())
 
 
@@ -96,17 +100,19 @@ def _told_apart(
     tail: RecentPoints,
     noise: Noise | None,
     computed: Sequence[PlacedChange],
-    stored: Sequence[StoredChange],
+    stored: Sequence[recognition.StoredChange],
 ) -> tuple[list[PlacedChange], list[KnownChange]]:
     """Give the changes, those that begin anew at their own place, and what they may be."""
     values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     changes, known = list(computed), []
     for row, link, finding in stored:
-        old = known_change(session, tail, changes, StoredChange(row, link, finding))
+        old = recognition.known_change(
+            session, tail, changes, recognition.StoredChange(row, link, finding)
+        )
         if old is None:
             continue
         if old.closed and link is not None and finding is not None:
-            anew = begin_anew(session, tail, values, changes, (old, link, finding))
+            anew = recognition.begin_anew(session, tail, values, changes, (old, link, finding))
             changes = [anew.get(at, change) for at, change in enumerate(changes)]
             old = replace(old, not_at=frozenset(each.change.index for each in anew.values()))
         known.append(old)
@@ -114,7 +120,12 @@ def _told_apart(
 
 
 def _write(
-    session: Session, row: ChangeRow, series_id: str, change: PlacedChange, *, present: bool = True
+    session: Session,
+    row: models.ChangeRow,
+    series_id: str,
+    change: PlacedChange,
+    *,
+    present: bool = True,
 ) -> None:
     row.series_id, row.present = series_id, present
     row.last_good, row.first_bad = change.last_good, change.first_bad
@@ -126,11 +137,15 @@ def _write(
 
 def _take_away(session: Session, ids: Sequence[str]) -> None:
     """Mark changes as gone; those that nobody refers to are deleted."""
-    gone = ChangeRow.id.in_(ids)
+    gone = models.ChangeRow.id.in_(ids)
     named = or_(
-        select(FindingSeries.change_id).where(FindingSeries.change_id == ChangeRow.id).exists(),
-        select(ConfirmationRow.id).where(ConfirmationRow.change_id == ChangeRow.id).exists(),
+        select(models.FindingSeries.change_id)
+        .where(models.FindingSeries.change_id == models.ChangeRow.id)
+        .exists(),
+        select(models.ConfirmationRow.id)
+        .where(models.ConfirmationRow.change_id == models.ChangeRow.id)
+        .exists(),
     )
     if ids:
-        session.execute(update(ChangeRow).where(gone).values(present=False))
-        session.execute(delete(ChangeRow).where(gone, ~named))
+        session.execute(update(models.ChangeRow).where(gone).values(present=False))
+        session.execute(delete(models.ChangeRow).where(gone, ~named))
