@@ -123,7 +123,6 @@ def against_others(
 
 
 def _named(session: Session) -> frozenset[str]:
-    """Series of other metrics in which findings name a node as slow."""
     names = {name for row in _active(session).values() for name in row.measured.get("series", ())}
     others = SeriesRow.id.in_(names), SeriesRow.metric != METRIC
     return frozenset(session.scalars(select(SeriesRow.id).where(*others)))

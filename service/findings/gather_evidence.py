@@ -161,7 +161,6 @@ def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
 
 
 def _neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
-    """Every series of the project of the same metric on the same hardware, itself included."""
     same = (SeriesRow.project == series.project, SeriesRow.metric == series.metric)
     rows = histories.session.scalars(select(SeriesRow).where(*same).order_by(SeriesRow.id))
     ids = [row.id for row in rows if row.comparability == series.comparability]

@@ -156,7 +156,6 @@ def _takes_in(histories: Histories, row: FindingRow, candidate: Candidate) -> bo
 
 
 def _within_one_revision(row: FindingRow, placed: PlacedChange) -> bool:
-    """Return True if two changes share a revision that one of them only begins within."""
     begins = row.last_good == row.first_bad or placed.last_good == placed.first_bad
     return begins and row.first_bad == placed.first_bad
 
@@ -239,7 +238,6 @@ def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now
 
 
 def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
-    """Close a finding at once whose changes have been taken back before anybody looked."""
     back = next((each.back for each in group if each.back is not None), None)
     if back is not None:
         settle(session, row, back.first_bad, now)

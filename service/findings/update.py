@@ -190,7 +190,6 @@ def _update(
 
 
 def _back_again(link: FindingSeries, history: SeriesHistory, index: int) -> datetime | None:
-    """Since when a change that is no level of its own, or none any more, has been taken back."""
     since = history.values[max(0, index - history.recent.first) :]
     over = takewhile(partial(taken_back, link.before, link.after), reversed(since))
     count = sum(1 for _ in over)

@@ -127,7 +127,6 @@ def load_recent_points(session: Session, series_id: str) -> RecentPoints:
 
 
 def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
-    """Give the number of judged points and the time of judging, which identify a judgement."""
     return (0, None) if row is None else (row.points, row.judged_at)
 
 

@@ -44,12 +44,8 @@ def store(
 ) -> None:
     """Give each computed change the id of the stored change that it is, or a new one.
 
-    Args:
-        session: in which the analysis of the series is locked.
-        tail: the newest points.
-        judgement: says where the series changed.
-        settled: change points of windows that were not judged anew, which stay as they are.
-        now: when a new change is stored.
+    The analysis of the series is locked. ``settled`` are change points of windows that were not
+    judged anew: what they say of a change stays as it is.
     """
     stored = recognition.load_stored(session, tail)
     shown = {estimate_of(each.row): each.row.id for each in stored if each.row.present}
@@ -105,10 +101,9 @@ def _told_apart(
     """Give the changes, those that begin anew at their own place, and what they may be."""
     values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     changes, known = list(computed), []
-    for row, link, finding in stored:
-        old = recognition.known_change(
-            session, tail, changes, recognition.StoredChange(row, link, finding)
-        )
+    for each in stored:
+        _, link, finding = each
+        old = recognition.known_change(session, tail, changes, each)
         if old is None:
             continue
         if old.closed and link is not None and finding is not None:

@@ -129,7 +129,6 @@ def _reach(point: SeriesPoint, own: Repeats | None, confidence: float) -> float:
 
 
 def _processes(point: SeriesPoint) -> int:
-    """Processes that a point's own interval rests on."""
     return point.replicates if point.interval == "replicates" else 1
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Self
 
@@ -98,15 +98,11 @@ def place(tail: RecentPoints, change: ChangePoint, noise: Noise | None) -> Place
     if noise is None or not noise.mode_distance:
         offsets = noise.machine_offsets if noise else {}
         at = _edge(without_worker_offset(tail, offsets), at, change)
-    return _between(tail, change, at)
+    return between(tail, change, at)
 
 
-def at_point(tail: RecentPoints, change: ChangePoint, index: int) -> PlacedChange:
-    """Give a change as one that begins with point number ``index``."""
-    return _between(tail, replace(change, index=index), index - tail.first)
-
-
-def _between(tail: RecentPoints, change: ChangePoint, at: int) -> PlacedChange:
+def between(tail: RecentPoints, change: ChangePoint, at: int) -> PlacedChange:
+    """Name the revisions on both sides of the point at ``at`` in ``tail``."""
     last_good, first_bad = tail.points[at - 1 : at + 1]
     return PlacedChange(
         change=change,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import NamedTuple
 
@@ -12,7 +13,7 @@ from sqlalchemy.orm import Session
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.recovery import newest_return
 from service.history.identity import RECENT, KnownChange
-from service.history.placed_changes import PlacedChange, at_point, estimate_of
+from service.history.placed_changes import PlacedChange, between, estimate_of
 from service.history.recent import RecentPoints
 from service.models import ChangeRow, Exclusion, FindingRow, FindingSeries, ResultRow
 
@@ -23,11 +24,6 @@ class StoredChange(NamedTuple):
     row: ChangeRow
     link: FindingSeries | None
     finding: FindingRow | None
-
-    @property
-    def closed_at(self) -> datetime | None:
-        """When the finding about it was closed."""
-        return None if self.finding is None else self.finding.closed_at
 
 
 def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
@@ -63,7 +59,7 @@ def known_change(
         low=figures.effect_low,
         high=figures.effect_high,
         reported=stored.link is not None,
-        closed=stored.closed_at is not None,
+        closed=stored.finding is not None and stored.finding.closed_at is not None,
         only=_only(session, row, computed, tail),
     )
 
@@ -94,12 +90,12 @@ def begin_anew(
         if back is None or not _is_news(session, finding, tail, old.index, back):
             continue
         begin = max(change.change.index, old.index + back.stop)
-        anew[at] = change if begin == change.change.index else at_point(tail, change.change, begin)
+        point = replace(change.change, index=begin)
+        anew[at] = change if point == change.change else between(tail, point, begin - tail.first)
     return anew
 
 
 def _after_last_good(tail: RecentPoints, last_good: str, index: int) -> int:
-    """Number of the first point after the last good one, behind which late points may lie."""
     earlier = range(index - 1, tail.first - 1, -1)
     good = (at for at in earlier if tail.points[at - tail.first].revision == last_good)
     return next(good, index - 1) + 1

@@ -62,7 +62,6 @@ def follow_all(database: Database) -> list[str]:
 
 
 def _give_up(session: Session, confirmation_id: str, now: datetime) -> None:
-    """End a confirmation that cannot be followed: while it runs it holds findings back."""
     row = session.get_one(ConfirmationRow, confirmation_id, populate_existing=True)
     if row.state == ConfirmationState.RUNNING and row.created_at < now - PATIENT:
         said = "What was measured again could not be read; the service's log says why."

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -45,31 +45,22 @@ def every_change(session: Session) -> Iterator[Breach]:
 
 def shown_changes(session: Session) -> Iterator[Breach]:
     """11: the changes of a series that are shown are those of its analysis."""
-    newest = {row.series_id: row.newest for row in session.scalars(select(AnalysisRow))}
-    windows: dict[str, list[list[dict[str, Any]]]] = {}
-    for row in session.scalars(select(SettledWindow).order_by(SettledWindow.number)):
-        windows.setdefault(row.series_id, []).append(row.changes)
     shown: dict[str, dict[str, dict[str, Any]]] = {}
     for change in session.scalars(select(ChangeRow).where(ChangeRow.present)):
         shown.setdefault(change.series_id, {})[change.id] = change.estimate
-    for series_id in sorted(newest.keys() | shown.keys()):
-        stored = [*windows.get(series_id, []), newest.get(series_id, [])]
-        yield from _of_series(series_id, stored, shown.get(series_id, {}))
-
-
-def _of_series(
-    series_id: str,
-    stored: Iterable[Iterable[Mapping[str, Any]]],
-    shown: Mapping[str, Mapping[str, Any]],
-) -> Iterator[Breach]:
-    points = joined([tuple(ChangePoint(**each) for each in window) for window in stored])
-    computed = Counter(_sizes(asdict(point)) for point in points)
-    for name, estimate in shown.items():
-        if not computed[_sizes(estimate)]:
-            yield Breach(ROWS, f"change {name}", "The analysis of its series has no such one.")
-        computed[_sizes(estimate)] -= 1
-    if +computed:
-        yield Breach(ROWS, f"series {series_id}", "Not every change of its analysis is shown.")
+    for row in session.scalars(select(AnalysisRow)):
+        settled = select(SettledWindow.changes).where(SettledWindow.series_id == row.series_id)
+        windows = (*session.scalars(settled.order_by(SettledWindow.number)), row.newest)
+        points = joined([tuple(ChangePoint(**each) for each in window) for window in windows])
+        computed = Counter(_sizes(asdict(point)) for point in points)
+        for name, estimate in shown.pop(row.series_id, {}).items():
+            if not computed[_sizes(estimate)]:
+                yield Breach(ROWS, f"change {name}", "The analysis of its series has no such one.")
+            computed[_sizes(estimate)] -= 1
+        if +computed:
+            yield Breach(ROWS, f"series {row.series_id}", "A change of its analysis is not shown.")
+    for name in (name for changes in shown.values() for name in changes):
+        yield Breach(ROWS, f"change {name}", "Its series has no analysis.")
 
 
 def _sizes(estimate: Mapping[str, Any]) -> tuple[Any, ...]:
