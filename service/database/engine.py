@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.engine.interfaces import DBAPIConnection
-from sqlalchemy.exc import ArgumentError, DisconnectionError
+from sqlalchemy.exc import ArgumentError, DisconnectionError, OperationalError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.errors import BUSY, DatabaseUnavailable
@@ -87,19 +87,29 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool, reader: bool) -> None
     @event.listens_for(engine, "begin")
     def _begin(connection: Connection) -> None:
         if reader:
-            connection.exec_driver_sql("BEGIN")
+            _begin_with(connection, "BEGIN")
             return
         if not turn.acquire(timeout=BUSY_S):
             raise DatabaseUnavailable(BUSY)
         entry = connection.connection.record_info
         assert entry is not None
         entry["turn"] = True
-        connection.exec_driver_sql("BEGIN IMMEDIATE")
+        _begin_with(connection, "BEGIN IMMEDIATE")
 
     @event.listens_for(engine, "checkin")
     def _checkin(_connection: object, entry: ConnectionPoolEntry) -> None:
         if (entry.record_info or {}).pop("turn", False):
             turn.release()
+
+
+def _begin_with(connection: Connection, statement: str) -> None:
+    """Begin on the driver's connection: SQLAlchemy would take ten times as long."""
+    raw = connection.connection.driver_connection
+    assert raw is not None
+    try:
+        raw.execute(statement)
+    except sqlite3.Error as error:
+        raise OperationalError(statement, None, error) from error
 
 
 def _prepare_postgresql(engine: Engine, *, reader: bool) -> None:

@@ -3,6 +3,7 @@
 import stat
 import zlib
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,10 @@ from starlette.routing import BaseRoute, Route
 from service.api.router import noun
 from service.api.routes import ROUTES
 from service.app import create_app
-from service.auth import access_mode, signing_key, token_format
+from service.auth import access_mode, signing_key, token_format, token_store
 from service.auth.permissions import Undeclared
 from service.auth.rate_limit import Buckets
+from service.database.session import now_of
 from service.models import Base, TokenRow
 from service.settings import Access, Settings
 
@@ -392,6 +394,50 @@ def test_tokens_that_are_made_up_cost_the_database_one_question_a_second(
         for _ in range(20):
             assert doorman.ask("GET", JOBS, token_format.new("read").text).status_code == 429
         assert len(asked) == 1
+
+
+def test_a_good_token_is_remembered_and_costs_the_database_nothing(
+    sqlite_url: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with guarded(sqlite_url, tmp_path) as doorman:
+        good = doorman.token("read")
+        assert doorman.ask("GET", JOBS, good).status_code == 200
+
+        async def refuse(*_: object, **__: object) -> None:
+            raise AssertionError("the database was asked")
+
+        monkeypatch.setattr(doorman.database, "run", refuse)
+        assert doorman.ask("GET", JOBS, good).status_code == 200
+
+
+@pytest.mark.parametrize("end", ["revoke", "rotate"])
+def test_a_token_that_was_ended_elsewhere_is_refused_within_a_second(
+    sqlite_url: str, tmp_path: Path, clock: Clock, end: str
+) -> None:
+    with guarded(sqlite_url, tmp_path) as doorman:
+        made, other = doorman.make("read"), doorman.make("read")
+        for token in (made, other):
+            assert doorman.ask("GET", JOBS, token.token).status_code == 200
+        with doorman.database.writing() as session:
+            if end == "revoke":
+                token_store.revoke(session, made.id, now_of(session))
+            else:
+                token_store.rotate(session, doorman.door.key, made.id, now_of(session))
+        clock.now_s += 1
+        assert doorman.ask("GET", JOBS, made.token).status_code == 401
+        assert doorman.ask("GET", JOBS, other.token).status_code == 200
+
+
+def test_a_remembered_token_ends_when_it_expires(
+    sqlite_url: str, tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with guarded(sqlite_url, tmp_path) as doorman:
+        brief = doorman.make("read", lasts_s=60.0).token
+        assert doorman.ask("GET", JOBS, brief).status_code == 200
+        later = lambda session: now_of(session) + timedelta(seconds=61)  # noqa: E731
+        monkeypatch.setattr("service.auth.authenticate.now_of", later)
+        clock.now_s += 1
+        assert doorman.ask("GET", JOBS, brief).status_code == 401
 
 
 def test_a_token_that_has_ended_counts_for_itself_and_not_for_its_neighbours(

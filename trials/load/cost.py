@@ -82,7 +82,7 @@ def measure(database: str, requests: int) -> dict[str, Cost]:
         try:
             beats = by_kind["heartbeat"]
             by_kind["heartbeat"] = (beats * count)[:count]
-            return asyncio.run(_all(partial(_ask, app), by_kind, requests))
+            return asyncio.run(_all(partial(ask, app), by_kind, requests))
         finally:
             app.state.database.close()
 
@@ -166,13 +166,14 @@ def _ours(frame: FrameType) -> str:
     return path[len(str(ROOT)) + 1 :]
 
 
-async def _ask(app: Any, due: Due) -> None:
+async def ask(app: Any, due: Due) -> None:
+    """Send one request to the application, and read its answer."""
     line, *fields = due.head.decode().strip().split("\r\n")
-    path = line.split(" ")[1]
+    method, path, _ = line.split(" ")
     headers = [tuple(part.encode() for part in one.lower().split(": ", 1)) for one in fields]
     # Tokens are in lower case anyway.
     scope = {
-        "type": "http", "http_version": "1.1", "method": "POST", "scheme": "http", "path": path,
+        "type": "http", "http_version": "1.1", "method": method, "scheme": "http", "path": path,
         "raw_path": path.encode(), "query_string": b"", "headers": headers,
         "client": ("127.0.0.1", 1), "server": ("127.0.0.1", 1), "root_path": "", "state": {},
     }  # fmt: skip
