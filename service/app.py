@@ -48,7 +48,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
-    app.bound(limits_of(settings))
+    kept = (settings.bodies_limit_b, settings.answers_limit_b)
+    app.bound(exchange.Limits(*kept, body_s=settings.body_timeout_s))
     problems.install(app)
     app.router.routes.extend(ROUTES)
     for shown in (pages, series_pages, finding_pages, comparison_pages, sign_in):
@@ -66,15 +67,6 @@ def terms_of(settings: Settings) -> Terms:
         heartbeat=timedelta(seconds=settings.heartbeat_s),
         max_lost_attempts=settings.max_lost_attempts,
         turn_patience=timedelta(seconds=settings.turn_patience_s),
-    )
-
-
-def limits_of(settings: Settings) -> exchange.Limits:
-    """What bodies and answers may cost this service."""
-    return exchange.Limits(
-        bodies_b=settings.bodies_limit_b,
-        answers_b=settings.answers_limit_b,
-        body_s=settings.body_timeout_s,
     )
 
 

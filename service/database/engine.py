@@ -7,7 +7,7 @@ import threading
 import time
 from contextlib import suppress
 from math import inf
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from sqlalchemy import Connection, Engine, create_engine, event
 from sqlalchemy.engine import URL, make_url
@@ -104,10 +104,8 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool, reader: bool) -> None
 
 def _begin_with(connection: Connection, statement: str) -> None:
     """Begin on the driver's connection: SQLAlchemy would take ten times as long."""
-    raw = connection.connection.driver_connection
-    assert raw is not None
     try:
-        raw.execute(statement)
+        cast(sqlite3.Connection, connection.connection.driver_connection).execute(statement)
     except sqlite3.Error as error:
         raise OperationalError(statement, None, error) from error
 

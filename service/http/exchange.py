@@ -237,8 +237,8 @@ class Exchange:
                 answer = self.refusal(fault)
                 start = {**start, "status": answer.status_code, "headers": answer.raw_headers}
                 first = {"type": "http.response.body", "body": bytes(answer.body)}
-        announced = self._chunked or self._length_b > 0
-        self._ends = self._more and announced and not await self._skip()
+        announced = self._more and (self._chunked or self._length_b > 0)
+        self._ends = announced and not await self._skip()
         headers = [*start.get("headers", ())]
         said = {name.lower() for name, _ in headers}
         headers += [header for header in RAW if header[0] not in said]
