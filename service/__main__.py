@@ -1,4 +1,4 @@
-"""``python -m service``: one replica of the service on one address.
+"""``python -m service``: one replica of the service on one address, or its analysis alone.
 
 Exit codes: 0 stopped as asked, 2 a wrong setting or open to strangers, 3 the database cannot be
 used, 4 the address cannot be listened on.
@@ -8,40 +8,35 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import sys
 from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 
 from pydantic import ValidationError
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks import local_service
 from benchmarks.terminal import log_to_stderr, printable
-from service.app import create_app
 from service.auth import access_mode, local_token
 from service.auth.access_mode import Asked
 from service.database.failures import explain
 from service.database.health import check
 from service.database.session import Database
 from service.errors import ServiceError
-from service.http.server import listen, serve
+from service.findings import pipeline
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Serve until SIGINT or SIGTERM; return the exit code."""
+    """Serve, or analyse, until SIGINT or SIGTERM; return the exit code."""
     log_to_stderr()
     logging.getLogger("alembic").setLevel(logging.WARNING)  # it announces each of its plugins
     try:
         settings = _settings(arguments)
-        app = create_app(settings)
-        check(app.state.database)
-        access_mode.check(app.state.database, settings)
-        log.info("%s", access_mode.describe(app.state.database, settings))
-        _keep_a_token(app.state.database, settings)
-        listener = listen(settings.host, settings.port)
+        return _analyse(settings) if settings.role == "analysis" else _serve(settings)
     except ValidationError as error:
         fault = error.errors(include_input=False)[0]
         name = "_".join(["THROUGHLINE", *map(str, fault["loc"])]).upper()
@@ -53,6 +48,28 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except DBAPIError as error:
         known = explain(error)
         return _say(3, known.detail if known else f"The database cannot be read: {error.orig}")
+
+
+def _analyse(settings: Settings) -> int:
+    database = Database(settings.url)
+    check(database)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with suppress(KeyboardInterrupt):
+        pipeline.run(database, settings.sweep_s, settings.confirmations)
+    return 0
+
+
+def _serve(settings: Settings) -> int:
+    from service.app import create_app  # noqa: PLC0415 - analysis needs no web framework
+    from service.http.server import listen, serve  # noqa: PLC0415
+
+    app = create_app(settings)
+    check(app.state.database)
+    access_mode.check(app.state.database, settings)
+    log.info("%s", access_mode.describe(app.state.database, settings))
+    _keep_a_token(app.state.database, settings)
+    try:
+        listener = listen(settings.host, settings.port)
     except OSError as error:
         return _say(
             4,
@@ -100,6 +117,7 @@ def _settings(arguments: Sequence[str] | None) -> Settings:
     parser = argparse.ArgumentParser(prog="python -m service", description="Serve Throughline.")
     parser.add_argument("--host", help="address to listen on; default THROUGHLINE_HOST or loopback")
     parser.add_argument("--port", help="port to listen on; default THROUGHLINE_PORT or 8765")
+    parser.add_argument("--role", help="all, web or analysis; default THROUGHLINE_ROLE or all")
     given = {name: value for name, value in vars(parser.parse_args(arguments)).items() if value}
     return Settings(**given)
 

@@ -13,7 +13,7 @@ from benchmarks.version import installed
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
-from service.background import Background
+from service.background import AnalysisProcess, Background
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
 from service.database.health import Checkup
 from service.database.session import Database
@@ -48,6 +48,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.database = Database(settings.url, settings.threads)
     app.state.checkup = Checkup(app.state.database)
     app.state.terms = terms_of(settings)
+    starts_analysis = settings.background and settings.role == "all"
+    app.state.analysis = AnalysisProcess(settings) if starts_analysis else None
     kept = (settings.bodies_limit_b, settings.answers_limit_b)
     app.bound(exchange.Limits(*kept, body_s=settings.body_timeout_s))
     problems.install(app)
@@ -77,7 +79,7 @@ async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     tokens = 2 * settings.threads + 4
     anyio.to_thread.current_default_thread_limiter().total_tokens = tokens
     background = Background(
-        app.state.database, app.state.terms, settings.sweep_s, settings.confirmations
+        app.state.database, app.state.terms, settings.sweep_s, app.state.analysis
     )
     if settings.background:
         background.start()

@@ -1,71 +1,79 @@
-"""What a replica does unasked: sweep, fire schedules, compare, judge. Needs no leader."""
+"""Work that a replica does unasked: sweep, fire schedules, compare, have results analysed."""
 
 from __future__ import annotations
 
 import logging
+import math
+import os
+import subprocess
+import sys
 import threading
 import time
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 
+from benchmarks.die_with_parent import tied
 from service import comparisons
-from service.analysis_process import AnalysisProcess
 from service.database.session import Database, now_of
-from service.findings import confirm, pipeline
 from service.jobs import expiry, schedules, types
 from service.jobs.types import Terms
+from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-_GRACE_S = 2.0
-"""For what is computed when the service ends."""
+ANALYSIS = (sys.executable, "-m", "service", "--role", "analysis")
+"""The command of the analysis process."""
+_NICENESS = 10
+"""Of the analysis process: where processors are few, requests come first."""
+_PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
+"""Between two of its starts; the pause doubles with each start until one has lasted."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Background:
-    """Two threads: one looks after queue, schedules and comparisons; judging may take longer."""
+    """One thread that looks after queue, schedules, comparisons and the analysis process.
+
+    No replica leads: each does all of it, and the database decides who was first.
+    """
 
     def __init__(
-        self, database: Database, terms: Terms, every_s: float, confirmations: int
+        self,
+        database: Database,
+        terms: Terms,
+        every_s: float,
+        analysis: AnalysisProcess | None = None,
     ) -> None:
         self._database = database
         self._terms = terms
         self._every_s = every_s
-        self._confirmations = confirmations
-        self._aside = AnalysisProcess(database)
+        self._analysis = analysis
         self._clock = WallClock(terms.lease / 4)
         self._deaf = True
         """Whether heartbeats may have been missed since the last look; so it is at the start."""
         self._compared = ""
         """The comparison that was moved on last."""
         self._stop = threading.Event()
-        self._threads = [
-            threading.Thread(target=self._repeat, args=(chore,), name=name, daemon=True)
-            for name, chore in (("sweeping", self._look), ("judging", self._judge))
-        ]
+        self._thread = threading.Thread(target=self._repeat, name="background", daemon=True)
 
     def start(self) -> None:
         """Forgive what was missed while no service ran, then look regularly."""
-        for thread in self._threads:
-            thread.start()
+        self._thread.start()
 
     def stop(self) -> None:
-        """End the threads; returns when their transactions are over."""
+        """End the analysis process and the thread; returns when its transaction is over."""
         self._stop.set()
-        until_s = time.monotonic() + _GRACE_S
-        for thread in self._threads:
-            thread.join(max(0.0, until_s - time.monotonic()))
-        self._aside.end()  # of a question that still is computed, nothing is lost
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
+        if self._analysis is not None:
+            self._analysis.end()
 
-    def _repeat(self, chore: Callable[[], None]) -> None:
+    def _repeat(self) -> None:
+        chores = [self._look] if self._analysis is None else [self._analysis.keep, self._look]
         while not self._stop.is_set():
-            try:
-                chore()
-            except Exception:
-                # Whatever it was, the next look may find it gone; a thread that ended would not.
-                log.exception("%s failed; trying again", threading.current_thread().name)
+            for chore in chores:
+                try:
+                    chore()
+                except Exception:
+                    # The next look may find its cause gone; a thread that ended would not.
+                    log.exception("background work failed; trying again")
             self._stop.wait(self._every_s)
 
     def _look(self) -> None:
@@ -96,15 +104,53 @@ class Background:
         if swept != types.Swept():
             log.warning("expired leases: %s", swept)
 
-    def _judge(self) -> None:
-        confirm.follow_all(self._database)
-        while self._look_at_series().notes:
-            if self._stop.is_set():
-                return
-        self._aside.spare()
 
-    def _look_at_series(self) -> pipeline.Looked:
-        return pipeline.look(self._database, self._stop.wait, self._confirmations, self._aside.ask)
+class AnalysisProcess:
+    """Starts the process that analyses results, again when it has ended, and ends it.
+
+    The kernel ends it with the thread that started it, so also when the service is killed.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._environment = os.environ | {
+            "THROUGHLINE_DATABASE_URL": settings.url,
+            "THROUGHLINE_SWEEP_S": str(settings.sweep_s),
+            "THROUGHLINE_CONFIRMATIONS": str(settings.confirmations),
+        }
+        self._process: subprocess.Popen[bytes] | None = None
+        self._started_s = -math.inf
+        self._pause_s = 0.0
+
+    @property
+    def running(self) -> bool:
+        """True between its start and its end."""
+        return self._process is not None and self._process.poll() is None
+
+    def keep(self) -> None:
+        """Start the process if it does not run, unless it was started just now."""
+        lasted_s = time.monotonic() - self._started_s
+        if self.running or lasted_s < self._pause_s:
+            return
+        if self._process is not None:
+            log.warning("analysis ended with %s; starting it again", self._process.returncode)
+        steady = lasted_s > 2 * _LONGEST_PAUSE_S
+        self._pause_s = _PAUSE_S if steady else min(2 * self._pause_s, _LONGEST_PAUSE_S)
+        self._started_s = time.monotonic()
+        # In a session of its own: Ctrl-C in a terminal is meant for the service, which ends it.
+        self._process = subprocess.Popen(
+            [*tied(), *ANALYSIS],
+            env=self._environment,
+            stdin=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
+        log.info("analysis runs as process %d", self._process.pid)
+
+    def end(self) -> None:
+        """End the process, whatever it does: each of its steps can be repeated."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait()
 
 
 class WallClock:

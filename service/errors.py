@@ -26,10 +26,6 @@ class ServiceError(Exception):
         return self.headers
 
 
-class ProcessEnded(Exception):
-    """The service ends, and nobody answers any more; what was asked can be asked of the next."""
-
-
 class BadRequest(ServiceError):
     """The request's line, headers or framing are wrong, or can be read in more than one way."""
 

@@ -6,7 +6,7 @@ import ipaddress
 import re
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import Field, SecretStr, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -83,8 +83,10 @@ class Settings(BaseSettings):
     """Connections at once; one more is answered 503 and closed."""
     threads: Annotated[int, Field(ge=1, le=64)] = 4
     """Requests that use the database at once; more only makes them wait for each other."""
+    role: Literal["all", "web", "analysis"] = "all"
+    """``web``: without the process that analyses results; ``analysis``: that process alone."""
     background: bool = True
-    """Whether this replica sweeps and fires schedules."""
+    """Whether this replica sweeps, fires schedules, and has results analysed."""
 
     @field_validator("access_key")
     @classmethod

@@ -10,7 +10,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from worker.child import die_with_parent, process_tree
+from benchmarks import die_with_parent
+from worker.child import process_tree
 
 _POLL_S = 0.05
 _AGAIN_S = 0.5

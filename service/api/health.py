@@ -11,6 +11,7 @@ from benchmarks.version import installed
 from service.api.dependencies import get_database
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
+from service.background import AnalysisProcess
 
 router = noun("", "health")
 
@@ -25,6 +26,8 @@ class Health(BaseModel):
     migrated: bool = True
     age_s: float
     """Seconds since the database was last read and written; it is not written for each request."""
+    analysis: Literal["running", "stopped", "elsewhere"]
+    """State of this replica's analysis process; ``elsewhere``: its settings start none here."""
 
 
 @router.get("/health")
@@ -37,4 +40,10 @@ async def read_health(request: Request) -> Health:
     """
     database = get_database(request)
     age_s = await request.app.state.checkup.now()
-    return Health(version=installed(), database=database.kind, age_s=round(age_s, 1))
+    analysis: AnalysisProcess | None = request.app.state.analysis
+    return Health(
+        version=installed(),
+        database=database.kind,
+        age_s=round(age_s, 1),
+        analysis="elsewhere" if not analysis else "running" if analysis.running else "stopped",
+    )

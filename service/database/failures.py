@@ -13,7 +13,6 @@ from service.errors import (
     Conflict,
     DatabaseUnavailable,
     NotMigrated,
-    ProcessEnded,
     ServiceError,
 )
 
@@ -114,4 +113,4 @@ def passes(error: Exception) -> bool:
     if isinstance(error, DBAPIError):
         taken = isinstance(error, IntegrityError) and "unique" in str(error.orig).lower()
         return taken or explain(error) is not None
-    return isinstance(error, DatabaseUnavailable | Conflict | PoolTimeout | ProcessEnded)
+    return isinstance(error, DatabaseUnavailable | Conflict | PoolTimeout)

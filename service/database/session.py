@@ -83,11 +83,6 @@ class Database:
         with self.session(write=False) as session:
             yield session
 
-    def ask(self, question: Callable[[Session], T]) -> T:
-        """Answer a question in a session that reads, in this thread."""
-        with self.reading() as session:
-            return question(session)
-
     @asynccontextmanager
     async def turn(self, *, write: bool) -> AsyncIterator[None]:
         """Wait until a request may open a session. Waiting holds no thread and no connection.

@@ -1,6 +1,6 @@
 """One look at what changed: series are judged, findings follow, suspicions are measured again.
 
-Every step is a transaction of its own and may be repeated: a service that dies in between goes on
+Every step is a transaction of its own and may be repeated: a process that dies in between goes on
 after its restart, and two that look at once do the same work twice and open nothing twice.
 """
 
@@ -12,27 +12,24 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from functools import partial
+from typing import NoReturn
 
 from sqlalchemy.orm import Session
 
-from service.analysis_process import AnalysisQuestion
 from service.database.failures import passes
 from service.database.session import Database, alone, now_of
-from service.errors import ProcessEnded
 from service.findings import AlreadyReported, Candidate, confirm
 from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, open_findings
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
-from service.history.analysis import AnalysisResult
 from service.history.series_history import Histories, SeriesHistory
 
 log = logging.getLogger(__name__)
 
 SHARE = 0.25
-"""Of one core, at most: judging waits, requests do not."""
+"""Of one core, at most: analysis waits, requests do not."""
 _FINDINGS = "findings"
 """What nobody else may be at meanwhile."""
 DAILY = 20
@@ -77,146 +74,118 @@ class Followed:
         """The changes that may become findings, without suspicions."""
         return SeriesFindings(self.believable, (), self.history.series.id, self.findings)
 
-    def told(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
+    def with_suspicions(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
         """Give the changes that may become findings, and the suspicions from ``since`` on."""
         doubtful = confirm.suspicions(self.history, since, self.covered, ill)
         return replace(self.changes, suspicious=tuple(doubtful))
 
 
+def run(database: Database, every_s: float, daily: int) -> NoReturn:
+    """Look again and again, ``every_s`` seconds after there was nothing left to analyse.
+
+    Whoever ends it may do so at any moment.
+    """
+    while True:
+        try:
+            confirm.follow_all(database)
+            while look(database, daily=daily).notes:
+                pass
+        except Exception:
+            # Whatever it was, the next look may find it gone.
+            log.exception("analysis failed; trying again")
+        time.sleep(every_s)
+
+
 def look(
-    database: Database,
-    rest: Callable[[float], object] = time.sleep,
-    daily: int = DAILY,
-    ask: AnalysisQuestion | None = None,
+    database: Database, rest: Callable[[float], object] = time.sleep, daily: int = DAILY
 ) -> Looked:
-    """Judge what waits.
+    """Analyse what waits.
 
     Args:
         database: where it waits, and what is written.
-        rest: is given seconds to leave the processor to others; what it gives is true if the
-            service ends, and then the rest waits for the next one.
+        rest: is given seconds to leave the processor to others.
         daily: suspicions that may be measured again in a day.
-        ask: who reads and computes, if not this thread.
     """
-    try:
-        return _looked(database, rest, daily, ask or database.ask)
-    except ProcessEnded:
-        return Looked(0)
-
-
-def _looked(
-    database: Database, rest: Callable[[float], object], daily: int, ask: AnalysisQuestion
-) -> Looked:
     with database.reading() as session:
         due, ill = pending.pending_series(session), ill_nodes(session)
-    judged = []
+    analysed = []
     for series_id, since in sorted(due.since.items()):
         with _sparing(rest):
-            if _judge(database, ask, series_id, since):
-                judged.append(series_id)
+            if _analyse(database, series_id, since):
+                analysed.append(series_id)
     if not due.notes:
         return Looked(0)
-    told = []
-    for series_id in judged:
+    changes = []
+    for series_id in analysed:
         with _sparing(rest):
-            told.append(_told(database, ask, series_id, due.since[series_id], ill, daily))
+            changes.append(_changes(database, series_id, due.since[series_id], ill, daily))
     with _sparing(rest):
-        compared = ask(compare_nodes)
+        with database.reading() as session:
+            compared = compare_nodes(session)
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return conclude(session, due.notes, told, compared, now_of(session), daily)
+            return conclude(session, due.notes, changes, compared, now_of(session), daily)
 
 
 @contextmanager
 def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
-    """Rest after some work for so long that it was no more than `SHARE` of the time.
-
-    Raises:
-        Ended: the service ends.
-    """
+    """Rest after some work for so long that it was no more than `SHARE` of the time."""
     begun = time.perf_counter()
     yield
-    if rest((time.perf_counter() - begun) * (1 / SHARE - 1)):
-        raise ProcessEnded
+    rest((time.perf_counter() - begun) * (1 / SHARE - 1))
 
 
-def _judge(database: Database, ask: AnalysisQuestion, series_id: str, since: datetime) -> bool:
-    """Judge one series, if it can be judged; whatever is wrong with it holds no other up.
+def _analyse(database: Database, series_id: str, since: datetime) -> bool:
+    """Analyse one series, if that is possible; whatever is wrong with it holds no other up.
 
     What takes time is done before the turn to write: on SQLite everybody else waits for that.
     """
     try:
-        weighed = ask(partial(_weighed, series_id, since))
+        with database.reading() as session:
+            points = analysis.read(session, series_id, since)
+        result = analysis.analyse(points)
         with database.writing() as session:
-            analysis.store(session, weighed, now_of(session))
+            analysis.store(session, result, now_of(session))
     except Exception as error:
         if passes(error):  # the database, not the series
             raise
-        log.exception("series %s cannot be judged", series_id)
+        log.exception("series %s cannot be analysed", series_id)
         with database.writing() as session:
             analysis.reset(session, series_id)
         return False
     return True
 
 
-def _weighed(series_id: str, since: datetime, session: Session) -> AnalysisResult:
-    return analysis.analyse(analysis.read(session, series_id, since))
-
-
-def _told(
-    database: Database,
-    ask: AnalysisQuestion,
-    series_id: str,
-    since: datetime,
-    ill: frozenset[str],
-    daily: int,
+def _changes(
+    database: Database, series_id: str, since: datetime, ill: frozenset[str], daily: int
 ) -> SeriesFindings:
     """Bring one series' findings up to date, in a transaction of its own.
 
     One for all of them would keep everybody from writing to SQLite for as long as it takes.
     """
     try:
-        followed = _follow(database, ask, series_id, ill)
+        followed = _follow(database, series_id, ill)
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
         log.exception("nothing can be concluded from series %s", series_id)
         return SeriesFindings()
-    if not daily:
-        return followed.changes
     try:
-        return ask(partial(_suspected, followed, since, ill))
-    except Exception as error:
-        if passes(error):
-            raise
+        return followed.with_suspicions(since, ill) if daily else followed.changes
+    except Exception:
         # It costs no change that is believable without.
         log.exception("nothing can be suspected in series %s", series_id)
         return followed.changes
 
 
-def _suspected(
-    followed: Followed, since: datetime, ill: frozenset[str], _session: Session
-) -> SeriesFindings:
-    return followed.told(since, ill)
-
-
-def _follow(
-    database: Database, ask: AnalysisQuestion, series_id: str, ill: frozenset[str]
-) -> Followed:
+def _follow(database: Database, series_id: str, ill: frozenset[str]) -> Followed:
     """Follow a series; while there is no finding about it, nothing is written for it."""
-    followed = ask(partial(_followed, series_id, ill))
-    if followed is not None:
-        return followed
+    with database.reading() as session:
+        if not _about(session, series_id):
+            return follow_series(session, series_id, ill, now_of(session))
     with database.writing() as session:
         alone(session, _FINDINGS)
         return follow_series(session, series_id, ill, now_of(session))
-
-
-def _followed(series_id: str, ill: frozenset[str], session: Session) -> Followed | None:
-    """A series that was followed without a turn to write; None if a finding is about it."""
-    if _about(session, series_id):
-        return None
-    return follow_series(session, series_id, ill, now_of(session))
 
 
 def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:

@@ -56,7 +56,7 @@ def watch(database: Database, clock: Clock) -> Background:
         submit(session, SubmissionRequest(case=Case(workload="unet"), revision="r"), START)
         claim = Claim(worker="w1", claim_id=secrets.token_hex(16))
         assert leases.lease(session, claim, TERMS, START)
-    watch = Background(database, TERMS, 5.0, confirmations=0)
+    watch = Background(database, TERMS, 5.0)
     watch._look()
     return watch
 
@@ -88,7 +88,7 @@ def test_a_database_that_was_away_longer_than_a_lease_costs_no_attempt(
         away.setattr(expiry, "sweep", lambda *_: 1 / 0)
         watch._every_s = 0.0
         away.setattr(watch._stop, "wait", lambda _: watch._stop.set())
-        watch._repeat(watch._look)
+        watch._repeat()
     watch._stop.clear()
     clock.elapsed_s = 600.0
     watch._look()

@@ -96,7 +96,7 @@ def test_many_comparisons_keep_no_lease_from_being_swept(
 
     module = importlib.import_module("service.comparisons.advance")
     monkeypatch.setattr(module, "advance", slow)
-    background = Background(database, TERMS, every_s=0.0, confirmations=0)
+    background = Background(database, TERMS, every_s=0.0)
     for _ in range(4):
         background._look()
     assert moved == [*ids, ids[0]]

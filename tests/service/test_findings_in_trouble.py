@@ -191,16 +191,24 @@ def test_a_finding_stands_while_its_series_cannot_be_judged(
 
 
 @pytest.mark.parametrize("rests", range(3))
-def test_what_a_service_leaves_when_it_ends_the_next_one_judges(
+def test_what_a_process_leaves_when_it_ends_the_next_one_analyses(
     database: Database, rests: int
 ) -> None:
+    class Ended(BaseException):
+        pass
+
+    def rest(_: float) -> None:
+        if next(ending):
+            raise Ended
+
     with database.writing() as session:
         long.prepare(session)
         for series, place in ((long.SERIES, 0), (long.OTHER, 1)):
             values = dict(enumerate(noisy(STEADY + DROPPED)))
             long.add(session, values, series_id=series, place=place)
     ending = iter([False] * rests + [True])
-    assert pipeline.look(database, rest=lambda _: next(ending), daily=0) == pipeline.Looked(0)
+    with pytest.raises(Ended):
+        pipeline.look(database, rest=rest, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes
-    assert pipeline.look(database, rest=lambda _: False, daily=0).opened
+    assert pipeline.look(database, rest=lambda _: None, daily=0).opened

@@ -33,10 +33,10 @@ from benchmarks.contracts import (
     Sample,
     Status,
 )
+from benchmarks.die_with_parent import PR_SET_PDEATHSIG
 from trials.chaos.journal import Journal, digest_of
 from worker import loop, startup
 from worker.child.compile_cache import Turn
-from worker.child.die_with_parent import PR_SET_PDEATHSIG
 from worker.client import ServiceClient, Ticket
 from worker.device.state import DeviceState
 from worker.http_exchange import GoesOn, always

@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 
+from benchmarks import die_with_parent
 from benchmarks.contracts import line
 from benchmarks.exits import NO_DEVICE
-from worker.child import die_with_parent
 from worker.settings import Settings, child_environment
 
 LIMIT_S = 120.0

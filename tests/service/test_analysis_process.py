@@ -1,0 +1,162 @@
+"""The process that analyses results: who starts it, how it ends, and what several do at once."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx2
+import psutil
+import pytest
+from builders import long_series as long
+from builders.long_series import DROPPED, STEADY, noisy
+from builders.served import wait_until
+from builders.service_program import Program, outcome, run, serving
+from fastapi.testclient import TestClient
+from sqlalchemy import func, select
+
+from service import background
+from service.app import create_app
+from service.background import AnalysisProcess
+from service.database.session import Database
+from service.history import pending
+from service.models import FindingRow
+from service.settings import Settings
+
+QUICK = {"SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
+
+
+@contextmanager
+def analysing(url: str) -> Iterator[Program]:
+    """The process by itself, as on another machine."""
+    process = run("--role", "analysis", DATABASE_URL=url, **QUICK)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def add_a_drop(database: Database, *series: str) -> None:
+    with database.writing() as session:
+        long.prepare(session)
+        for place, series_id in enumerate(series or (long.SERIES,)):
+            values = dict(enumerate(noisy(STEADY + DROPPED)))
+            long.add(session, values, series_id=series_id, place=place)
+
+
+def is_analysed(database: Database) -> bool:
+    with database.reading() as session:
+        return not pending.pending_series(session).notes
+
+
+def findings_of(database: Database) -> int:
+    with database.reading() as session:
+        return session.scalars(select(func.count()).select_from(FindingRow)).one()
+
+
+def children(process: Program) -> list[psutil.Process]:
+    return psutil.Process(process.pid).children()
+
+
+def test_serve_has_results_analysed_and_starts_a_killed_process_again(database: Database) -> None:
+    url = database.url.render_as_string(hide_password=False)
+    with serving(url, **QUICK) as (address, process):
+
+        def health() -> str:
+            return str(httpx2.get(f"{address}/api/v1/health").json()["analysis"])
+
+        wait_until(lambda: health() == "running")
+        (first,) = children(process)
+        first.kill()
+        wait_until(lambda: not first.is_running())
+        add_a_drop(database)
+        wait_until(lambda: is_analysed(database))
+        assert findings_of(database) == 1
+        (second,) = children(process)
+        assert second.pid != first.pid
+        assert second.nice() > psutil.Process(process.pid).nice()
+        assert health() == "running"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_serve_however_that_ended(sqlite_url: str, number: signal.Signals) -> None:
+    with serving(sqlite_url, **QUICK) as (_, process):
+        wait_until(lambda: bool(children(process)))
+        (analysis,) = children(process)
+        analysis.suspend()  # not even then
+        process.send_signal(number)
+        wait_until(lambda: not analysis.is_running())
+
+
+def test_two_at_once_open_each_finding_once(database: Database) -> None:
+    add_a_drop(database, long.SERIES, long.OTHER)
+    url = database.url.render_as_string(hide_password=False)
+    with analysing(url) as one, analysing(url) as other:
+        wait_until(lambda: is_analysed(database))
+        assert findings_of(database) == 1
+        for process in (one, other):
+            process.send_signal(signal.SIGTERM)
+        assert [outcome(process)[0] for process in (one, other)] == [0, 0]
+
+
+def test_a_database_that_cannot_be_used_is_said_in_one_sentence() -> None:
+    code, said = outcome(run("--role", "analysis", DATABASE_URL="sqlite:////none/such.sqlite3"))
+    assert code == 3
+    assert "throughline migrate" in said
+    assert "Traceback" not in said
+
+
+def test_a_replica_that_only_serves_starts_none(sqlite_url: str) -> None:
+    with serving(sqlite_url, ROLE="web", **QUICK) as (address, process):
+        assert httpx2.get(f"{address}/api/v1/health").json()["analysis"] == "elsewhere"
+        assert children(process) == []
+
+
+def test_an_embedded_application_starts_it_and_ends_it(sqlite_url: str) -> None:
+    app = create_app(Settings(database_url=sqlite_url, sweep_s=0.1))
+    before = psutil.Process().children()
+    with TestClient(app) as client:
+        wait_until(lambda: client.get("/api/v1/health").json()["analysis"] == "running")
+        (analysis,) = set(psutil.Process().children()) - set(before)
+    assert not analysis.is_running()
+
+
+def test_a_process_that_keeps_ending_is_started_ever_more_rarely(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(background, "ANALYSIS", ("/bin/false",))
+    now_s = 0.0
+    monkeypatch.setattr(background.time, "monotonic", lambda: now_s)
+    kept = AnalysisProcess(Settings(database_url=sqlite_url))
+    starts: list[float] = []
+    for now_s in range(200):
+        before = kept._process
+        kept.keep()
+        if kept._process is not before:
+            starts.append(now_s)
+            kept._process.wait()
+    assert starts == [0, 1, 3, 7, 15, 31, 63, 123, 183]
+    now_s = 183 + 121  # it has lasted
+    kept.keep()
+    assert kept._pause_s == 1
+    kept.end()
+
+
+def test_where_no_process_can_be_had_the_rest_goes_on(
+    sqlite_url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def none_left(*_: object, **__: object) -> None:
+        raise OSError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    monkeypatch.setattr(background.subprocess, "Popen", none_left)
+    swept = threading.Event()
+    monkeypatch.setattr(background.Background, "_sweep", lambda _: swept.set())
+    with TestClient(create_app(Settings(database_url=sqlite_url))) as client:
+        assert swept.wait(20)
+        assert client.get("/api/v1/health").json()["analysis"] == "stopped"
+    assert "trying again" in caplog.text
