@@ -121,6 +121,7 @@ def _environment(state: StateFolder, host: str, port: int, url: str) -> dict[str
     return child_environment(
         {
             "THROUGHLINE_HEARTBEAT_S": _HEARTBEAT_S,
+            "THROUGHLINE_ROLE": "all",
             "THROUGHLINE_STATE_DIR": str(state.path.absolute()),
             "THROUGHLINE_HOST": host,
             "THROUGHLINE_PORT": str(port),
