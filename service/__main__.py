@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import os
 import signal
 import sys
 from collections.abc import Sequence
@@ -54,6 +55,7 @@ def _analyse(settings: Settings) -> int:
     database = Database(settings.url)
     check(database)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    log.info("analysis runs as process %d", os.getpid())
     with suppress(KeyboardInterrupt):
         pipeline.run(database, settings.sweep_s, settings.confirmations)
     return 0

@@ -144,7 +144,6 @@ class AnalysisProcess:
             start_new_session=True,
         )
         os.setpriority(os.PRIO_PROCESS, self._process.pid, _NICENESS)
-        log.info("analysis runs as process %d", self._process.pid)
 
     def end(self) -> None:
         """End the process, whatever it does: each of its steps can be repeated."""

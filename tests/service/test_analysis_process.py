@@ -32,9 +32,11 @@ QUICK = {"SWEEP_S": "0.1", "CONFIRMATIONS": "0"}
 
 @contextmanager
 def analysing(url: str) -> Iterator[Program]:
-    """The process by itself, as on another machine."""
+    """The process by itself, as on another machine, at work."""
     process = run("--role", "analysis", DATABASE_URL=url, **QUICK)
+    assert process.stderr is not None
     try:
+        assert "analysis runs as process" in process.stderr.readline()
         yield process
     finally:
         process.kill()
@@ -60,7 +62,12 @@ def findings_of(database: Database) -> int:
 
 
 def children(process: Program) -> list[psutil.Process]:
-    return psutil.Process(process.pid).children()
+    """What it started, once that has become what it was started for."""
+    return [
+        child
+        for child in psutil.Process(process.pid).children()
+        if background.ANALYSIS[-1] in child.cmdline() and "-I" not in child.cmdline()
+    ]
 
 
 def test_serve_has_results_analysed_and_starts_a_killed_process_again(database: Database) -> None:
@@ -93,15 +100,16 @@ def test_it_ends_with_serve_however_that_ended(sqlite_url: str, number: signal.S
         wait_until(lambda: not analysis.is_running())
 
 
+@pytest.mark.both_databases
 def test_two_at_once_open_each_finding_once(database: Database) -> None:
-    add_a_drop(database, long.SERIES, long.OTHER)
     url = database.url.render_as_string(hide_password=False)
     with analysing(url) as one, analysing(url) as other:
+        add_a_drop(database, long.SERIES, long.OTHER)
         wait_until(lambda: is_analysed(database))
         assert findings_of(database) == 1
         for process in (one, other):
             process.send_signal(signal.SIGTERM)
-        assert [outcome(process)[0] for process in (one, other)] == [0, 0]
+        assert [process.wait(30) for process in (one, other)] == [0, 0]
 
 
 def test_a_database_that_cannot_be_used_is_said_in_one_sentence() -> None:
