@@ -41,7 +41,7 @@ def add(session: Session, number: int, values: Sequence[float]) -> None:
 def suspicious(session: Session, since: int) -> list[Suspicion]:
     long.judge(session, long.SERIES, long.START)
     followed = follow_series(session, long.SERIES, frozenset(), now_of(session))
-    return list(followed.told(long.placed_at(since), frozenset()).suspicious)
+    return list(followed.with_suspicions(long.placed_at(since), frozenset()).suspicious)
 
 
 def test_a_low_result_of_the_last_good_revision_does_not_make_it_the_bad_one(
