@@ -6,7 +6,7 @@ from datetime import date
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict
 
-from benchmarks.contracts import Case, Id, JobState, Progress, Protocol
+from benchmarks.contracts import Case, Id, JobState, Progress, Protocol, leading
 
 
 class Answer(BaseModel):
@@ -33,9 +33,12 @@ class AttemptView(Answer):
 
 
 class JobView(Answer):
-    """A job and where it stands."""
+    """One process that measures a case, and where it stands."""
 
     id: Id
+    group_id: Id
+    replicate: int
+    replicates: int
     case: Case
     project: str = ""
     revision: str
@@ -77,6 +80,17 @@ class SubmissionView(SubmissionSummary):
     jobs: tuple[JobView, ...]
     left_out: int = 0
     """Cases of the suite that were not queued; told by the answer to the submission."""
+
+    @property
+    def cases(self) -> tuple[JobView, ...]:
+        """The job of each case that says how the case stands: the first that failed, or runs ..."""
+        groups: dict[Id, list[JobView]] = {}
+        for job in self.jobs:
+            groups.setdefault(job.group_id, []).append(job)
+        states = {name: leading(job.state for job in jobs) for name, jobs in groups.items()}
+        return tuple(
+            next(job for job in jobs if job.state is states[name]) for name, jobs in groups.items()
+        )
 
 
 class SubmissionPage(Answer):

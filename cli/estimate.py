@@ -32,7 +32,7 @@ def sentence(
             asked = timed(tier, suite.protocol) if tier else suite.protocol
             if replicates is not None:
                 asked = asked.model_copy(update={"replicates": replicates})
-            cases = [job.case for job in submission.jobs]
+            cases = [job.case for job in submission.cases]
             expectations = {expected.case: expected for expected in suite.cases_expected}
             total_s = sum(
                 _case_s(case, asked, suite.protocol, expectations.get(case.key)) for case in cases
@@ -116,7 +116,7 @@ def left_out(submission: answers.SubmissionView) -> str | None:
     """
     if not submission.left_out:
         return None
-    asked = submission.left_out + len(submission.jobs)
+    asked = submission.left_out + len(submission.cases)
     return (
         f"{submission.left_out} of its {asked} cases are left out: they cannot run on the device "
         "that is asked for, or that all workers of the last day have."

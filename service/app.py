@@ -68,7 +68,7 @@ def terms_of(settings: Settings) -> Terms:
         lease=timedelta(seconds=settings.lease_s),
         heartbeat=timedelta(seconds=settings.heartbeat_s),
         max_lost_attempts=settings.max_lost_attempts,
-        turn_patience=timedelta(seconds=settings.turn_patience_s),
+        patience=timedelta(seconds=settings.patience_s),
     )
 
 

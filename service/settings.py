@@ -59,8 +59,8 @@ class Settings(BaseSettings):
     heartbeat_s: Seconds = 10.0
     sweep_s: Seconds = 5.0
     """How often expired leases and due schedules are looked for."""
-    turn_patience_s: Seconds = 900.0
-    """How long a job whose processes run in turn waits for the worker that began it."""
+    patience_s: Seconds = 900.0
+    """How long the replicates of a case wait for the worker that began them."""
     max_lost_attempts: Annotated[int, Field(ge=1, le=100)] = 3
     """A job whose attempts were lost this often is quarantined."""
     body_limit_b: Annotated[int, Field(ge=1)] = 16 * 2**20

@@ -24,6 +24,7 @@ from benchmarks.contracts.job import (
     Purpose,
     Renewal,
     Worker,
+    leading,
 )
 from benchmarks.contracts.measurement import (
     COMPARABILITY,
@@ -129,6 +130,7 @@ __all__ = [
     "Worker",
     "Workload",
     "excess",
+    "leading",
     "line",
     "workload_of",
 ]

@@ -14,12 +14,14 @@ from benchmarks.contracts.result import Result
 from benchmarks.contracts.values import Trace
 
 TRACE_VALUES = 2_000_000
-"""Values in all traces of a job's result together: 8 MiB unpacked. A process on an H200 recorded
-220 to 5,300 values (benchmarks/results/h200), so fifty of them need an eighth of it."""
+"""Values in all traces of a case's replicates together: 8 MiB unpacked. A process on an H200
+recorded 220 to 5,300 values (benchmarks/results/h200), so fifty of them need an eighth of it."""
 BESIDE_TRACES_B = 2**20
 """Bytes of a result's JSON without its packed traces; real results have 8 to 40 kB."""
 SIGNS = 200_000
 """Commas and opening brackets in a document of any kind: they bound what it becomes once read."""
+ONE_OF_MANY_B, ONE_OF_MANY_SIGNS = 3 * 2**16, 2**14
+"""Room for the result of one replicate, however many a case has: they are read together."""
 FACTS_B = 2**16
 """Bytes of the names and values of all facts; real environments have 5 kB. A history's page shows
 the differences between many of them."""
@@ -38,12 +40,12 @@ _STEP_TRACES = 8
 
 
 def trace_values(processes: int) -> int:
-    """Values that the traces of one of a job's ``processes`` may hold together."""
+    """Values that the traces of one of a case's ``processes`` may hold together."""
     return TRACE_VALUES // processes
 
 
 def pass_steps(processes: int) -> int:
-    """Steps that a timed pass of one of a job's ``processes`` may record."""
+    """Steps that a timed pass of one of a case's ``processes`` may record."""
     return int(trace_values(processes) * _FOR_STEPS) // _STEP_TRACES
 
 
@@ -106,13 +108,14 @@ def excess(result: Result, document: bytes, processes: int) -> str:
     """Return the reason why a result is too large, in one sentence; empty if it is not.
 
     Args:
-        result: of one process of a job, or of all.
+        result: of one of a case's processes, or of all.
         document: the result as JSON.
-        processes: how many processes the job asks for.
+        processes: how many processes measure the case.
     """
     found = list(traces(result))
     values, packed_b = sum(one.n for one in found), sum(len(one.data) for one in found)
-    allowed = min(trace_values(processes) * max(len(result.replicates), 1), TRACE_VALUES)
+    measured = min(max(len(result.replicates), 1), processes)
+    allowed = trace_values(processes) * measured
     if values > allowed:
         return (
             f"Its traces hold {values:,} values, and {allowed:,} are allowed: time fewer steps, "
@@ -121,13 +124,15 @@ def excess(result: Result, document: bytes, processes: int) -> str:
     if packed_b > PACKED_PER_VALUE_B * values + PACKED_AT_LEAST_B * len(found):
         return f"Its traces have {packed_b:,} bytes for {values:,} values, which need fewer."
     beside_b = len(document) - packed_b
-    if beside_b > BESIDE_TRACES_B:
+    room_b = max(BESIDE_TRACES_B * measured // processes, ONE_OF_MANY_B)
+    if beside_b > room_b:
         return (
-            f"It has {beside_b:,} bytes beside its traces, and {BESIDE_TRACES_B:,} are allowed: "
+            f"It has {beside_b:,} bytes beside its traces, and {room_b:,} are allowed: "
             "have the workload say less."
         )
-    if signs(document) > SIGNS:
-        return f"It has more than {SIGNS:,} commas and brackets: have the workload say less."
+    room = max(SIGNS * measured // processes, ONE_OF_MANY_SIGNS)
+    if signs(document) > room:
+        return f"It has more than {room:,} commas and brackets: have the workload say less."
     return _long_names(result)
 
 

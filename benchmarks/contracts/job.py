@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
@@ -49,10 +50,9 @@ class JobSpec(Contract):
     """Labels that the worker must have, word for word."""
     priority: Annotated[int, Field(strict=True, ge=-100, le=100)] = 0
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
-    """Wall-clock limit of one attempt, all replicates included."""
-    in_turn: Flag = False
-    """One process at a time, in turn with the other cases of its submission: what drifts over the
-    hours then touches all of them alike."""
+    """Wall-clock limit of one attempt."""
+    replicate: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
+    """Which of the protocol's processes this is, from 1: each is a job of its own."""
     rerun_of: Id | None = None
 
 
@@ -114,6 +114,22 @@ FINAL_STATES = frozenset(
 )
 
 
+_OF_A_CASE = (
+    JobState.FAILED,
+    JobState.QUARANTINED,
+    JobState.CANCELLED,
+    JobState.RUNNING,
+    JobState.LEASED,
+    JobState.QUEUED,
+    JobState.SUCCEEDED,
+)
+
+
+def leading(states: Iterable[JobState]) -> JobState:
+    """The state of a case, by those of its jobs: the worst end, else the furthest on its way."""
+    return min(states, key=_OF_A_CASE.index)
+
+
 class AttemptState(StrEnum):
     """The state of one attempt at a job. ``lost`` ends an attempt, never a job."""
 
@@ -164,8 +180,8 @@ class Lease(Contract):
     spec: JobSpec
     lease_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
     heartbeat_s: Annotated[float, Field(strict=True, gt=0, le=1e9)]
-    measured: Count = 0
-    """Of a job whose processes run in turn: how many of them have been measured."""
+    group: Id
+    """The case's first job: compiled code is kept under its name for the other replicates."""
 
 
 class Progress(Contract):

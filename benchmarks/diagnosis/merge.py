@@ -34,19 +34,23 @@ def _step_time(timed: Pass) -> tuple[float, float | None]:
     return step_s, None if relative is None else step_s * relative
 
 
-def merge(results: Sequence[Result]) -> Result:
-    """One Result out of the replicates of one job, in the order in which they ran.
+def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
+    """One Result out of the replicates of one case, in the order in which they ran.
 
     The first replicate that is not ok stands for the whole: its status and reason are the job's,
     and the replicates before it are kept with it, so that nothing measured is thrown away. What a
     child that left nothing behind could not tell is known from the others: the case, with the
     preset that ``auto`` stood for, and the environment.
 
+    Args:
+        results: of one process each.
+        cold: whether the first of them found empty compiler caches.
+
     Raises:
         ValueError: there are no results, or they are of different cases.
     """
     if not results:
-        raise ValueError("a job needs at least one replicate")
+        raise ValueError("a case needs at least one replicate")
     case = case_of(results)
     failed = next((result for result in results if result.status is not Status.OK), None)
     last = _informed(failed or results[-1], results[0])
@@ -60,13 +64,13 @@ def merge(results: Sequence[Result]) -> Result:
         "replicates": replicates,
         "rejected": tuple(again for result in results for again in result.rejected),
         "canary": next((r.canary for r in reversed(results) if r.canary is not None), None),
-        "flags": _all_flags(results),
+        "flags": flags_of(results),
     }
     if (told := results[0].efficiency) is not None:
         facts = last.environment.facts
         update["efficiency"] = used(told, replicates, last.batch_items, facts)
     if failed is None:
-        update["samples"] = _merged_samples(results)
+        update["samples"] = samples_of(results, cold=cold)
     return concluded(last.model_copy(update=update))
 
 
@@ -93,27 +97,33 @@ def _informed(last: Result, first: Result) -> Result:
     return last.model_copy(update={name: getattr(first, name) for name in told})
 
 
-def _all_flags(results: Sequence[Result]) -> tuple[str, ...]:
+def flags_of(results: Sequence[Result]) -> tuple[str, ...]:
+    """Name each flag of these results and their replicates once."""
     own = (flag for result in results for flag in result.flags)
     parts = (flag for result in results for part in result.replicates for flag in part.flags)
     return tuple(dict.fromkeys((*own, *parts)))
 
 
-def _merged_samples(results: Sequence[Result]) -> tuple[Sample, ...]:
-    """Each metric that every replicate has, with one value per replicate."""
+def samples_of(results: Sequence[Result], *, cold: bool) -> tuple[Sample, ...]:
+    """Each metric that every replicate has, with one value per replicate.
+
+    The first process finds empty compiler caches, the others what it left there. Where the first
+    is not among them, nobody knows what each found: they say nothing of the first step.
+    """
     by_metric: dict[str, list[Sample]] = {}
     for result in results:
         for measured in result.samples:
             by_metric.setdefault(measured.metric, []).append(measured)
     whole = (group for group in by_metric.values() if len(group) == len(results))
-    return tuple(merged for group in whole for merged in _over_replicates(group))
+    return tuple(merged for group in whole for merged in _over_replicates(group, cold=cold))
 
 
-def _over_replicates(group: Sequence[Sample]) -> Iterator[Sample]:
+def _over_replicates(group: Sequence[Sample], *, cold: bool) -> Iterator[Sample]:
     if group[0].metric != _FIRST_STEP:
         yield _joined(group)
         return
-    # The first process finds empty compiler caches, the others find what it left there.
+    if not cold:
+        return
     yield group[0]
     if group[1:]:
         yield _joined(group[1:]).model_copy(update={"metric": f"{_FIRST_STEP}_warm"})

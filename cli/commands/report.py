@@ -88,7 +88,7 @@ def _advise(advice: answers.AdviceView, console: Console) -> None:
 
 def outcome(submission: answers.SubmissionView) -> Exit:
     """A failed case is a failure at any time; a missing one is not yet a success."""
-    states = [job.state for job in submission.jobs]
+    states = [job.state for job in submission.cases]
     if any(state in FINAL_STATES and state is not JobState.SUCCEEDED for state in states):
         return Exit.FAILED
     if not submission.finished:

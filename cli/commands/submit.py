@@ -144,7 +144,7 @@ def _print_submission(submission: answers.SubmissionView, url: str, *, as_json: 
     if as_json:
         say(submission.model_dump_json())
         return
-    count = len(submission.jobs)
+    count = len(submission.cases)
     say(
         f"Submission {submission.id}: {count} {'case' if count == 1 else 'cases'} "
         f"at {submission.revision}."
@@ -164,6 +164,6 @@ def _followed(
 def _print_traces(submission: answers.SubmissionView, url: str) -> None:
     """Say how to fetch the trace of each case that has a result, a line each."""
     for job in submission.jobs:
-        if job.result_id:
+        if job.result_id and job.replicate == 1:
             fetch = f"throughline trace {job.result_id} --url {url}"
             say(f"Trace of {job.case.key}: {fetch}", sys.stderr)

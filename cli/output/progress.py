@@ -70,7 +70,7 @@ class LiveTable:
         table.add_column("case", ratio=1, no_wrap=True)  # what is left, cut where it must be
         for heading, width in _WIDTHS.items():
             table.add_column(heading, min_width=width, no_wrap=True)
-        for job in submission.jobs:
+        for job in submission.cases:
             phase, _, done, rate = _columns(job.progress)
             if job.state is JobState.SUCCEEDED:
                 phase, done = "", "100%"  # the last progress that was told came before the end
@@ -113,14 +113,14 @@ class PlainLines:
 
     def show(self, submission: answers.SubmissionView) -> None:
         """Print what is new."""
-        for position, job in enumerate(submission.jobs, start=1):
+        for position, job in enumerate(submission.cases, start=1):
             stage = job.state.value + (f" {job.progress.phase}" if job.progress else "")
-            before, at_s = self._said.get(job.id, ("queued", 0.0))
+            before, at_s = self._said.get(job.group_id, ("queued", 0.0))
             now_s = time.monotonic()
             going = job.state in {JobState.RUNNING, JobState.LEASED}
             if stage != before or (going and now_s - at_s >= _QUIET_S):
-                self._said[job.id] = (stage, now_s)
-                self.say(f"[{position}/{len(submission.jobs)}] {job.case.key}: {_words(job)}")
+                self._said[job.group_id] = (stage, now_s)
+                self.say(f"[{position}/{len(submission.cases)}] {job.case.key}: {_words(job)}")
 
     def say(self, sentence: str) -> None:
         """Print a line."""

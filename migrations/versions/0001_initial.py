@@ -91,7 +91,7 @@ def _fleet() -> None:
         sa.Column("requires", sa.String(64), nullable=False),
         sa.Column("worker", sa.String(64), nullable=False),
         sa.Column("rank", sa.Integer(), nullable=True),
-        sa.Column("place", sa.String(48), server_default="", nullable=False),
+        sa.Column("place", sa.String(32), server_default="", nullable=False),
         sa.PrimaryKeyConstraint("requires", "worker", name="pk_eligibilities"),
     )
     op.create_index(
@@ -136,16 +136,16 @@ def _jobs() -> None:
     op.create_table(
         "jobs",
         sa.Column("id", sa.String(32), nullable=False),
+        sa.Column("group_id", sa.String(32), nullable=False),
         sa.Column("submission_id", sa.String(32), nullable=False),
         sa.Column("position", sa.Integer(), nullable=False),
+        sa.Column("replicate", sa.Integer(), nullable=False),
         sa.Column("case_key", sa.Text(), nullable=False),
         sa.Column("spec", sa.JSON(), nullable=False),
         sa.Column("revision", sa.String(100), nullable=False),
         sa.Column("requires", sa.String(64), nullable=False),
         sa.Column("rank", sa.Integer(), nullable=False),
         sa.Column("state", sa.String(16), nullable=False),
-        sa.Column("place", sa.String(48), server_default="", nullable=False),
-        sa.Column("turns", sa.Integer(), server_default="0", nullable=False),
         sa.Column("kept_for", sa.String(64), nullable=True),
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("lost_attempts", sa.Integer(), nullable=False),
@@ -174,6 +174,7 @@ def _jobs() -> None:
         ),
         sa.PrimaryKeyConstraint("id", name="pk_jobs"),
     )
+    op.create_index("ix_jobs_group_id", "jobs", ["group_id"])
     op.create_index(
         "ix_jobs_kept_for",
         "jobs",
@@ -183,9 +184,7 @@ def _jobs() -> None:
     )
     op.create_index("ix_jobs_project_id", "jobs", ["project", "id"])
     op.create_index("ix_jobs_revision", "jobs", ["revision"])
-    op.create_index(
-        "ix_jobs_state_requires_rank_place", "jobs", ["state", "requires", "rank", "place"]
-    )
+    op.create_index("ix_jobs_state_requires_rank_id", "jobs", ["state", "requires", "rank", "id"])
     op.create_index("ix_jobs_submission_id", "jobs", ["submission_id"])
     op.create_table(
         "attempts",
@@ -257,7 +256,7 @@ def _results() -> None:
         sa.Column("attempt", sa.Integer(), nullable=False),
         sa.Column("digest", sa.String(64), nullable=False),
         sa.Column("counted", sa.Boolean(), nullable=False),
-        sa.Column("turn", sa.Integer(), nullable=True),
+        sa.Column("replicate", sa.Integer(), nullable=False),
         sa.Column("status", sa.String(32), nullable=False),
         sa.Column("reason", sa.Text(), nullable=False),
         sa.Column("case_key", sa.Text(), nullable=False),

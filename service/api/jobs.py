@@ -39,7 +39,7 @@ def submit(
     caller: Caller,
     idempotency_key: IdempotencyKey = None,
 ) -> JobView:
-    """Queue one case; a submission of one job."""
+    """Queue one case and answer with its first job: each replicate of it is a job."""
     request = requests.request_of(owned(spec, caller))
     accepted = jobs_submit.submit(session, request, now, idempotency_key)
     if accepted.replayed:
@@ -79,7 +79,7 @@ def read_job(job_id: Id, session: DatabaseSession) -> JobView:
 def cancel(job_id: Id, session: DatabaseSession, now: Now) -> JobView:
     """Cancel a job: at once while it is queued, else through its worker's next heartbeat.
 
-    A job that has ended stays as it is.
+    The other replicates of its case are cancelled with it. A job that has ended stays as it is.
     """
     expiry.cancel(session, job_id, now)
     return views.load_job(session, job_id)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Response
@@ -14,7 +15,7 @@ from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.history import exclusions, queries, traces
+from service.history import exclusions, queries, replicates, traces
 from service.history.exclusions import ExclusionView
 from service.history.types import ResultSummary, StoredResult
 from service.models import ResultRow
@@ -59,7 +60,7 @@ def list_results(
 @router.get("/{result_id}", response_model=StoredResult, responses=problems(404))
 @needs(Permission.READ)
 def read_result(result_id: Id, session: DatabaseSession) -> Response:
-    """Read a whole result: every sample, fact and replicate, as it was posted.
+    """Read a result: every sample and fact, as it was posted; `parts` are those of its point.
 
     `trace` is null where none was asked for; else it has `size_b` and `digest` of the profiler's
     trace, or `absent` says why there is none.
@@ -70,7 +71,9 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
     rests on the evidence of this result, and its `speedup` is null. The rate that counts is
     `throughput` where the input is the limit, else `throughput_synth`.
     """
-    stored = suggestions.advised(session, queries.load_result(session, result_id))
+    loaded = queries.load_result(session, result_id)
+    parts = tuple(replicates.part_of(session, result_id))
+    stored = suggestions.advised(session, replace(loaded, parts=parts))
     # Written here, where few at once do: the values of a large result are gone when others begin.
     written = _WRITTEN.dump_json(traces.with_trace(session, stored))
     return Response(written, media_type="application/json")
@@ -85,10 +88,10 @@ def read_result(result_id: Id, session: DatabaseSession) -> Response:
 def read_trace(result_id: Id, session: DatabaseSession) -> Response:
     """Download the profiler's Chrome trace of a result, JSON packed with gzip.
 
-    404 where there is none. Of a job whose processes run in turns it is the first turn's.
+    404 where there is none. Of a case with several replicates the first one's result has it.
     """
-    owner, body = traces.load_trace(session, result_id)
-    name = f'attachment; filename="trace-{owner}.json.gz"'
+    body = traces.load_trace(session, result_id)
+    name = f'attachment; filename="trace-{result_id}.json.gz"'
     return Response(body, media_type=GZIP, headers={"Content-Disposition": name})
 
 

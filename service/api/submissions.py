@@ -63,7 +63,8 @@ def submit(
 
     `tier` replaces the suite's timing: `quick` (one process, and no point in a series unless
     `purpose` is `history`), `standard` (three processes) or `gate` (five, in longer windows).
-    `replicates` (1 to 50) changes only how many fresh processes measure each case. `trace` keeps
+    `replicates` (1 to 50) changes only how many fresh processes measure each case. Each is a job;
+    a case makes points once the last one is in, and `counts` are of cases. `trace` keeps
     the profiler's trace of each case.
     """
     accepted = jobs_submit.submit(session, owned(request, caller), now, idempotency_key)

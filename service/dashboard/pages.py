@@ -31,7 +31,7 @@ from service.dashboard.query_params import CompareAddress, JobsAddress, Overview
 from service.dashboard.rendering import partial, render, render_error
 from service.dashboard.routers import COUNTED, page_router
 from service.errors import NotFound, UnknownChoice
-from service.history import exclusions, revisions
+from service.history import exclusions, replicates, revisions
 from service.history.queries import latest_of_each_series, load_result
 from service.history.traces import with_trace
 from service.jobs.types import Terms
@@ -109,10 +109,11 @@ def show_run(
     at: Annotated[RunAddress, Query()],
 ) -> HTMLResponse:
     """Show all that one run found out."""
-    stored = with_trace(session, suggestions.advised(session, load_result(session, result_id)))
+    measured = replicates.with_others(session, load_result(session, result_id))
+    stored = with_trace(session, suggestions.advised(session, measured))
     result = stored.result
     drawable = figures.drawable(result)
-    metrics = runs.metrics(result, queries.metric_values(session, result_id))
+    metrics = runs.metrics(result, queries.metric_values(session, stored.id))
     return render(
         request,
         "run.html",
@@ -136,7 +137,10 @@ def show_run(
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
         attempts=queries.attempts(session, stored.job_id),
-        exclusions=exclusions.exclusions_of(session, result_id),
+        of_case=queries.of_case(session, stored.job_id),
+        exclusions=[
+            one for part in stored.parts for one in exclusions.exclusions_of(session, part)
+        ],
     )
 
 
@@ -177,6 +181,7 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLR
         line=line,
         final=JobState(line.state) in FINAL_STATES,
         attempts=queries.attempts(session, job_id),
+        of_case=queries.of_case(session, job_id),
         results=queries.results_of_job(session, job_id),
         result=load_result(session, line.result_id).result if line.result_id else None,
         before=queries.jobs_before(session, entity) if line.state == JobState.QUEUED else 0,

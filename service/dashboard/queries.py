@@ -26,6 +26,9 @@ class JobLine:
     """A job as a list shows it, with its latest attempt."""
 
     id: str
+    replicate: int
+    replicates: int
+    """It is replicate 1, 2, ... of so many."""
     case: contracts.Case
     """As asked for, with the preset that was measured once a result counts."""
     revision: str
@@ -82,6 +85,7 @@ class WorkerLine:
 _JOB_LINE = (
     select(
         models.Job.id,
+        models.Job.replicate,
         models.Job.project,
         models.Job.spec,
         models.Job.revision,
@@ -109,11 +113,13 @@ _JOB_LINE = (
 
 def _job_line(row: Row[tuple[object, ...]]) -> JobLine:
     fields = dict(row._mapping)
-    case = contracts.Case.model_validate(fields.pop("spec")["case"])
+    spec = fields.pop("spec")
+    case = contracts.Case.model_validate(spec["case"])
     if measured := fields.pop("measured"):
         case = case.model_copy(update={"preset": contracts.workload_of(measured)[1]})
     progress = fields.pop("progress")
-    return JobLine(case=case, progress=_progress(progress), **fields)
+    replicates = spec["protocol"]["replicates"]
+    return JobLine(case=case, replicates=replicates, progress=_progress(progress), **fields)
 
 
 def _progress(stored: object) -> contracts.Progress | None:
@@ -148,6 +154,13 @@ def job(session: Session, job_id: str) -> tuple[models.Job, JobLine] | None:
     row = session.execute(_JOB_LINE.where(models.Job.id == job_id)).one_or_none()
     entity = session.get(models.Job, job_id)
     return None if row is None or entity is None else (entity, _job_line(row))
+
+
+def of_case(session: Session, job_id: str) -> list[JobLine]:
+    """Read the replicates of a job's case, itself among them."""
+    group = select(models.Job.group_id).where(models.Job.id == job_id).scalar_subquery()
+    query = _JOB_LINE.where(models.Job.group_id == group).order_by(models.Job.replicate)
+    return [_job_line(row) for row in session.execute(query)]
 
 
 def attempts(session: Session, job_id: str) -> Sequence[models.Attempt]:
@@ -193,7 +206,7 @@ def jobs_before(session: Session, job: models.Job) -> int:
     These are the jobs whose labels one worker could have beside those of ``job``.
     """
     own = session.get_one(models.LabelSet, job.requires).labels
-    ahead = tuple_(models.Job.rank, models.Job.place) < tuple_(job.rank, job.place)
+    ahead = tuple_(models.Job.rank, models.Job.id) < tuple_(job.rank, job.id)
     waiting = (
         select(models.Job.requires, func.count().label("jobs"))
         .where(models.Job.state == contracts.JobState.QUEUED, ahead)

@@ -20,7 +20,7 @@ from service.analysis.attribution import (
 from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
 from service.findings.types import NOTHING, Candidate, Remeasured
-from service.history import queries
+from service.history import queries, replicates
 from service.history.placed_changes import EDGE, PlacedChange
 from service.history.recent import FIRST, JudgedPoint, Place
 from service.history.series_history import Histories, SeriesHistory, SeriesName
@@ -156,7 +156,8 @@ def _first_of(others: Sequence[JudgedPoint], points: Iterable[JudgedPoint]) -> J
 
 
 def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
-    stored = (queries.load_result(session, result_id) for result_id in result_ids)
+    loaded = (queries.load_result(session, result_id) for result_id in result_ids)
+    stored = (replicates.with_others(session, one) for one in loaded)
     return [Measurement(each.revision, each.worker, each.result) for each in stored]
 
 

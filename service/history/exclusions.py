@@ -1,19 +1,21 @@
 """Takes results out of their histories with a reason, and puts them back.
 
-Nothing is deleted: an excluded result is shown, in its place, and judged no more.
+Nothing is deleted: an excluded result is shown, in its place, and judged no more. The point of a
+case goes with any of its replicates.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from sqlalchemy import select, update
+from sqlalchemy import Row, exists, select, update
 from sqlalchemy.orm import Session
 
 from service.database.ids import new_id
 from service.errors import Conflict, NotFound
-from service.history import pending
+from service.history import pending, replicates
 from service.models import Exclusion, Point, ResultRow
 
 
@@ -42,15 +44,15 @@ def exclude(
         NotFound: there is no such result.
         Conflict: it is out already.
     """
-    _lock(session, result_id)
-    if _active(session, result_id) is not None:
+    parts = _lock(session, result_id)
+    if _active(session, parts) is not None:
         raise Conflict("This result is excluded already; DELETE undoes it.")
     row = Exclusion(
         id=new_id(now), result_id=result_id, reason=reason, actor=actor, excluded_at=now
     )
     session.add(row)
-    _mark(session, result_id, now, excluded=True)
     session.flush()
+    _mark(session, parts, now)
     return _view(row)
 
 
@@ -60,47 +62,61 @@ def include(session: Session, result_id: str, actor: str, now: datetime) -> Excl
     Raises:
         NotFound: there is no such result, or it is not excluded.
     """
-    _lock(session, result_id)
-    row = _active(session, result_id)
+    parts = _lock(session, result_id)
+    row = _active(session, parts)
     if row is None:
         raise NotFound("This result is not excluded.")
     row.undone_at, row.undone_by = now, actor
-    _mark(session, result_id, now, excluded=False)
     session.flush()
+    _mark(session, parts, now)
     return _view(row)
 
 
 def exclusions_of(session: Session, result_id: str) -> list[ExclusionView]:
-    """Every exclusion that a result has seen, the first first.
+    """Every exclusion that the point of a result has seen, the first first.
 
     Raises:
         NotFound: there is no such result.
     """
     if session.execute(select(ResultRow.id).where(ResultRow.id == result_id)).first() is None:
         raise NotFound(_NONE)
-    rows = select(Exclusion).where(Exclusion.result_id == result_id).order_by(Exclusion.id)
-    return [_view(row) for row in session.scalars(rows)]
+    rows = select(Exclusion).where(Exclusion.result_id.in_(replicates.part_of(session, result_id)))
+    return [_view(row) for row in session.scalars(rows.order_by(Exclusion.id))]
 
 
-def _lock(session: Session, result_id: str) -> None:
-    """Two people who exclude one result do so one after the other."""
-    if session.get(ResultRow, result_id, with_for_update=True) is None:
+def _lock(session: Session, result_id: str) -> list[str]:
+    """The results of one point; two people who exclude one of them do so one after the other."""
+    parts = replicates.part_of(session, result_id)
+    if session.get(ResultRow, parts[0], with_for_update=True) is None:
         raise NotFound(_NONE)
+    return parts
 
 
-def _active(session: Session, result_id: str) -> Exclusion | None:
-    rows = select(Exclusion).where(Exclusion.result_id == result_id, Exclusion.undone_at.is_(None))
+def _active(session: Session, parts: Sequence[str]) -> Exclusion | None:
+    rows = select(Exclusion).where(Exclusion.result_id.in_(parts), Exclusion.undone_at.is_(None))
     return session.scalars(rows).first()
 
 
-def _mark(session: Session, result_id: str, now: datetime, *, excluded: bool) -> None:
-    points = Point.result_id == result_id
-    place = session.execute(select(Point.revision, Point.revision_at).where(points)).first()
-    if place is None:  # a failed result, or one for a comparison: in no history
-        return
-    changed = update(Point).where(points).values(excluded=excluded)
-    session.execute(changed.execution_options(synchronize_session=False))
-    pending.mark_pending(session, now, place.revision, place.revision_at, result_id)
+def _mark(session: Session, parts: Sequence[str], now: datetime) -> None:
+    for place in apply(session, parts):
+        pending.mark_pending(session, now, place.revision, place.revision_at, place.result_id)
+
+
+def apply(session: Session, parts: Sequence[str]) -> Sequence[Row[str, str, datetime]]:
+    """Take the point of these replicates out of its series if one of them is excluded, else back.
+
+    Returns the result, the revision and its time of a point that changed; none where none did, as
+    of a failed result or one for a comparison.
+    """
+    if not parts:
+        return []
+    out = exists().where(Exclusion.result_id.in_(parts), Exclusion.undone_at.is_(None))
+    changed = update(Point).where(Point.result_id.in_(parts), Point.excluded != out)
+    told = changed.values(excluded=out).returning(
+        Point.result_id, Point.revision, Point.revision_at
+    )
+    found = session.execute(told, execution_options={"synchronize_session": False}).all()
+    return found[:1]
 
 
 def _view(row: Exclusion) -> ExclusionView:

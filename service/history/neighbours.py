@@ -65,10 +65,10 @@ def measured_in(session: Session, found: Sequence[StoredResult]) -> list[Measure
 
     Excluded results count for nothing. Several of one case and hardware count by their mean.
     """
-    out = taken_out(session, [one.id for one in found])
+    out = taken_out(session, [part for one in found for part in one.parts]).keys()
     rates: dict[_Place, list[MeasuredNeighbour]] = {}
     for one in found:
-        if one.result.status is Status.OK and one.id not in out:
+        if one.result.status is Status.OK and out.isdisjoint(one.parts):
             for beside in _gave(one.result):
                 rates.setdefault(beside.place, []).append(beside)
     return [

@@ -174,11 +174,13 @@ def load_result(session: Session, result_id: str) -> StoredResult:
     row = session.get(ResultRow, result_id, options=[undefer(ResultRow.document)])
     if row is None:
         raise NotFound("There is no such result; GET /api/v1/results lists them.")
-    return _stored(row)
+    return stored_of(row)
 
 
-def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
-    """The counted result of each of these jobs, by job, each without its traces.
+def counted_results(
+    session: Session, job_ids: Sequence[str], *, traces: bool = False
+) -> dict[str, StoredResult]:
+    """The counted result of each of these jobs, by job; without its ``traces`` unless asked for.
 
     Few documents are in memory at a time: a submission may have hundreds of many megabytes.
     """
@@ -187,8 +189,10 @@ def counted_results(session: Session, job_ids: Sequence[str]) -> dict[str, Store
     for start in range(0, len(job_ids), BATCH):
         some = ResultRow.job_id.in_(job_ids[start : start + BATCH])
         for row in session.scalars(wanted.where(some)):
-            whole = _stored(row)
-            found[row.job_id] = replace(whole, result=without_traces(whole.result))
+            one = stored_of(row)
+            if not traces:
+                one = replace(one, result=without_traces(one.result))
+            found[row.job_id] = one
     return found
 
 
@@ -327,7 +331,8 @@ def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
     )
 
 
-def _stored(row: ResultRow) -> StoredResult:
+def stored_of(row: ResultRow) -> StoredResult:
+    """Read a stored result out of its row, with the document."""
     return StoredResult(
         id=row.id,
         job_id=row.job_id,
@@ -336,7 +341,8 @@ def _stored(row: ResultRow) -> StoredResult:
         worker=row.worker,
         environment=row.environment,
         counted=row.counted,
-        turn=row.turn,
+        replicate=row.replicate,
+        parts=(row.id,),
         received_at=row.received_at,
         result=Result.model_validate_json(zlib.decompress(row.document)),
         project=row.project,
@@ -354,7 +360,7 @@ def _summary(row: ResultRow) -> ResultSummary:
         status=row.status,
         reason=row.reason,
         counted=row.counted,
-        turn=row.turn,
+        replicate=row.replicate,
         measured_at=row.measured_at,
         received_at=row.received_at,
     )

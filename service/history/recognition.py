@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import datetime
 from typing import NamedTuple
 
 from sqlalchemy import or_, select
@@ -12,10 +11,11 @@ from sqlalchemy.orm import Session
 
 from service.analysis.detection.alarms import PATIENCE
 from service.analysis.recovery import newest_return
+from service.history import replicates
 from service.history.identity import RECENT, KnownChange
 from service.history.placed_changes import PlacedChange, between, estimate_of
 from service.history.recent import RecentPoints
-from service.models import ChangeRow, Exclusion, FindingRow, FindingSeries, ResultRow
+from service.models import ChangeRow, Exclusion, FindingRow, FindingSeries
 
 
 class StoredChange(NamedTuple):
@@ -118,7 +118,7 @@ def _only(
     if excluded is None:
         return None
     firsts = [change.first_bad_result for change in computed]
-    return frozenset(firsts) - _received_after(session, firsts, excluded)
+    return frozenset(firsts) - replicates.received_after(session, firsts, excluded)
 
 
 def _is_news(
@@ -131,10 +131,5 @@ def _is_news(
     assert finding.closed_at is not None
     ids = [point.result_id for point in tail.points[index - tail.first :]]
     over = ids[back.start : back.stop]
-    fresh = _received_after(session, over, finding.opened_at) == frozenset(over)
-    return fresh and bool(_received_after(session, [ids[back.stop]], finding.closed_at))
-
-
-def _received_after(session: Session, results: Sequence[str], at: datetime) -> frozenset[str]:
-    late = ResultRow.id.in_(results), ResultRow.received_at > at
-    return frozenset(session.scalars(select(ResultRow.id).where(*late)))
+    fresh = replicates.received_after(session, over, finding.opened_at) == frozenset(over)
+    return fresh and bool(replicates.received_after(session, [ids[back.stop]], finding.closed_at))

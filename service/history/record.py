@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import zlib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
@@ -21,8 +21,8 @@ from service.analysis.summary import summarise
 from service.database.ids import new_id
 from service.database.prepared import Prepared, inserting
 from service.database.session import insert_if_absent
-from service.history import pending
-from service.history.types import Origin, Place
+from service.history import exclusions, pending, replicates
+from service.history.types import Origin, StoredResult
 
 _ENVIRONMENTS = cast(Table, models.EnvironmentRow.__table__)
 _RESULTS = cast(Table, models.ResultRow.__table__)
@@ -66,13 +66,11 @@ def record(
     now: datetime,
     *,
     counted: bool = True,
-    turn: int | None = None,
 ) -> str:
     """Store a result and give its id; one that is ok, counted and for history makes points.
 
-    That of one turn of a job counts for nothing by itself.
+    With the last replicate of a case come the points of all of them.
     """
-    counted = counted and turn is None
     result = kept.result
     row = {
         "id": new_id(now),
@@ -80,7 +78,7 @@ def record(
         "attempt": origin.attempt,
         "digest": kept.digest,
         "counted": counted,
-        "turn": turn,
+        "replicate": origin.replicate,
         "status": result.status.value,
         "reason": result.reason,
         "case_key": result.case.key,
@@ -95,7 +93,8 @@ def record(
     }
     inserting(_RESULTS, *row).run(session, **row)
     if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
-        _add_points(session, row, result, now)
+        for part in _parts(session, row, result, origin):
+            _add_points(session, part, now)
     return str(row["id"])
 
 
@@ -144,22 +143,26 @@ def _keep_environment(session: Session, environment: Environment, now: datetime)
     return digest
 
 
-def _add_points(session: Session, row: Mapping[str, Any], result: Result, now: datetime) -> None:
-    ((revision_at,),) = _REVISION_AT.run(session, name=row["revision"])
-    samples = series_of(result, row["project"])
-    _keep_series(session, result, row["project"], samples, now)
-    place = Place(
-        result_id=row["id"],
-        revision=row["revision"],
-        revision_at=revision_at,
-        measured_at=row["measured_at"],
-        environment=row["environment"],
-        worker=row["worker"],
-        disturbed=disturbed(result),
-    )
-    points = points_of(place, samples)
+def _parts(
+    session: Session, row: Mapping[str, Any], result: Result, origin: Origin
+) -> list[StoredResult]:
+    """What makes points now: a result by itself, or its case if that is whole with it."""
+    if origin.replicates > 1:
+        return replicates.whole(session, origin.group_id, origin.replicates)
+    same = {field.name: row[field.name] for field in fields(StoredResult) if field.name in row}
+    return [StoredResult(**same, result=result)]
+
+
+def _add_points(session: Session, stored: StoredResult, now: datetime) -> None:
+    samples = series_of(stored.result, stored.project)
+    if not samples:  # of replicates that have no metric in common
+        return
+    ((revision_at,),) = _REVISION_AT.run(session, name=stored.revision)
+    _keep_series(session, stored, samples)
+    points = points_of(stored, revision_at, samples)
     inserting(_POINTS, *points[0]).many(session, points)
-    pending.mark_pending(session, now, place.revision, revision_at, place.result_id)
+    pending.mark_pending(session, now, stored.revision, revision_at, stored.id)
+    exclusions.apply(session, stored.parts)
 
 
 def disturbed(result: Result) -> str:
@@ -167,22 +170,20 @@ def disturbed(result: Result) -> str:
     return ", ".join(disturbances.disturbances(result))[:500]
 
 
-def points_of(place: Place, samples: Mapping[str, Sample]) -> list[dict[str, Any]]:
+def points_of(
+    stored: StoredResult, revision_at: datetime, samples: Mapping[str, Sample]
+) -> list[dict[str, Any]]:
     """The points that a stored result's samples make; nothing else decides on them."""
-    return [
-        {
-            "series_id": name,
-            "result_id": place.result_id,
-            "revision": place.revision,
-            "revision_at": place.revision_at,
-            "measured_at": place.measured_at,
-            "environment": place.environment,
-            "worker": place.worker,
-            "disturbed": place.disturbed,
-            **_told(sample),
-        }
-        for name, sample in samples.items()
-    ]
+    same = {
+        "result_id": stored.id,
+        "revision": stored.revision,
+        "revision_at": revision_at,
+        "measured_at": stored.result.measured_at,
+        "environment": stored.environment,
+        "worker": stored.worker,
+        "disturbed": disturbed(stored.result),
+    }
+    return [{"series_id": name, **same, **_told(sample)} for name, sample in samples.items()]
 
 
 @cache
@@ -190,10 +191,9 @@ def _known(names: tuple[str, ...]) -> Prepared:
     return Prepared(select(_SERIES.c.id).where(or_(*(_SERIES.c.id == bindparam(n) for n in names))))
 
 
-def _keep_series(
-    session: Session, result: Result, project: str, samples: Mapping[str, Sample], now: datetime
-) -> None:
+def _keep_series(session: Session, stored: StoredResult, samples: Mapping[str, Sample]) -> None:
     """Make the series that the samples belong to; a night after the first makes none."""
+    result = stored.result
     names = {f"id_{number}": name for number, name in enumerate(samples)}
     known = {name for (name,) in _known(tuple(names)).run(session, **names)}
     # In the order of their names, so that two transactions never wait for each other in a ring.
@@ -207,8 +207,8 @@ def _keep_series(
             "unit": sample.unit,
             "direction": sample.direction.value,
             "comparability": result.environment.comparability(),
-            "project": project,
-            "created_at": now,
+            "project": stored.project,
+            "created_at": stored.received_at,
         }
         insert_if_absent(session, _SERIES, row)
 

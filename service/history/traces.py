@@ -1,7 +1,7 @@
 """Profilers' traces: each kept once beside its result, and given back as it came.
 
 A trace comes after its result, in a request of its own, because nothing that is wrong with a trace
-may cost a result. Of a job whose processes run in turn it belongs to the first turn.
+may cost a result. Of a case it belongs to the first replicate.
 """
 
 from __future__ import annotations
@@ -41,30 +41,27 @@ def keep_trace(session: Session, result_id: str, body: bytes, now: datetime) -> 
     return KeptTrace(result_id, len(body), created)
 
 
-def load_trace(session: Session, result_id: str) -> tuple[str, bytes]:
-    """The trace of a result, and the id of the result that it was kept beside.
+def load_trace(session: Session, result_id: str) -> bytes:
+    """The trace of a result.
 
     Raises:
         NotFound: there is no such result, or it has no trace.
     """
-    result = session.get(ResultRow, result_id)
-    if result is None:
+    if session.get(ResultRow, result_id) is None:
         raise NotFound("There is no such result; GET /api/v1/results lists them.")
-    owner = _owner(session, result.id, result.job_id, counted=result.counted)
-    body = session.scalar(select(TraceRow.body).where(TraceRow.result_id == owner))
+    body = session.scalar(select(TraceRow.body).where(TraceRow.result_id == result_id))
     if body is None:
         raise NotFound("This result has no trace; its `trace`, as the result is read, says why.")
-    return owner, body
+    return body
 
 
 def with_trace(session: Session, stored: StoredResult) -> StoredResult:
     """A result with word of its trace, if one was asked for."""
-    if not stored.result.protocol.trace or (stored.turn or 1) > 1:
+    if not stored.result.protocol.trace:
         return stored
-    owner = _owner(session, stored.id, stored.job_id, counted=stored.counted)
-    state = _state(session, owner)
+    state = _state(session, stored.id)
     if state is None:
-        missing = _NOT_HERE if stored.counted or stored.turn else _TOO_LATE
+        missing = _NOT_HERE if stored.counted else _TOO_LATE
         state = TraceState(absent=stored.result.trace_absent or missing)
     return replace(stored, trace=state)
 
@@ -73,16 +70,3 @@ def _state(session: Session, result_id: str) -> TraceState | None:
     kept = select(TraceRow.size_b, TraceRow.digest).where(TraceRow.result_id == result_id)
     found = session.execute(kept).first()
     return TraceState(found.size_b, found.digest) if found else None
-
-
-def _owner(session: Session, result_id: str, job_id: str, *, counted: bool) -> str:
-    """The result that a result's trace is kept beside: itself, or its job's latest first turn."""
-    if not counted:
-        return result_id
-    first_turn = (
-        select(ResultRow.id)
-        .where(ResultRow.job_id == job_id, ResultRow.turn == 1)
-        .order_by(ResultRow.attempt.desc())
-        .limit(1)
-    )
-    return session.scalar(first_turn) or result_id

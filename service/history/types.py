@@ -100,19 +100,21 @@ class StoredResult:
     environment: str
     """Digest of the environment; `GET /environments/{digest}` gives its facts."""
     counted: bool
-    """False for a late result: kept and shown, never in a series; and for one turn of a job."""
-    turn: int | None
-    """Which of a job's processes it is of; None for a whole job's."""
+    """False for a late result: kept and shown, never in a series."""
+    replicate: int
+    """Which of its case's processes it is of, from 1."""
     received_at: datetime
     result: Result
     trace: TraceState | None = None
     """The profiler's trace, where `with_trace` has looked for it and somebody asked for one."""
     project: str = ""
+    parts: tuple[str, ...] = ()
+    """The results of the replicates that are one point with it, itself among them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The attempt that a result is of."""
+    """The attempt that a result is of, and the case that its job is a replicate of."""
 
     job_id: str
     attempt: int
@@ -120,20 +122,9 @@ class Origin:
     revision: str
     purpose: Purpose
     project: str
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """The place of a result's points in a history, and the worker that measured them."""
-
-    result_id: str
-    revision: str
-    revision_at: datetime
-    measured_at: datetime
-    environment: str
-    worker: str
-    disturbed: str = ""
-    """How the device was disturbed, for its points."""
+    group_id: str
+    replicate: int
+    replicates: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,6 +140,6 @@ class ResultSummary:
     status: str
     reason: str
     counted: bool
-    turn: int | None
+    replicate: int
     measured_at: datetime
     received_at: datetime

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, cast
 
@@ -11,12 +10,10 @@ from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
-from benchmarks.diagnosis.merge import merge
 from service.database.prepared import Prepared, Runner
-from service.errors import Conflict, Fenced, Invalid, NotFound
+from service.errors import Conflict, Fenced, NotFound
 from service.history import record
-from service.history.record import StoredPoints
-from service.jobs import interleave
+from service.jobs import groups
 from service.jobs.transitions import (
     LIVE,
     OVER,
@@ -24,7 +21,6 @@ from service.jobs.transitions import (
     change,
     change_attempt,
     change_job,
-    requeue,
     require,
 )
 from service.jobs.types import Completion, Held, Holder, Terms
@@ -60,11 +56,8 @@ _HELD = _BOTH.add_columns(
     _ATTEMPTS.c.state,
     _JOBS.c.spec,
     _JOBS.c.revision,
-    _JOBS.c.submission_id,
-    _JOBS.c.position,
-    _JOBS.c.turns,
+    _JOBS.c.group_id,
     _JOBS.c.project,
-    _JOBS.c.requires,
 ).with_for_update()
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
@@ -115,8 +108,7 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         NotFound: there is no such attempt.
         Fenced: the secret is not this attempt's, or the token is another worker's.
         Conflict: the attempt was completed with another result.
-        Invalid: the result is not of this job's case or of its earlier processes' preset,
-            contradicts itself, or is too large.
+        Invalid: the result is not of this job's case, contradicts itself, or is too large.
     """
     held = _held(session, holder)
     check_result(held.spec, result)
@@ -126,43 +118,11 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
     known = None if held.state in LIVE else _result_of(session, holder, posted.digest)
     if known is not None:
         return known
-    earlier = interleave.earlier_turns(session, held, result)
-    restless = None
-    if interleave.has_more(held.spec, earlier, result):
-        restless = interleave.environment_keeps_changing(session, held, earlier, result)
-        if restless is None:
-            return _take_turn(
-                session, held, posted, anew=interleave.begins_anew(held, earlier), now=now
-            )
-    whole = restless or _whole(held.spec, earlier, result)
-    counted = _end(session, held, holder, whole, now)
+    counted = _end(session, held, holder, result, now)
     if not counted and _has_counted(session, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    kept = record.recorded(whole) if counted and whole is not result else posted
-    if kept.digest != posted.digest:  # what was posted stays as well
-        record.record(session, held.origin, posted, now, turn=held.turns + 1)
-    stored = record.record(session, held.origin, kept, now, counted=counted)
+    stored = record.record(session, held.origin, posted, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
-
-
-def _whole(spec: JobSpec, earlier: Sequence[Result], last: Result) -> Result:
-    """One result of all of a job's turns; a failure that goes with none of them stands alone.
-
-    Raises:
-        Invalid: no result can be made of them, whatever is the matter with their numbers or size.
-    """
-    if not earlier:
-        return last
-    try:
-        # Each turn may hold as many flags and values as a whole result; together they may not.
-        whole = record.recorded(merge([*earlier, last]))
-        found = Result.model_validate_json(whole.document)
-        check_size(spec, found, whole.document)
-        return found
-    except (ValueError, ArithmeticError, Invalid):
-        if last.status is not Status.OK:
-            return last
-        raise Invalid("The result cannot be put together with the job's earlier turns.") from None
 
 
 def _end(session: Session, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
@@ -175,28 +135,9 @@ def _end(session: Session, held: Held, holder: Holder, result: Result, now: date
         return False
     done = {"state": job_state, "finished_at": now, "reason": result.reason}
     require(change_job(session, holder, JobState.RUNNING, **done))
+    if job_state != JobState.SUCCEEDED and held.spec.protocol.replicates > 1:
+        groups.end(session, held.group_id, f"Replicate {held.spec.replicate} {job_state}.", now)
     return True
-
-
-def _take_turn(
-    session: Session, held: Held, posted: StoredPoints, *, anew: bool, now: datetime
-) -> Completion:
-    """Keep one process of several; the job waits until the others of its submission had theirs.
-
-    One of another environment than those before it is kept as well, and the job begins ``anew``.
-    """
-    holder, turn = held.holder, held.turns + 1
-    _start_if_granted(session, holder, now)
-    told = f"Process {turn} of {interleave.wanted(held)}; the next one waits for its turn."
-    if anew:
-        told = f"Process {turn} has another environment than those before it: the job begins anew."
-    ending = {"state": AttemptState.SUCCEEDED, "ended_at": now, "reason": told}
-    taken = change_attempt(session, holder, AttemptState.STARTED, **ending)
-    if taken and not cancel_held(session, holder, now):
-        require(interleave.requeue_last(session, held, 0 if anew else turn, now))
-    kept_as = turn if taken else None
-    stored = record.record(session, held.origin, posted, now, counted=False, turn=kept_as)
-    return Completion(stored, counted=taken, created=True)
 
 
 def taken_from(session: Session, holder: Holder) -> str:
@@ -208,18 +149,15 @@ def taken_from(session: Session, holder: Holder) -> str:
         Conflict: nobody asked for a trace of what it measured.
     """
     held = _held(session, holder)
-    taken = (
-        select(ResultRow.id, ResultRow.turn)
-        .where(ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number)
-        .where(ResultRow.counted | ResultRow.turn.is_not(None))
-        .order_by(ResultRow.counted)  # of a job's last turn: what was posted, not what it became
+    taken = select(ResultRow.id).where(
+        ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number, ResultRow.counted
     )
-    found = session.execute(taken).first()
-    if found is None:
+    result_id = session.execute(taken).scalar()
+    if result_id is None:
         raise Fenced("No result was taken from this attempt, so none can have a trace.")
-    if not held.spec.protocol.trace or (found.turn or 1) > 1:
+    if not held.spec.protocol.trace:
         raise Conflict("Nobody asked for a trace of what this attempt measured.")
-    return str(found.id)
+    return result_id
 
 
 def release(session: Session, holder: Holder, reason: str, now: datetime) -> None:
@@ -232,7 +170,7 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
     if not change_attempt(session, holder, *LIVE, **ending):
         raise Fenced(OVER)
     if not cancel_held(session, holder, now):
-        require(requeue(session, holder, now))
+        require(groups.requeue(session, holder, now))
 
 
 def _start_if_granted(session: Session, holder: Holder, now: datetime, **more: object) -> bool:
@@ -259,25 +197,20 @@ def _held(session: Session, holder: Holder) -> Held:
         state=row.state,
         spec=JobSpec.model_validate(row.spec),
         revision=row.revision,
-        submission_id=row.submission_id,
-        position=row.position,
-        turns=row.turns,
+        group_id=row.group_id,
         project=row.project,
-        requires=row.requires,
     )
 
 
 def _result_of(session: Session, holder: Holder, digest: str) -> Completion | None:
     row = session.execute(
-        select(ResultRow.id, ResultRow.counted, ResultRow.turn).where(
+        select(ResultRow.id, ResultRow.counted).where(
             ResultRow.job_id == holder.job_id,
             ResultRow.attempt == holder.number,
             ResultRow.digest == digest,
         )
     ).first()
-    if row is None:
-        return None
-    return Completion(row.id, counted=row.counted or row.turn is not None, created=False)
+    return None if row is None else Completion(row.id, counted=row.counted, created=False)
 
 
 def _has_counted(session: Session, holder: Holder) -> bool:

@@ -14,7 +14,7 @@ from service.jobs.transitions import LIVE
 from service.models import Attempt, Job, WorkerRow
 
 _QUEUED = Job.state == JobState.QUEUED
-_ORDER = (Job.rank, Job.place)
+_ORDER = (Job.rank, Job.id)
 _LET_GO = (AttemptState.LOST, AttemptState.REJECTED)
 _WORKERS, _ATTEMPTS = cast(Table, WorkerRow.__table__), cast(Table, Attempt.__table__)
 # Of tables, and made once: to build a statement takes several times as long as to run it.

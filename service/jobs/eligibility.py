@@ -39,7 +39,7 @@ from service.database.session import alone
 from service.models import Eligibility, Job, LabelSet, WorkerRow
 
 Place = tuple[int, str]
-"""Where a job stands in the queue: rank and place."""
+"""Where a job stands in the queue: rank and id."""
 FIRST: Place = (-(2**31), "")
 """Before every job: the bound of a pair whose jobs nobody has looked at yet."""
 FEW, MANY = 32, 1_000
@@ -62,12 +62,12 @@ def _with_heads(rows: Select[Any]) -> Select[Any]:
         select(_JOBS.c.id)
         .where(_JOBS.c.state == JobState.QUEUED, _JOBS.c.requires == few.c.requires)
         .where(or_(_JOBS.c.kept_for.is_(None), _JOBS.c.kept_for == bindparam("of")))
-        .order_by(_JOBS.c.rank, _JOBS.c.place)
+        .order_by(_JOBS.c.rank, _JOBS.c.id)
         .limit(1)
         .scalar_subquery()
     )
     return (
-        select(few, head.c.rank.label("head_rank"), head.c.place.label("head"))
+        select(few, head.c.rank.label("head_rank"), head.c.id.label("head"))
         .select_from(few.outerjoin(head, head.c.id == first))
         .order_by(few.c.rank, few.c.place, few.c.requires)
     )
@@ -170,7 +170,7 @@ def _correct(session: Session, worker: str, sets: Sequence[str]) -> None:
 
 
 def heads(jobs: Iterable[tuple[str, int, str]]) -> dict[str, Place]:
-    """By set, where the first of some jobs stands, each given by its set, rank and place."""
+    """By set, where the first of some jobs stands, each given by its set, rank and id."""
     found: dict[str, Place] = {}
     for requires, rank, place in jobs:
         found[requires] = min((rank, place), found.get(requires, (rank, place)))

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import median
+from typing import Any
 
-from sqlalchemy import ColumnElement, select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from benchmarks.catalog import catalog
 from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.suites import Suite
-from benchmarks.contracts import AttemptState, JobSpec, JobState
+from benchmarks.contracts import JobSpec, JobState
 from service.models import Attempt, Job, Submission
 
 SUBMISSIONS = 5
@@ -55,29 +57,26 @@ def taken_before(session: Session, suite: Suite) -> dict[str, float]:
         .order_by(Submission.id.desc())
         .limit(SUBMISSIONS)
     )
-    done = (
-        Job.submission_id.in_(list(session.scalars(last))),
-        Job.state == JobState.SUCCEEDED,
-    )
-    spent = _spent(session, *done)
     taken: dict[str, list[float]] = {}
-    for job_id, key, spec in session.execute(select(Job.id, Job.case_key, Job.spec).where(*done)):
-        if job_id in spent:
-            own = JobSpec.model_validate(spec)
-            usual = expected_s(own.case, suite.protocol) / expected_s(own.case, own.protocol)
-            taken.setdefault(key, []).append(spent[job_id] * usual)
-    return {key: median(each) for key, each in taken.items()}
+    for (case_key, spec), spent_s in _spent(session, list(session.scalars(last))):
+        job = JobSpec.model_validate(spec)
+        usual = expected_s(job.case, suite.protocol) / expected_s(job.case, job.protocol)
+        taken.setdefault(case_key, []).append(spent_s * usual)
+    return {key: median(seconds) for key, seconds in taken.items()}
 
 
-def _spent(session: Session, *done: ColumnElement[bool]) -> dict[str, float]:
-    """Seconds of each job's attempts: its processes may have had a turn each."""
-    taken = (
-        select(Job.id, Attempt.started_at, Attempt.ended_at)
-        .join(Attempt, Attempt.job_id == Job.id)
-        .where(*done, Attempt.state == AttemptState.SUCCEEDED)
+def _spent(
+    session: Session, submissions: Sequence[str]
+) -> Iterator[tuple[tuple[str, dict[str, Any]], float]]:
+    """Yield key and first spec of each case that succeeded, and the seconds of its replicates."""
+    wanted = (
+        select(Job.case_key, Job.spec, Job.state, Attempt.started_at, Attempt.ended_at)
+        .outerjoin(Attempt, and_(Attempt.job_id == Job.id, Attempt.number == Job.attempt))
+        .where(Job.submission_id.in_(submissions))
+        .order_by(Job.group_id, Job.replicate)
     )
-    spent: dict[str, float] = {}
-    for job_id, started_at, ended_at in session.execute(taken):
-        if started_at is not None and ended_at is not None:
-            spent[job_id] = spent.get(job_id, 0.0) + (ended_at - started_at).total_seconds()
-    return spent
+    for _, rows in groupby(session.execute(wanted.add_columns(Job.group_id)), lambda row: row[-1]):
+        jobs = list(rows)
+        times = [(job.ended_at - job.started_at).total_seconds() for job in jobs if job.started_at]
+        if all(job.state == JobState.SUCCEEDED for job in jobs):
+            yield (jobs[0].case_key, jobs[0].spec), sum(times)

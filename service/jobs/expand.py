@@ -6,13 +6,16 @@ from collections.abc import Sequence
 
 from benchmarks.catalog import catalog, precision_tiers, suites
 from benchmarks.contracts import Case, JobSpec, Protocol
-from service.errors import Impossible, UnknownChoice
+from service.errors import Impossible, Invalid, UnknownChoice
 from service.jobs.requests import SubmissionRequest
 from service.jobs.validation import check_time
 
+MOST_JOBS = 2_000
+"""Of a submission: they are stored in one transaction, which others wait for."""
+
 
 def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSpec, ...]:
-    """The jobs that ``request`` means, every name checked and every case in its normal form.
+    """What ``request`` means, a spec a case, every name checked and every case in its normal form.
 
     A suite runs as far as it can: the cases that its device refuses are left out.
 
@@ -24,6 +27,7 @@ def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSp
     Raises:
         UnknownChoice: a name that the catalog does not have.
         Impossible: a combination that cannot run; or no case of a suite can.
+        Invalid: too many jobs at once.
     """
     try:
         suite = suites.suite(request.suite) if request.suite is not None else None
@@ -38,7 +42,11 @@ def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSp
     if request.revision_at is not None:
         check_time("revision_at", request.revision_at)
     protocol = _protocol(request, suite)
-    in_turn = len(cases) > 1 and protocol.replicates > 1
+    if len(cases) * protocol.replicates > MOST_JOBS:
+        raise Invalid(
+            f"{len(cases)} cases of {protocol.replicates} replicates are more than {MOST_JOBS:,} "
+            "jobs; submit some of them, then the others."
+        )
     return tuple(
         JobSpec(
             case=case,
@@ -50,7 +58,6 @@ def expand(request: SubmissionRequest, likely: str | None = None) -> tuple[JobSp
             requires=request.requires,
             priority=request.priority,
             timeout_s=request.timeout_s,
-            in_turn=in_turn,
             rerun_of=request.rerun_of,
         )
         for case in cases

@@ -10,24 +10,13 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import AttemptState, JobState
 from service.database.session import rows
 from service.errors import NotFound
-from service.jobs import interleave
-from service.jobs.transitions import (
-    HELD,
-    LIVE,
-    cancel_held,
-    change,
-    change_attempt,
-    change_job,
-    lock_job,
-    requeue,
-    require,
-)
+from service.jobs import groups, transitions
 from service.jobs.types import Holder, Swept, Terms
 from service.models import Attempt, Job
 
 
 def cancel(session: Session, job_id: str, now: datetime) -> None:
-    """Cancel a job: at once while queued, else through its worker's next heartbeat.
+    """Cancel a job and those of its group: at once while queued, else at the next heartbeat.
 
     A job that has ended stays as it is.
 
@@ -35,27 +24,31 @@ def cancel(session: Session, job_id: str, now: datetime) -> None:
         NotFound: there is no such job.
     """
     # Locked, so that no requeue comes between the two changes below and neither applies.
-    if not lock_job(session, job_id):
+    group_id = transitions.lock_job(session, job_id)
+    if group_id is None:
         raise NotFound("There is no such job; GET /api/v1/jobs lists them.")
     ended = {"state": JobState.CANCELLED, "finished_at": now, "cancel_requested": True}
     queued = {"id": job_id, "state": JobState.QUEUED}
-    if change(session, Job, queued | {"attempt": 0}, **ended, reason="Cancelled before it ran."):
-        return
-    if not change(session, Job, queued, **ended, reason="Cancelled before another attempt began."):
-        change(session, Job, {"id": job_id, "state": HELD}, cancel_requested=True)
+    if not transitions.change(
+        session, Job, queued | {"attempt": 0}, **ended, reason="Cancelled before it ran."
+    ):
+        transitions.change(
+            session, Job, queued, **ended, reason="Cancelled before another attempt began."
+        )
+    groups.end(session, group_id, "Cancelled with another replicate of its case.", now)
 
 
 def sweep(session: Session, terms: Terms, now: datetime, limit: int = 500) -> Swept:
     """End every attempt whose lease has expired; safe on any number of replicas at once."""
     expired = (
         select(Attempt.job_id, Attempt.number, Attempt.secret)
-        .where(Attempt.state.in_(LIVE), Attempt.lease_expires_at < now)
+        .where(Attempt.state.in_(transitions.LIVE), Attempt.lease_expires_at < now)
         .order_by(Attempt.job_id)
         .limit(limit)
         .with_for_update(skip_locked=True)
     )
     found = [_lose(session, Holder(*row), terms, now) for row in session.execute(expired)]
-    interleave.release_absent(session, terms.turn_patience, now)
+    groups.release_absent(session, terms.patience, now)
     return Swept(
         requeued=found.count(JobState.QUEUED),
         quarantined=found.count(JobState.QUARANTINED),
@@ -69,11 +62,11 @@ def extend_all_leases(session: Session, terms: Terms, now: datetime) -> int:
     For a service that was down, one whose database was away, and a clock that was set: forward it
     would end every lease at once, back it would keep dead workers' leases. Returns how many moved.
     """
-    interleave.reset_patience(session, now)
+    groups.reset_patience(session, now)
     until = now + terms.lease
     extended = (
         update(Attempt)
-        .where(Attempt.state.in_(LIVE), Attempt.lease_expires_at != until)
+        .where(Attempt.state.in_(transitions.LIVE), Attempt.lease_expires_at != until)
         .values(lease_expires_at=until)
     )
     return rows(session, extended)
@@ -86,12 +79,12 @@ def _lose(session: Session, holder: Holder, terms: Terms, now: datetime) -> JobS
         "reason": "No heartbeat came before the lease expired.",
     }
     # Its row is locked since it was found, so nobody has renewed the lease meanwhile.
-    if not change_attempt(session, holder, *LIVE, **ending):
+    if not transitions.change_attempt(session, holder, *transitions.LIVE, **ending):
         return None
-    if cancel_held(session, holder, now):
+    if transitions.cancel_held(session, holder, now):
         return JobState.CANCELLED
     if _count_loss(session, holder) < terms.max_lost_attempts:
-        require(requeue(session, holder, now))
+        transitions.require(groups.requeue(session, holder, now))
         return JobState.QUEUED
     spent = {
         "state": JobState.QUARANTINED,
@@ -99,7 +92,9 @@ def _lose(session: Session, holder: Holder, terms: Terms, now: datetime) -> JobS
         "reason": f"{terms.max_lost_attempts} attempts were lost; look at their workers, "
         "then submit the job again.",
     }
-    require(change_job(session, holder, *HELD, **spent))
+    transitions.require(transitions.change_job(session, holder, *transitions.HELD, **spent))
+    group_id = session.scalars(select(Job.group_id).where(Job.id == holder.job_id)).one()
+    groups.end(session, group_id, "Another replicate of its case is quarantined.", now)
     return JobState.QUARANTINED
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import secrets
 from collections.abc import Sequence
 from datetime import datetime
-from typing import cast
+from typing import Any, cast
 
-from sqlalchemy import Table, bindparam, select
+from sqlalchemy import Table, bindparam, insert, select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
@@ -16,12 +16,13 @@ from service.database.ids import new_id
 from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.history import record
-from service.jobs import candidates, eligibility
+from service.jobs import candidates, eligibility, groups
 from service.jobs.transitions import LIVE, change, change_attempt, require
 from service.jobs.types import Holder, Terms
 from service.models import Attempt, Job, LabelSet, Submission, WorkerRow
 
 _REQUIREMENTS = cast(Table, LabelSet.__table__)
+_JOBS = cast(Table, Job.__table__)
 # Made once: every claim asks.
 _SAME = select(Attempt).where(Attempt.claim_id == bindparam("claim_id"))
 
@@ -33,44 +34,46 @@ def submit(
     now: datetime,
     first: int = 0,
 ) -> list[str]:
-    """Put one job per spec into the queue and give their ids, in order.
+    """Queue the jobs of these cases, one for each replicate, and give their ids, in order.
 
-    ``first`` is the first one's place in its submission, when it has jobs already.
+    ``first`` is the first case's place in its submission, when it has others already.
     """
     project = session.get_one(Submission, submission_id).project
-    ids = [new_id(now, position) for position in range(first, first + len(specs))]
     required, new = _requirements(session, specs)
-    jobs = [
-        Job(
-            id=ids[position - first],
-            place=ids[position - first],
-            turns=0,
-            submission_id=submission_id,
-            project=project,
-            position=position,
-            case_key=spec.case.key,
-            spec=spec.model_dump(mode="json"),
-            revision=spec.revision,
-            requires=required[position - first],
-            rank=-spec.priority,
-            state=JobState.QUEUED,
-            attempt=0,
-            lost_attempts=0,
-            cancel_requested=False,
-            reason="",
-            rerun_of=spec.rerun_of,
-            created_at=now,
-            queued_at=now,
+    first_jobs: dict[int, str] = {}
+    jobs: list[dict[str, Any]] = []
+    for number, (position, spec) in enumerate(groups.rounds(specs), start=first):
+        job_id = new_id(now, number)
+        jobs.append(
+            {
+                "id": job_id,
+                "group_id": first_jobs.setdefault(position, job_id),
+                "submission_id": submission_id,
+                "project": project,
+                "position": first + position,
+                "replicate": spec.replicate,
+                "case_key": spec.case.key,
+                "spec": spec.model_dump(mode="json"),
+                "revision": spec.revision,
+                "requires": required[position],
+                "rank": -spec.priority,
+                "state": JobState.QUEUED,
+                "attempt": 0,
+                "lost_attempts": 0,
+                "cancel_requested": False,
+                "reason": "",
+                "rerun_of": spec.rerun_of,
+                "created_at": now,
+                "queued_at": now,
+            }
         )
-        for position, spec in enumerate(specs, start=first)
-    ]
-    session.add_all(jobs)
-    session.flush()
-    heads = eligibility.heads((job.requires, job.rank, job.place) for job in jobs)
+    if jobs:
+        session.execute(insert(_JOBS), jobs)
+    heads = eligibility.heads((job["requires"], job["rank"], job["id"]) for job in jobs)
     for digest, labels in new.items():
         eligibility.add_set(session, digest, labels, heads.pop(digest))
     eligibility.wake(session, heads)
-    return [job.id for job in jobs]
+    return [job["id"] for job in jobs]
 
 
 def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
@@ -122,6 +125,7 @@ def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime
     session.flush()  # before its job, whose event in the log takes its holder and time from it
     still = {"id": job.id, "state": JobState.QUEUED, "attempt": job.attempt}
     require(change(session, Job, still, state=JobState.LEASED, attempt=number))
+    groups.keep(session, job, claim.worker)
     return _lease_of(job, attempt, terms)
 
 
@@ -146,7 +150,7 @@ def _lease_of(job: Job, attempt: Attempt, terms: Terms) -> Lease:
         spec=JobSpec.model_validate(job.spec),
         lease_s=terms.lease.total_seconds(),
         heartbeat_s=terms.heartbeat.total_seconds(),
-        measured=job.turns,
+        group=job.group_id,
     )
 
 

@@ -89,5 +89,5 @@ def request_of(spec: JobRequest) -> SubmissionRequest:
     """The submission of one job."""
     if spec.suite is not None:
         raise Invalid("A job of a suite is submitted with its suite: POST /api/v1/submissions")
-    given = spec.model_dump(exclude_unset=True, exclude={"suite", "in_turn"})
+    given = spec.model_dump(exclude_unset=True, exclude={"suite", "replicate"})
     return SubmissionRequest.model_validate(given)

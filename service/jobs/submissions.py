@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import BaseModel
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import FINAL_STATES
+from benchmarks.contracts import FINAL_STATES, JobState, leading
 from service import models
 from service.database import paging
 from service.database.paging import Page
@@ -32,7 +32,7 @@ class SubmissionSummary(BaseModel):
     finished: bool
     """Whether every job has come to an end."""
     counts: dict[str, int]
-    """How many jobs are in each state."""
+    """How many cases are in each state: a failed replicate makes a failed case."""
 
 
 class SubmissionView(SubmissionSummary):
@@ -88,13 +88,16 @@ def list_submissions(
 
 def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[SubmissionSummary]:
     counts: dict[str, dict[str, int]] = {row.id: {} for row in rows}
-    per_state = (
-        select(Job.submission_id, Job.state, func.count())
-        .where(Job.submission_id.in_(counts))
-        .group_by(Job.submission_id, Job.state)
-    )
-    for submission_id, state, count in session.execute(per_state):
-        counts[submission_id][state] = count
+    unfinished = set()
+    states: dict[tuple[str, str], list[JobState]] = {}
+    jobs = select(Job.submission_id, Job.group_id, Job.state).where(Job.submission_id.in_(counts))
+    for submission_id, group_id, state in session.execute(jobs.distinct()):
+        states.setdefault((submission_id, group_id), []).append(JobState(state))
+    for (submission_id, _), of_case in states.items():
+        state = leading(of_case)
+        counts[submission_id][state] = counts[submission_id].get(state, 0) + 1
+        if not FINAL_STATES.issuperset(of_case):
+            unfinished.add(submission_id)
     return [
         SubmissionSummary(
             id=row.id,
@@ -103,7 +106,7 @@ def _summaries(session: Session, rows: Sequence[models.Submission]) -> list[Subm
             revision=row.revision,
             source=row.source,
             created_at=row.created_at,
-            finished=counts[row.id].keys() <= FINAL_STATES,
+            finished=row.id not in unfinished,
             counts=counts[row.id],
         )
         for row in rows

@@ -126,6 +126,6 @@ def _answered(session: Session, key: str, request: SubmissionRequest) -> Accepte
         return None
     if row.digest != digest_of(request):
         raise KeyReused(REUSED)
-    jobs = select(func.count()).where(Job.submission_id == row.submission_id)
+    jobs = select(func.count(Job.position.distinct())).where(Job.submission_id == row.submission_id)
     missing = left_out(request, session.scalar(jobs) or 0)
     return AcceptedSubmission(row.submission_id, replayed=True, left_out=missing)

@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobState
 from service.database.prepared import Prepared, Runner
-from service.jobs import eligibility
 from service.jobs.types import Holder
 from service.models import Attempt, Base, Job
 
@@ -60,16 +59,12 @@ def _change(table: Table, shape: tuple[tuple[str, int], ...], new: tuple[str, ..
     return Prepared(update(table).where(*seen).values(values))
 
 
-_JOBS = cast(Table, Job.__table__)
-_STANDS = select(_JOBS.c.requires, _JOBS.c.rank, _JOBS.c.place, _JOBS.c.kept_for).where(
-    _JOBS.c.id == bindparam("job_id")
-)
-_LOCK = select(Job.id).where(Job.id == bindparam("job_id")).with_for_update()
+_LOCK = select(Job.group_id).where(Job.id == bindparam("job_id")).with_for_update()
 
 
-def lock_job(session: Session, job_id: str) -> bool:
-    """Keep a job from others until this transaction ends; say whether there is one."""
-    return session.execute(_LOCK, {"job_id": job_id}).first() is not None
+def lock_job(session: Session, job_id: str) -> str | None:
+    """Keep a job from others until this transaction ends; its group, None if there is no job."""
+    return session.execute(_LOCK, {"job_id": job_id}).scalar()
 
 
 def require(done: bool) -> None:
@@ -84,12 +79,3 @@ def cancel_held(session: Session, holder: Holder, now: datetime) -> bool:
     ended = {"state": JobState.CANCELLED, "finished_at": now, "reason": "Cancelled while it ran."}
     seen = {"id": holder.job_id, "attempt": holder.number, "state": HELD, "cancel_requested": True}
     return change(session, Job, seen, **ended)
-
-
-def requeue(session: Session, holder: Holder, now: datetime) -> bool:
-    """Put a held job back into the queue, at its old place."""
-    if not change_job(session, holder, *HELD, state=JobState.QUEUED, queued_at=now):
-        return False
-    row = session.execute(_STANDS, {"job_id": holder.job_id}).one()
-    eligibility.wake(session, {row.requires: (row.rank, row.place)}, row.kept_for)
-    return True

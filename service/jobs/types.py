@@ -16,8 +16,8 @@ class Terms:
     lease: timedelta
     heartbeat: timedelta
     max_lost_attempts: int
-    turn_patience: timedelta = timedelta(minutes=15)
-    """How long a job that has had a turn waits for a worker that nobody hears of."""
+    patience: timedelta = timedelta(minutes=15)
+    """How long the replicates of a case wait for the worker that began them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +41,8 @@ class Held:
     state: str
     spec: JobSpec
     revision: str
-    submission_id: str
-    position: int
-    turns: int
+    group_id: str
     project: str
-    requires: str
-    """The digest of its requirement set."""
 
     @property
     def origin(self) -> Origin:
@@ -58,6 +54,9 @@ class Held:
             revision=self.revision,
             purpose=self.spec.purpose,
             project=self.project,
+            group_id=self.group_id,
+            replicate=self.spec.replicate,
+            replicates=self.spec.protocol.replicates,
         )
 
 
@@ -67,7 +66,7 @@ class Completion:
 
     result_id: str
     counted: bool
-    """Whether it was taken: it counts, or is one turn of a job that goes on."""
+    """False: it came too late, and is kept."""
     created: bool
     """False if the same result was here before."""
 

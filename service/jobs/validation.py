@@ -24,6 +24,8 @@ def check_result(spec: JobSpec, result: Result) -> None:
         raise Invalid("The result is of another preset than the job's; post it to its own job.")
     if result.status is Status.OK and case.preset == "auto":
         raise Invalid("The result does not name the preset that was measured, `full` or `tiny`.")
+    if len(result.replicates) > 1 and spec.protocol.replicates > 1:
+        raise Invalid("The result is of several replicates; each is a job and has its own result.")
     metrics = [sample.metric for sample in result.samples]
     if len(set(metrics)) != len(metrics):
         raise Invalid("The result has two samples of the same metric; give their values in one.")
@@ -35,7 +37,7 @@ def check_size(spec: JobSpec, result: Result, document: bytes) -> None:
 
     Args:
         spec: of the job.
-        result: of one of its processes, or of all.
+        result: of its process.
         document: the result as JSON.
 
     Raises:

@@ -31,11 +31,17 @@ class AttemptView(BaseModel):
 
 
 class JobView(BaseModel):
-    """One case to be measured, and where it stands."""
+    """One process that measures a case, and where it stands."""
 
     id: str
     submission_id: str
     position: int
+    """The place of its case in the submission."""
+    group_id: str
+    """The first job of its case: each replicate of a case is a job."""
+    replicate: int
+    replicates: int
+    """It is replicate 1, 2, ... of so many."""
     case: Case
     project: str
     """Empty: it belongs to none."""
@@ -82,8 +88,10 @@ def list_jobs(
 
 
 def jobs_of(session: Session, submission_id: str) -> list[JobView]:
-    """The jobs of a submission, in its order."""
-    wanted = select(Job).where(Job.submission_id == submission_id).order_by(Job.position)
+    """The jobs of a submission, in the order of its cases."""
+    wanted = (
+        select(Job).where(Job.submission_id == submission_id).order_by(Job.position, Job.replicate)
+    )
     return views(session, session.scalars(wanted).all())
 
 
@@ -121,6 +129,9 @@ def _job(row: Job, attempts: list[AttemptView], result_id: str | None) -> JobVie
         id=row.id,
         submission_id=row.submission_id,
         position=row.position,
+        group_id=row.group_id,
+        replicate=row.replicate,
+        replicates=spec.protocol.replicates,
         case=spec.case,
         project=row.project,
         revision=row.revision,

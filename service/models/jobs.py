@@ -81,19 +81,24 @@ class Eligibility(Base):
     worker: Mapped[str] = mapped_column(String(64), primary_key=True)
     rank: Mapped[int | None]
     """No job of the set that the worker may begin stands before; null: none waits."""
-    place: Mapped[str] = mapped_column(String(48), server_default="")
+    place: Mapped[str] = mapped_column(String(32), server_default="")
+    """The id of that job."""
     __table_args__ = (Index(None, "worker", "rank", "place", "requires"),)
 
 
 class Job(ProjectOwned, Base):
-    """One case to be measured. Only `service.jobs` changes its state."""
+    """One process that measures a case. Only `service.jobs` changes its state."""
 
     __tablename__ = "jobs"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    """Time-ordered, so that it also pages."""
+    """Time-ordered: among jobs of one rank the smallest is next in the queue."""
+    group_id: Mapped[str] = mapped_column(String(32), index=True)
+    """The first job of its case in its submission: the case's replicates are a group."""
     submission_id: Mapped[str] = mapped_column(ForeignKey("submissions.id"), index=True)
     position: Mapped[int]
-    """Place within its submission."""
+    """The place of its case within its submission."""
+    replicate: Mapped[int]
+    """Which of its case's processes it is, from 1."""
     case_key: Mapped[str] = mapped_column(Text)
     spec: Mapped[dict[str, Any]]
     """The JobSpec as submitted, names checked and case normalised."""
@@ -103,13 +108,8 @@ class Job(ProjectOwned, Base):
     rank: Mapped[int]
     """Minus the priority: smaller first, so that one plain ascending index is the queue."""
     state: Mapped[str] = mapped_column(String(16))
-    place: Mapped[str] = mapped_column(String(48), server_default="")
-    """Where it stands in the queue among jobs of its rank: its id, and after a turn a place behind
-    its submission's other jobs."""
-    turns: Mapped[int] = mapped_column(server_default="0")
-    """Processes that have been measured, of a job whose processes run in turn."""
     kept_for: Mapped[str | None] = mapped_column(String(64))
-    """The name of the worker that has measured them, and measures the others."""
+    """The worker that began its group, and is to measure it; see `service.jobs.groups`."""
     attempt: Mapped[int]
     """Number of the latest attempt; 0 before the first."""
     lost_attempts: Mapped[int]
@@ -122,7 +122,7 @@ class Job(ProjectOwned, Base):
     finished_at: Mapped[datetime | None]
     __table_args__ = (
         states("state", JobState),
-        Index(None, "state", "requires", "rank", "place"),
+        Index(None, "state", "requires", "rank", "id"),
         Index(None, "revision"),
         # Few jobs are kept for somebody; each sweep looks for them among all that are queued.
         Index(

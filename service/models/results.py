@@ -51,9 +51,9 @@ class ResultRow(ProjectOwned, Base):
     digest: Mapped[str] = mapped_column(String(64))
     """SHA-256 of ``document``."""
     counted: Mapped[bool]
-    """False for a late result: kept and shown, never in a series; and for one turn of a job."""
-    turn: Mapped[int | None]
-    """Which of a job's processes this is the result of, from 1; None for a whole job's."""
+    """False for a late result: kept and shown, never in a series."""
+    replicate: Mapped[int]
+    """Which of its case's processes it is of, from 1."""
     status: Mapped[str] = mapped_column(String(32))
     reason: Mapped[str] = mapped_column(Text)
     case_key: Mapped[str] = mapped_column(Text)
@@ -106,7 +106,10 @@ class SeriesRow(ProjectOwned, Base):
 
 
 class Point(Base):
-    """One counted result in one series, in the order of revisions and not of arrival."""
+    """What a case gave in one series, in the order of revisions and not of arrival.
+
+    Of replicates that are one point (see `service.history.replicates`) it names the first's result.
+    """
 
     __tablename__ = "points"
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)

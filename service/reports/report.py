@@ -14,7 +14,7 @@ from benchmarks.diagnosis import disturbances
 from service.analysis.factorial import Effects, estimate
 from service.analysis.summary import Summary, summarise
 from service.errors import UnknownChoice
-from service.history import compare, queries, record
+from service.history import compare, queries, record, replicates
 from service.history.run_noise import repeats_of
 from service.history.types import Series, SeriesPoint, StoredResult
 from service.jobs.submissions import load_submission
@@ -31,6 +31,7 @@ class Row:
     """One case of the submission."""
 
     job_id: str
+    """Of its first replicate."""
     result_id: str | None
     case: contracts.Case
     """As measured, or as asked for while there is no result."""
@@ -81,20 +82,24 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
         NotFound: there is no such submission.
     """
     submission = load_submission(session, submission_id)
-    stored = queries.counted_results(session, [job.id for job in submission.jobs])
-    out = queries.taken_out(session, [one.id for one in stored.values()])
+    cases: dict[str, list[JobView]] = {}
+    for job in submission.jobs:
+        cases.setdefault(job.group_id, []).append(job)
+    jobs = {name: [job.id for job in of_case] for name, of_case in cases.items()}
+    stored = replicates.of_cases(session, jobs)
+    out = queries.taken_out(session, [part for one in stored.values() for part in one.parts])
     compared = _compared(stored, out)
     changes: list[compare.RevisionChange] = []
     if against is not None:
-        cases = [_case(job, stored.get(job.id)) for job in submission.jobs]
+        asked = [_case(jobs[0], stored.get(name)) for name, jobs in cases.items()]
         both = (against, submission.revision)
-        changes = changes_between(session, *both, METRIC, cases, submission.project)
+        changes = changes_between(session, *both, METRIC, asked, submission.project)
     return Report(
         submission_id=submission.id,
         suite=submission.suite,
         revision=submission.revision,
         finished=submission.finished,
-        rows=tuple(rows(submission.jobs, stored, out)),
+        rows=tuple(rows(cases, stored, out)),
         against=against,
         changes=tuple(changes),
         effects=effects_of(submission.suite, compared),
@@ -172,25 +177,28 @@ def cases_of(suite: str) -> list[contracts.Case]:
 
 
 def rows(
-    jobs: Sequence[JobView], stored: Mapping[str, StoredResult], out: Mapping[str, str]
+    cases: Mapping[str, Sequence[JobView]],
+    stored: Mapping[str, StoredResult],
+    out: Mapping[str, str],
 ) -> list[Row]:
-    """One row per job, in the order of the submission.
+    """One row per case, in the order of the submission.
 
     Args:
-        jobs: of the submission.
-        stored: the counted result of each job that has one.
+        cases: the jobs of each case of the submission, by group.
+        stored: the result of each case that has one, by group.
         out: the results that somebody took out, with the reasons: shown, and compared with nothing.
     """
     compared = _compared(stored, out)
     counted = {one.id for one in compared}
     found = []
-    for job in jobs:
-        own = stored.get(job.id)
-        if own is not None and own.id in out:
-            row = replace(_row(job, own, ()), reason=f"Excluded: {out[own.id]}")
+    for group_id, jobs in cases.items():
+        own = stored.get(group_id)
+        excluded = [out[part] for part in own.parts if part in out] if own is not None else []
+        if excluded:
+            row = replace(_row(jobs, own, ()), reason=f"Excluded: {excluded[0]}")
         else:
             counts = own is not None and own.id in counted
-            row = _row(job, own, compared if counts else ())
+            row = _row(jobs, own, compared if counts else ())
         found.append(row)
     return found
 
@@ -198,18 +206,22 @@ def rows(
 def _compared(stored: Mapping[str, StoredResult], out: Mapping[str, str]) -> list[StoredResult]:
     """The results that may be held against others."""
     return [
-        one for one in stored.values() if one.id not in out and not record.disturbed(one.result)
+        one
+        for one in stored.values()
+        if not out.keys() & set(one.parts) and not record.disturbed(one.result)
     ]
 
 
-def _row(job: JobView, own: StoredResult | None, among: Sequence[StoredResult]) -> Row:
+def _row(jobs: Sequence[JobView], own: StoredResult | None, among: Sequence[StoredResult]) -> Row:
+    state = contracts.leading(job.state for job in jobs)
+    job = next(job for job in jobs if job.state is state)
     result = own.result if own else None
     throughput = _shown(result, METRIC)
     memory = _shown(result, "peak_memory")
     parity = result.parity if result else None
     verdict = result.verdict if result else None
     return Row(
-        job_id=job.id,
+        job_id=jobs[0].id,
         result_id=own.id if own else None,
         case=_case(job, own),
         state=job.state.value,

@@ -167,4 +167,6 @@ def test_every_result_that_was_measured_on_an_h200_has_room_to_spare() -> None:
     assert len(measured) > 50
     for document in measured:
         result = Result.model_validate(document)
-        assert excess(result, told(result) + b" " * 9 * len(told(result)), 50) == ""
+        written = told(result)
+        for processes, times in ((1, 10), (50, 3)):  # fifty are read together
+            assert excess(result, written + b" " * (times - 1) * len(written), processes) == ""

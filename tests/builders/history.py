@@ -78,7 +78,6 @@ class Seeding:
             revision=revision,
             suite="nightly",
             requires={"device": device},
-            protocol=Protocol(replicates=3),
         )
         return leases.submit(self.session, [spec], submission, at)[0]
 

@@ -64,17 +64,17 @@ def plain(lease: Lease, value: float = 100.0, number: int = 0, **more: Any) -> R
 def largest(lease: Lease, value: float = 100.0, number: int = 0, **more: Any) -> Result:
     """A result that nothing can be added to; ``number`` tells its facts from another's.
 
-    ``lease`` is of a job of `PROCESSES` processes.
+    ``lease`` is of a case of one job.
     """
     facts = dict(FACTS) | _facts(number) | more.pop("facts", {})
     samples = (_sample("throughput", "img/s", value), *_samples())
-    told = {"samples": samples, "facts": facts, "replicates": _replicates(), **_beside(), **more}
+    told = {"samples": samples, "facts": facts, "replicates": replicates(), **_beside(), **more}
     result = result_of(lease, **told)
     whole = result.model_copy(update={"repro": ""})
     room_b = BESIDE_TRACES_B - _beside_b(whole) - 100
     assert 0 < room_b < 65_000, f"it should be filled up by its command, and has {room_b} B left"
     whole = whole.model_copy(update={"repro": SIGN * room_b})
-    assert excess(whole, whole.model_dump_json().encode(), PROCESSES) == ""
+    assert excess(whole, whole.model_dump_json().encode(), 1) == ""
     return whole
 
 
@@ -108,7 +108,7 @@ def _facts(number: int) -> Mapping[str, str]:
 
 
 @cache
-def _replicates() -> tuple[Replicate, ...]:
+def replicates() -> tuple[Replicate, ...]:
     """Fifty processes that share all values: most are steps, which pages draw."""
     share = TRACE_VALUES // PROCESSES - 2 * 5 * 200
     steps = _noise(share // 2)

@@ -45,7 +45,7 @@ def live(database_url: str, state_dir: Path) -> None:
         doorman.client.headers["Authorization"] = f"Bearer {admin}"
         _nights(doorman.database)
         _submissions(doorman.client, doorman.database)
-        _in_turn(doorman.client)
+        _replicates(doorman.client)
         _gate(doorman.client)
         _schedules(doorman.client, doorman.database)
         _opinions(doorman.client, doorman.database)
@@ -123,8 +123,8 @@ def _lose(client: TestClient, hand: Hand, database: Database) -> None:
     other.measure()
 
 
-def _in_turn(client: TestClient) -> None:
-    """Two cases whose processes take turns; one has had all of them, the other waits."""
+def _replicates(client: TestClient) -> None:
+    """Two cases in two processes each; one is whole, and one process of the other waits."""
     cases = [{"workload": workload} for workload in ("resnet50", "unet")]
     body = {"cases": cases, "revision": "r2", "replicates": 2, "priority": 50}
     assert client.post(f"{API}/submissions", json=body).status_code == 201

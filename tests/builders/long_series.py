@@ -150,6 +150,7 @@ def add(
         results.append(
             {
                 "id": result, "job_id": job_id, "attempt": 1, "digest": result, "counted": False,
+                "replicate": 1,
                 "status": "ok", "reason": "", "case_key": "", "revision": revision,
                 "project": project, "worker": worker, "environment": "e", "measured_at": at,
                 "received_at": at,

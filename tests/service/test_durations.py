@@ -210,13 +210,13 @@ def test_how_many_cases_a_device_lets_out_is_told(client: TestClient) -> None:
     some = submit(requires={"device": "cpu"}, only=["nanogpt"])
     assert estimate.left_out(whole) is None
     assert estimate.left_out(part) == (
-        f"{len(whole.jobs) - len(part.jobs)} of its {len(whole.jobs)} cases are left out: they "
+        f"{len(whole.cases) - len(part.cases)} of its {len(whole.cases)} cases are left out: they "
         "cannot run on the device that is asked for, or that all workers of the last day have."
     )
-    asked = sum(job.case.workload == "nanogpt" for job in whole.jobs)
+    asked = sum(job.case.workload == "nanogpt" for job in whole.cases)
     told = estimate.left_out(some)
     assert told is not None
-    assert told.startswith(f"{asked - len(some.jobs)} of its {asked} cases are left out")
+    assert told.startswith(f"{asked - len(some.cases)} of its {asked} cases are left out")
 
 
 def gate_request(**more: Any) -> dict[str, Any]:

@@ -26,7 +26,6 @@ def submit(client: TestClient, day: int, **axes: str) -> None:
         "case": {"workload": "resnet50", "preset": "tiny", "axes": axes},
         "revision": f"rev{day:02}",
         "revision_at": f"2026-11-{day:02}T00:00:00Z",
-        "replicates": 3,
     }
     assert client.post("/api/v1/submissions", json=body).status_code == 201
 

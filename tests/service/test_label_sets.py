@@ -189,7 +189,7 @@ def expected(session: Session, worker: str, now: datetime) -> list[str]:
         for job in session.scalars(select(Job).where(Job.state == JobState.QUEUED))
         if job.kept_for in (None, worker)
     ]
-    open_jobs.sort(key=lambda job: (job.rank, job.place))
+    open_jobs.sort(key=lambda job: (job.rank, job.id))
     sets = {row.digest: row.labels for row in session.scalars(select(LabelSet))}
     for requires in dict.fromkeys(job.requires for job in open_jobs):
         if not sets[requires].items() <= has.items():

@@ -217,16 +217,17 @@ def test_every_pair_of_states_is_refused_unless_the_diagram_has_it(
 
 
 OTHERS = (
-    *("submission_id", "position", "case_key", "spec", "revision", "requires", "rank", "attempt"),
-    *("lost_attempts", "cancel_requested", "reason", "rerun_of", "created_at", "queued_at"),
+    *("submission_id", "position", "replicate", "case_key", "spec", "revision", "requires", "rank"),
+    *("attempt", "lost_attempts", "cancel_requested", "reason", "rerun_of", "created_at"),
+    "queued_at",
 )
 
 
 def test_a_job_begins_queued_and_an_attempt_granted(session: Session) -> None:
     put(session)
     copied = (
-        "INSERT INTO jobs (id, state, place, {others}) SELECT 'other', '{{}}', 'other', {others} "
-        "FROM jobs".format(others=", ".join(OTHERS))
+        "INSERT INTO jobs (id, state, group_id, {others}) "
+        "SELECT 'other', '{{}}', 'other', {others} FROM jobs".format(others=", ".join(OTHERS))
     )
     refused(session, copied.format("succeeded"))
     session.execute(text(copied.format("queued")))

@@ -14,7 +14,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from builders.largest import PROCESSES, largest, plain
+from builders.largest import PROCESSES, largest, plain, replicates
 from builders.measured import a_pass, a_replicate
 from builders.service_hand import Hand, result_of
 from builders.traces import a_trace_file
@@ -91,7 +91,6 @@ def history(client: TestClient, hand: Hand, workload: str, make: Make) -> Histor
             "case": {"workload": workload},
             "revision": f"{workload}-{number:02}",
             "revision_at": (BEGUN[workload] + timedelta(days=number)).isoformat(),
-            "replicates": PROCESSES if make is largest else 3,
             "trace": True,
         }
         ids |= measured(client, hand, body, (make if near else plain), value, number)
@@ -239,7 +238,7 @@ def zeros(lease: Lease) -> Result:
 
 
 def leased(client: TestClient, hand: Hand) -> Lease:
-    body = {"case": {"workload": "unet"}, "revision": "r1", "replicates": PROCESSES}
+    body = {"case": {"workload": "unet"}, "revision": "r1"}
     assert client.post(f"{API}/submissions", json=body).status_code == 201
     return hand.must_claim()
 
@@ -268,22 +267,34 @@ def test_the_page_of_one_that_was_taken_before_there_was_a_bound_is_cheap_and_sa
     assert "more values than a page draws" in client.get(f"/runs/{stored}").text
 
 
-def test_turns_that_are_too_much_together_do_not_become_a_result(
+def test_replicates_that_are_too_much_together_are_read_all_the_same(
     client: TestClient, hand: Hand
 ) -> None:
-    """Each has as many flags as a result may have; a merged one would be read by nobody."""
-    cases = [{"workload": workload} for workload in ("unet", "resnet50")]
-    body = {"cases": cases, "revision": "r0", "replicates": 2}
+    """Each has as many flags as a result may have; put together they have twice as many."""
+    body = {"case": {"workload": "unet"}, "revision": "r0", "replicates": 2}
     client.post(f"{API}/submissions", json=body)
-    told = []
-    for turn in range(4):
+    for number in range(2):
         lease = hand.must_claim()
-        flags = tuple(f"turn{turn}.flag{n}" for n in range(100))
-        told.append(post(hand, lease, result_of(lease, (100.0,), flags=flags)))
-        if told[-1].status_code == 422:
-            failed = result_of(lease, status="infra_error", reason="It was refused.")
-            assert post(hand, lease, failed).status_code == 201
-    assert [each.status_code for each in told] == [201, 201, 422, 422]
+        flags = tuple(f"replicate{number}.flag{n}" for n in range(100))
+        send(hand, lease, result_of(lease, (100.0,), flags=flags))
     for one in client.get(f"{API}/results").json()["items"]:
         assert client.get(f"{API}/results/{one['id']}").status_code == 200
-        assert client.get(f"/runs/{one['id']}").status_code == 200
+        page = client.get(f"/runs/{one['id']}")
+        assert page.status_code == 200
+        assert "replicate0.flag99" in page.text
+        assert "replicate1.flag99" in page.text
+
+
+def test_the_page_of_fifty_replicates_is_no_dearer_than_that_of_one_result(
+    client: TestClient, hand: Hand
+) -> None:
+    """Each may have a fiftieth of what a result by itself may have."""
+    body = {"case": {"workload": "unet"}, "revision": "r1", "replicates": PROCESSES}
+    client.post(f"{API}/submissions", json=body)
+    for one in replicates():
+        lease = hand.must_claim()
+        timed = one.model_copy(update={"profile": None, "compilation": None})
+        stored = send(hand, lease, result_of(lease, (100.0,), replicates=(timed,)))
+    paid = cost(client, f"/runs/{stored}")
+    assert peak_b(client, f"/runs/{stored}") < MEMORY_B
+    assert paid.size_b < PAGE_B

@@ -4,20 +4,22 @@ import secrets
 import threading
 from collections.abc import Callable, Sequence
 from datetime import timedelta
+from functools import partial
 from typing import Any, TypeVar
 
 import pytest
 from builders.service_hand import result_of
-from sqlalchemy import func, select
+from sqlalchemy import func, select, update
 
-from benchmarks.contracts import Case, Claim, JobState, Lease, Worker
+from benchmarks.contracts import Case, Claim, JobState, Lease, Status, Worker
 from service.database.session import Database, now_of
 from service.errors import Fenced
 from service.jobs import attempts, expiry, leases, transitions, types, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
-from service.models import Attempt, Job, ResultRow
+from service.maintenance.verify import verify
+from service.models import Attempt, Job, Point, ResultRow
 
 pytestmark = pytest.mark.both_databases
 
@@ -174,13 +176,14 @@ def test_a_cancel_is_not_lost_to_a_release_that_meets_it(
     releasing = threading.Thread(target=release)
 
     def meet(*seen: Any, **values: Any) -> bool:
-        changed = transitions.change(*seen, **values)
+        changed = change(*seen, **values)
         if releasing.ident is None:
             releasing.start()
             releasing.join(0.5)  # if it may, it ends between the cancel's two steps
         return changed
 
-    monkeypatch.setattr(expiry, "change", meet)
+    change = transitions.change
+    monkeypatch.setattr(transitions, "change", meet)
     with database.writing() as session:
         expiry.cancel(session, holder.job_id, now_of(session))
     releasing.join()
@@ -230,3 +233,67 @@ def test_one_gpu_is_given_one_job_at_a_time(database: Database) -> None:
             holder = Holder(each.job_id, each.attempt, each.secret)
             attempts.release(session, holder, "", now_of(session))
     assert lease(database, names[0]) is not None
+
+
+def spread(database: Database, revision: str, crew: Sequence[str]) -> list[tuple[Lease, Holder]]:
+    """Let each of three workers hold one replicate of a case."""
+    with database.writing() as session:
+        case = Case(workload="unet")
+        request = SubmissionRequest(case=case, revision=revision, replicates=3)
+        submit(session, request, now_of(session))
+    held = []
+    for worker in crew[:3]:
+        held.append(must_lease(database, worker))
+        with database.writing() as session:
+            session.execute(update(Job).values(kept_for=None))
+    return held
+
+
+def test_of_last_replicates_that_come_at_once_one_makes_the_points(
+    database: Database, crew: list[str]
+) -> None:
+    for number in range(4):
+        held = spread(database, f"r{number}", crew)
+
+        def complete(each: tuple[Lease, Holder]) -> None:
+            with database.writing() as session:
+                result = result_of(each[0], (1.0,))
+                attempts.complete(session, each[1], result, now_of(session))
+
+        outcomes = at_once([partial(complete, each) for each in held])
+        assert outcomes == [None] * 3
+        with database.reading() as session:
+            points = session.scalar(select(func.count()).where(Point.revision == f"r{number}"))
+        assert points == 3, "one of each worker"
+
+
+def test_a_case_that_is_ended_from_all_sides_at_once_ends(
+    database: Database, crew: list[str]
+) -> None:
+    for number in range(6):
+        held = spread(database, f"r{number}", crew)
+        with database.writing() as session:
+            attempts.release(session, held[0][1], "", now_of(session))
+
+        def fail(each: tuple[Lease, Holder]) -> None:
+            with database.writing() as session:
+                result = result_of(each[0], status=Status.OOM, reason="It does not fit.")
+                attempts.complete(session, each[1], result, now_of(session))
+
+        def cancel(each: tuple[Lease, Holder]) -> None:
+            with database.writing() as session:
+                expiry.cancel(session, each[1].job_id, now_of(session))
+
+        calls: list[Callable[[], object]] = [partial(fail, each) for each in held[1:]]
+        calls += [partial(cancel, held[0]), partial(lease, database, crew[4])]
+        outcomes = at_once(calls)
+        assert not [one for one in outcomes if isinstance(one, Exception)]
+        given = [one for one in outcomes if isinstance(one, Lease)]
+        with database.reading() as session:
+            states = session.scalars(select(Job.state).where(Job.revision == f"r{number}")).all()
+        assert sorted(states)[1:] == ["failed"] * 2 or given
+        for one in given:  # it was granted before the others ended: its worker is told
+            holder = Holder(one.job_id, one.attempt, one.secret)
+            with database.writing() as session:
+                attempts.release(session, holder, "", now_of(session))
+    assert verify(database).kept

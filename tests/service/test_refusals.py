@@ -66,6 +66,10 @@ REFUSED: list[tuple[int, str, str, str, Any]] = [
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "rerun_of": NOBODYS}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": 0}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": 51}),
+    (
+        *(422, "invalid", "POST", "/submissions"),
+        {"revision": "r", "cases": [CASE] * 41, "replicates": 50},  # more than 2,000 jobs
+    ),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": "3"}),
     (422, "invalid", "POST", "/submissions", {"revision": "r", "case": CASE, "replicates": True}),
     (

@@ -15,7 +15,7 @@ from sqlalchemy import select, text
 from sqlalchemy.exc import DBAPIError
 
 from benchmarks import trace_file
-from benchmarks.contracts import Case, Direction, Lease, Protocol, Result, Status
+from benchmarks.contracts import Case, Direction, Lease, Result, Status
 from service.database.session import Database, now_of
 from service.findings.confirm.start import ask
 from service.history.series_history import SeriesName
@@ -163,33 +163,21 @@ def test_the_largest_trace_is_taken(
     assert client.get(f"/api/v1/results/{done[1]}/trace").content == largest
 
 
-def test_a_trace_belongs_to_the_first_turn_and_to_what_the_turns_become(
-    client: TestClient, hand: Hand
-) -> None:
-    cases = [{"workload": name} for name in ("resnet50", "unet")]
-    body = {"cases": cases, "revision": "r1", "replicates": 2, "trace": True}
-    made = client.post("/api/v1/submissions", json=body).json()
-    turns: dict[str, list[str]] = {}
-    for _ in range(4):
+def test_of_a_case_only_the_first_replicate_has_a_trace(client: TestClient, hand: Hand) -> None:
+    body = {"case": {"workload": "unet"}, "revision": "r1", "replicates": 2, "trace": True}
+    assert client.post("/api/v1/submissions", json=body).status_code == 201
+    for answer in (201, 409):
         lease = hand.must_claim()
-        first = lease.measured == 0
-        result = result_of(lease, (100.0,), protocol=Protocol(trace=first))
-        turns.setdefault(lease.job_id, []).append(hand.post(lease, result).json()["id"])
-        expected = 201 if first else 409
-        assert hand.post_trace(lease, a_trace_file(lease.job_id)).status_code == expected
-    for job in made["jobs"]:
-        first, second = turns[job["id"]]
-        whole = client.get(f"/api/v1/jobs/{job['id']}").json()["result_id"]
-        wanted = a_trace_file(job["id"])
-        for one in (first, whole):
-            given = client.get(f"/api/v1/results/{one}/trace")
-            assert given.content == wanted
-            assert f"trace-{first}" in given.headers["content-disposition"]
-            told = client.get(f"/api/v1/results/{one}").json()["trace"]
-            assert told["size_b"] == len(wanted)
-        if second != whole:
-            assert client.get(f"/api/v1/results/{second}/trace").status_code == 404
-            assert client.get(f"/api/v1/results/{second}").json()["trace"] is None
+        result = hand.post(lease, result_of(lease, (100.0,))).json()["id"]
+        assert hand.post_trace(lease, a_trace_file(lease.job_id)).status_code == answer
+        told = client.get(f"/api/v1/results/{result}").json()["trace"]
+        given = client.get(f"/api/v1/results/{result}/trace")
+        if answer == 201:
+            assert given.content == a_trace_file(lease.job_id)
+            assert told["size_b"] == len(given.content)
+        else:
+            assert (given.status_code, told) == (404, None)
+    assert "/trace" in client.get(f"/runs/{result}").text, "the page is of both"
 
 
 def test_a_result_says_why_there_is_no_trace(

@@ -73,6 +73,7 @@ class Miniature:
         if claim.claim_id not in self.leases:
             self.leases[claim.claim_id] = Lease(
                 job_id=name_of(len(self.leases) + 1),
+                group=name_of(len(self.leases) + 1),
                 attempt=1,
                 secret=SECRET,
                 spec=self.queue.pop(0),

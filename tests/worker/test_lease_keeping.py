@@ -27,6 +27,7 @@ def lease(job):
     def make(lease_s: float = 60.0, heartbeat_s: float = 0.05) -> Lease:
         return Lease(
             job_id=name_of(1),
+            group=name_of(1),
             attempt=1,
             secret=SECRET,
             spec=job("ok"),

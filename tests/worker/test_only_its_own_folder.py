@@ -54,17 +54,17 @@ def untouched(folder: Path) -> bool:
     return kept and folder.stat().st_mode & 0o777 == 0o750
 
 
-def turn(job_id: str) -> dict[str, object]:
+def replicate(group: str) -> dict[str, object]:
     case = {"workload": "ok"}
-    spec = {"case": case, "revision": "abc", "protocol": {"replicates": 3}, "in_turn": True}
-    told = {"job_id": job_id, "attempt": 1, "secret": SECRET, "spec": spec, "measured": 0}
+    spec = {"case": case, "revision": "abc", "protocol": {"replicates": 3}}
+    told = {"job_id": "1" * 32, "group": group, "attempt": 1, "secret": SECRET, "spec": spec}
     return told | {"lease_s": 60.0, "heartbeat_s": 1.0}
 
 
 @pytest.mark.parametrize("name", NO_IDS)
 def test_what_is_no_id_crosses_the_wire_in_neither_direction(name: str) -> None:
     for kind, told in (
-        (Lease, turn(name)),
+        (Lease, replicate(name)),
         (Claim, {"worker": "w", "claim_id": name}),
         (Id, name),
     ):
@@ -73,8 +73,8 @@ def test_what_is_no_id_crosses_the_wire_in_neither_direction(name: str) -> None:
 
 
 def test_a_false_service_empties_no_folder(worker, service: Miniature, precious, caplog) -> None:
-    service.lie = {"job_id": str(precious)}
-    service.submit("ok", in_turn=True)
+    service.lie = {"group": str(precious)}
+    service.submit("ok", protocol={"replicates": 2})
     with worker() as stop:
         eventually(lambda: "no Lease" in caplog.text)
     assert stop.codes == [WRONG]

@@ -65,12 +65,16 @@ class ScriptedRunner:
             time.sleep(TICK_S)
         if cause := watch.cause():
             raise Interrupted(cause)
-        return self._result(spec, 1 if turn else spec.protocol.replicates)
+        return self._result(spec)
 
-    def _result(self, spec: JobSpec, processes: int) -> Result:
+    def _result(self, spec: JobSpec) -> Result:
         status = self._random.choices((Status.OK, Status.OOM, Status.CRASHED), (18, 1, 1))[0]
-        values = tuple(self._random.gauss(100.0, 1.0) for _ in range(processes))
-        sample = Sample(metric="rate", unit="img/s", direction=Direction.HIGHER, values=values)
+        sample = Sample(
+            metric="rate",
+            unit="img/s",
+            direction=Direction.HIGHER,
+            values=(self._random.gauss(100.0, 1.0),),
+        )
         return Result(
             case=spec.case.model_copy(update={"preset": "tiny"}),
             status=status,

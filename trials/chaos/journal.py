@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
-from sqlalchemy import or_, select
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from service.database.session import Database
@@ -79,8 +79,8 @@ class _Stored:
     @classmethod
     def of(cls, session: Session) -> _Stored:
         attempts = select(Attempt.job_id, Attempt.number, Attempt.secret, Attempt.worker)
-        taken = or_(ResultRow.counted, ResultRow.turn.is_not(None))
-        results = select(ResultRow.job_id, ResultRow.attempt, ResultRow.digest, taken)
+        counted = ResultRow.counted
+        results = select(ResultRow.job_id, ResultRow.attempt, ResultRow.digest, counted)
         return cls(
             frozenset(session.scalars(select(Job.id))),
             {(j, n): (secret, worker) for j, n, secret, worker in session.execute(attempts)},

@@ -247,7 +247,7 @@ def _serving(storm: Storm, url: str, folder: Path) -> Iterator[list[Replica]]:
         "SWEEP_S": str(storm.lease_s / 10),
         "MAX_LOST_ATTEMPTS": "6",
         "CONFIRMATIONS": "0",  # they submit jobs of their own
-        "TURN_PATIENCE_S": str(2 * storm.lease_s),
+        "PATIENCE_S": str(2 * storm.lease_s),
     }
     replicas = [Replica(url, folder, **quick) for _ in range(storm.replicas)]
     try:
@@ -279,10 +279,11 @@ def _submit(storm: Storm, url: str, folder: Path) -> None:
     with httpx2.Client(base_url=url, timeout=2.0) as client:
         while left:
             count = min(PORTION, left)
-            # One portion in ten is measured in two turns.
-            turns = 2 if left // PORTION % 10 == 2 else 1
-            body = {"cases": [case] * count, "revision": f"r{left}", "timeout_s": 60}
-            jobs = _taken(client, body | {"replicates": turns}, f"{storm.seed}-{left}")
+            # One portion in ten is measured in two processes a case: each is a job.
+            replicates = 2 if left // PORTION % 10 == 2 and count % 2 == 0 else 1
+            cases = [case] * (count // replicates)
+            body = {"cases": cases, "revision": f"r{left}", "timeout_s": 60}
+            jobs = _taken(client, body | {"replicates": replicates}, f"{storm.seed}-{left}")
             if jobs:
                 notes.note("submitted", jobs=jobs)
                 left -= count
@@ -339,7 +340,7 @@ def _judge(storm: Storm, url: str, folder: Path, outcome: Outcome) -> None:
         outcome.states.update(dict(session.execute(states).all()))
         ends = select(JobEvent.to_state, func.count()).where(JobEvent.attempt.is_not(None))
         outcome.attempts.update(dict(session.execute(ends.group_by(JobEvent.to_state)).all()))
-        late = text("SELECT count(*) FROM results WHERE NOT counted AND turn IS NULL")
+        late = text("SELECT count(*) FROM results WHERE NOT counted")
         outcome.attempts["late results"] = session.execute(late).scalar_one()
     database.close()
     if outcome.states.total() != storm.jobs:

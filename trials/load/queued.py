@@ -36,5 +36,5 @@ def copies(rows: Sequence[Row], now: datetime, numbers: Iterable[int]) -> list[R
     made = []
     for number in numbers:
         name = new_id(now, number % 65_536)
-        made.append(rows[number % len(rows)] | {"id": name, "place": name, "position": number})
+        made.append(rows[number % len(rows)] | {"id": name, "group_id": name, "position": number})
     return made

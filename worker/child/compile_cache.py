@@ -1,4 +1,4 @@
-"""Compiled code that outlives a turn of a job, so that its other processes find warm caches."""
+"""Compiled code that outlives a replicate of a case, so that the others find warm caches."""
 
 from __future__ import annotations
 
@@ -12,50 +12,48 @@ from benchmarks.contracts import Id, Lease
 from worker.child.workspace import remove
 
 KEPT_S = 2 * 86_400.0
-"""A job whose next turn never came leaves its caches for so long."""
+"""A case whose next replicate never came leaves its caches for so long."""
 
 
 @dataclass(frozen=True, slots=True)
 class Turn:
-    """One process of a job whose processes run in turn with those of others."""
+    """One replicate of a case, whose others come before and after it."""
 
-    job_id: Id
+    group: Id
     measured: int
-    """Processes that earlier turns have measured."""
+    """Replicates before it."""
     replicates: int
 
     @classmethod
-    def of(cls, lease: Lease) -> Turn | None:
-        """Return the turn that the lease hands out; None if the lease is of a whole job."""
-        if not lease.spec.in_turn:
-            return None
-        return cls(lease.job_id, lease.measured, lease.spec.protocol.replicates)
+    def of(cls, lease: Lease) -> Turn:
+        """Return the replicate that the lease hands out."""
+        return cls(lease.group, lease.spec.replicate - 1, lease.spec.protocol.replicates)
 
 
 class Caches:
-    """A folder with one folder a job."""
+    """A folder with one folder a case."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     @contextmanager
     def of(self, turn: Turn | None) -> Iterator[Path | None]:
-        """The caches of a job that has turns; they go with its last one. None for other jobs.
+        """The caches of a case with several replicates; they go with the last. Else None.
 
         Raises:
             OSError: the folder cannot be made.
         """
-        if turn is None:
+        if turn is None or turn.replicates == 1:
             yield None
             return
         self._clear()
-        own = self._folder / turn.job_id
-        if turn.measured == 0:  # what is there is of forgotten turns: this one begins cold
-            remove(self._folder, turn.job_id)
+        own = self._folder / turn.group
+        if turn.measured == 0:  # what is there is of an attempt that was lost: begin cold
+            remove(self._folder, turn.group)
         own.mkdir(parents=True, exist_ok=True)
         yield own.absolute()
         if turn.measured + 1 >= turn.replicates:
-            remove(self._folder, turn.job_id)
+            remove(self._folder, turn.group)
 
     def _clear(self) -> None:
         """Remove what was left for too long."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
@@ -16,9 +15,6 @@ from service.maintenance.verify.allowed_steps import FINAL, HELD, LIVE
 from service.maintenance.verify.values import AttemptFacts, Breach, Event, JobFacts
 
 ROWS = 11
-_BEHIND = re.compile(r"[0-9a-f]{32}\.\d{2}\.\d{5}")
-"""A place in the queue behind other jobs of the submission; see `service.jobs.interleave`."""
-
 _ALONE = frozenset({(None, "queued"), ("queued", "cancelled")})
 """Steps of a job that no attempt is part of."""
 
@@ -51,7 +47,8 @@ def as_submitted(job: JobFacts) -> Iterator[Breach]:
         "rank": -spec.priority,
         "rerun_of": spec.rerun_of,
     }
-    if not names_moment(job.id, job.created_at, job.position):
+    place = job.position if job.replicate == 1 else None
+    if not names_moment(job.id, job.created_at, place):
         sentence = f"It was not made at {job.created_at} for place {job.position}: see its name."
         yield _breach(job, sentence)
     for name, wanted in of_spec.items():
@@ -64,32 +61,20 @@ def as_submitted(job: JobFacts) -> Iterator[Breach]:
             f"It is of project {job.project!r}, revision {job.revision} and suite {spec.suite}; "
             f"its submission is of {project!r}, {revision} and {suite}.",
         )
-    if not spec.in_turn:
-        yield from _at_its_place(job)
-    elif job.turns not in range(spec.protocol.replicates):
-        yield _breach(job, f"It has had {job.turns} of {spec.protocol.replicates} turns.")
-    else:
-        yield from _between_turns(job)
+    yield from _in_its_group(job, spec)
 
 
-def _at_its_place(job: JobFacts) -> Iterator[Breach]:
-    if (job.place, job.turns, job.kept_for) != (job.id, 0, None):
+def _in_its_group(job: JobFacts, spec: JobSpec) -> Iterator[Breach]:
+    replicates = spec.protocol.replicates
+    if job.replicate != spec.replicate or job.replicate > replicates:
         yield _breach(
             job,
-            f"Its processes run at once, and it stands at {job.place} in the queue after "
-            f"{job.turns} turns, kept for {job.kept_for}.",
+            f"It is replicate {job.replicate}; its spec says {spec.replicate} of {replicates}.",
         )
-
-
-def _between_turns(job: JobFacts) -> Iterator[Breach]:
-    if job.place != job.id and not _BEHIND.fullmatch(job.place):
-        yield _breach(job, f"It stands at {job.place} in the queue, which is no place.")
-    if job.turns > max((result.turn or 0 for result in job.results), default=0):
-        yield _breach(job, f"It has had {job.turns} turns, and has fewer results of turns.")
-    if job.kept_for not in {None, *(attempt.worker for attempt in job.attempts)}:
-        yield _breach(job, f"It is kept for {job.kept_for}, who has never held it.")
-    if job.turns and job.kept_for is None:
-        yield _breach(job, f"It has had {job.turns} turns, and is kept for nobody.")
+    if (job.replicate == 1) != (job.id == job.group_id):
+        yield _breach(job, f"It is replicate {job.replicate} of the group {job.group_id}.")
+    if job.kept_for is not None and replicates == 1:
+        yield _breach(job, f"It is kept for {job.kept_for}, and its case has one replicate.")
 
 
 def as_counted(job: JobFacts) -> Iterator[Breach]:

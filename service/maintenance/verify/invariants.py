@@ -79,6 +79,7 @@ _RULES: Sequence[Look] = tuple(
             eligibility_rows.eligible_workers,
             eligibility_rows.devices_of_workers,
             whole.one_job_per_device,
+            whole.groups_of_jobs,
             whole.slots_fire_once,
             whole.nothing_is_half_there,
             comparison_rows.every_comparison,

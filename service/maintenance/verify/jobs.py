@@ -36,7 +36,7 @@ def ends_once(job: JobFacts) -> Iterator[Breach]:
 
 def answers_are_kept(job: JobFacts) -> Iterator[Breach]:
     """2: an attempt that a result ended has that result."""
-    posted = {result.attempt for result in job.results if result.counted or result.turn}
+    posted = {result.attempt for result in job.results if result.counted}
     for attempt in job.attempts:
         if attempt.state in ANSWERED and attempt.number not in posted:
             sentence = f"Attempt {attempt.number} is {attempt.state}, and its result is missing."

@@ -74,7 +74,6 @@ def _with_belongings(session: Session, jobs: Sequence[Any]) -> Iterator[JobFacts
         ResultRow.worker,
         ResultRow.status,
         ResultRow.counted,
-        ResultRow.turn,
     )
     results = _by_job(
         session, posted.where(ResultRow.job_id.in_(ids)).order_by(ResultRow.job_id, ResultRow.id)

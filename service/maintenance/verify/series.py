@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pydantic import ValidationError
@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session, undefer
 from benchmarks import contracts
 from service import models
 from service.errors import Invalid
-from service.history import queries, record, types
+from service.history import queries, record, replicates, types
 from service.jobs.validation import check_result
 from service.maintenance.verify.agreement import ROWS, names_moment
 from service.maintenance.verify.reading import history_of
@@ -40,8 +40,9 @@ class _Stored:
     ended_at: Any
     points: dict[str, Any]
     """By series."""
-    excluded: bool
-    """Whether somebody has taken it out of its histories."""
+    group_id: str | None
+    excluded: frozenset[str]
+    """Of the replicates of these cases: the results that somebody has taken out."""
     made: dict[str, str]
     """Series that came with it, and their directions."""
 
@@ -49,7 +50,10 @@ class _Stored:
 def every_result(session: Session) -> Iterator[Sequence[Breach]]:
     """Yield the breaches of each result, the oldest first."""
     last = ""
-    fields = (models.Job.spec, models.Job.project, models.Job.revision, models.Revision.ordered_at)
+    fields = (
+        *(models.Job.spec, models.Job.project, models.Job.revision, models.Job.group_id),
+        models.Revision.ordered_at,
+    )
     while True:
         wanted = (
             select(models.ResultRow, *fields, models.Attempt.worker, models.Attempt.ended_at)
@@ -71,8 +75,8 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
         last = rows[-1][0].id
         ids = [row[0].id for row in rows]
         points, made = _points(session, ids), _made(session, ids)
-        excluded = queries.taken_out(session, ids)
-        for row, spec, project, revision, revision_at, worker, ended_at in rows:
+        excluded = _excluded(session, [row.group_id for row in rows])
+        for row, spec, project, revision, group_id, revision_at, worker, ended_at in rows:
             stored = _Stored(
                 row=row,
                 spec=spec,
@@ -82,7 +86,8 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
                 worker=worker,
                 ended_at=ended_at,
                 points=points.get(row.id, {}),
-                excluded=row.id in excluded,
+                group_id=group_id,
+                excluded=excluded,
                 made=made.get(row.id, {}),
             )
             yield list(_result(session, stored))
@@ -122,14 +127,15 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
         return
     for sentence in _disagreements(stored, result):
         yield breach(ROWS, sentence)
-    wanted = _wanted(stored, result)
+    made = _makes(session, stored, result)
+    wanted = _wanted(stored, made)
     points = stored.points
     if points.keys() != wanted.keys():
         yield breach(6, f"It should have {len(wanted)} points in series and has {len(points)}.")
     for series in points.keys() & wanted.keys():
-        for difference in _differences(stored, points[series], wanted[series]):
+        for difference in _differences(points[series], wanted[series]):
             yield breach(7, f"Its point in series {series} {difference}.")
-    for sentence in _directions(stored, result):
+    for sentence in _directions(stored, made):
         yield breach(ROWS, sentence)
 
 
@@ -153,7 +159,7 @@ def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
         "revision": (stored.job_revision, "job"),
         "worker": (stored.worker, "attempt"),
     }
-    if row.counted or row.turn is not None:
+    if row.counted:
         told["received_at"] = (stored.ended_at, "attempt")
     for name, (wanted, whose) in told.items():
         if getattr(row, name) != wanted:
@@ -163,17 +169,13 @@ def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
     if not _same_verdict(row, result):
         yield "Its verdict is not the one of its document."
     spec = _spec(stored)
-    if row.turn is not None and (row.counted or spec is None or not _is_turn(row.turn, spec)):
-        yield f"It is turn {row.turn} of its job, which has none."
+    if spec is not None and row.replicate != spec.replicate:
+        yield f"It is of replicate {row.replicate}; its job is replicate {spec.replicate}."
     try:
         if spec is not None:
             check_result(spec, result)
     except Invalid as error:
         yield f"It is not of its job's case: {error.detail}"
-
-
-def _is_turn(turn: int, spec: contracts.JobSpec) -> bool:
-    return spec.in_turn and 1 <= turn <= spec.protocol.replicates
 
 
 def _same_verdict(row: models.ResultRow, result: contracts.Result) -> bool:
@@ -192,28 +194,46 @@ def _spec(stored: _Stored) -> contracts.JobSpec | None:
         return None
 
 
-def _wanted(stored: _Stored, result: contracts.Result) -> dict[str, dict[str, Any]]:
-    """The points that a result makes, by series, whatever came before or after it."""
+def _makes(
+    session: Session, stored: _Stored, result: contracts.Result
+) -> types.StoredResult | None:
+    """What makes points under a result's name: it alone, or with the other replicates of its case.
+
+    None where nothing does: it does not count, or another replicate's name stands for both.
+    """
     row, spec = stored.row, _spec(stored)
     if spec is None or stored.revision_at is None:
-        return {}
+        return None
     if not (
         row.counted
         and spec.purpose is contracts.Purpose.HISTORY
         and result.status is contracts.Status.OK
     ):
+        return None
+    if spec.protocol.replicates == 1:
+        return replace(queries.stored_of(row), project=stored.project or "", parts=(row.id,))
+    if replicates.part_of(session, row.id)[0] != row.id:
+        return None
+    parts = replicates.parts_of_whole(session, stored.group_id or "", spec.protocol.replicates)
+    return next((part for part in parts if part.id == row.id), None)
+
+
+def _wanted(stored: _Stored, made: types.StoredResult | None) -> dict[str, dict[str, Any]]:
+    """The points that a result makes, by series, whatever came before or after it."""
+    if made is None:
         return {}
-    place = types.Place(
-        result_id=row.id,
-        revision=row.revision,
-        revision_at=stored.revision_at,
-        measured_at=row.measured_at,
-        environment=row.environment,
-        worker=row.worker,
-        disturbed=record.disturbed(result),
+    samples = record.series_of(made.result, made.project)
+    points = record.points_of(made, stored.revision_at, samples)
+    excluded = not stored.excluded.isdisjoint(made.parts)
+    return {each["series_id"]: {**each, "excluded": excluded} for each in points}
+
+
+def _excluded(session: Session, group_ids: Sequence[str | None]) -> frozenset[str]:
+    of_groups = select(models.ResultRow.id).join(
+        models.Job, models.Job.id == models.ResultRow.job_id
     )
-    points = record.points_of(place, record.series_of(result, stored.project or ""))
-    return {each["series_id"]: each for each in points}
+    ids = session.scalars(of_groups.where(models.Job.group_id.in_(group_ids))).all()
+    return frozenset(queries.taken_out(session, ids))
 
 
 def _points(session: Session, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
@@ -240,24 +260,21 @@ def _made(session: Session, ids: Sequence[str]) -> dict[str, dict[str, str]]:
     return found
 
 
-def _directions(stored: _Stored, result: contracts.Result) -> Iterator[str]:
+def _directions(stored: _Stored, made: types.StoredResult | None) -> Iterator[str]:
     """A series points the way that its first result said; a later one cannot turn it."""
-    samples: dict[str, contracts.Sample] = record.series_of(result, stored.project or "")
+    samples = {} if made is None else record.series_of(made.result, made.project)
     for series, direction in stored.made.items():
         said = samples[series].direction.value if series in samples else None
         if said not in (None, direction):
             yield f"The series {series}, which it made, has the direction {direction}, not {said}."
 
 
-def _differences(stored: _Stored, point: Any, wanted: dict[str, Any]) -> Iterator[str]:
+def _differences(point: Any, wanted: dict[str, Any]) -> Iterator[str]:
     size = max(abs(wanted[name] or 0.0) for name in ("value", "low", "high"))
     for field, due in wanted.items():
         found = getattr(point, field)
         if found != due and not _close(found, due, size):
             yield f"has {field} {found} instead of {due}"
-    if point.excluded != stored.excluded:
-        said = "out of its history" if point.excluded else "in its history"
-        yield f"is {said}, and the exclusions say otherwise"
 
 
 def _close(found: Any, due: Any, size: float) -> bool:

@@ -43,8 +43,6 @@ class ResultFacts:
     worker: str
     status: str
     counted: bool
-    turn: int | None = None
-    """Which of a job's processes it is of; None for a whole job's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +59,8 @@ class JobFacts:
     requires: str
     rank: int
     position: int
-    place: str
-    turns: int
+    group_id: str
+    replicate: int
     kept_for: str | None
     lost_attempts: int
     cancel_requested: bool

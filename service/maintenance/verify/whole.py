@@ -1,15 +1,16 @@
-"""Checks several rows together: devices, schedules, and submissions that were stored in part."""
+"""Checks several rows together: devices, groups, schedules, and what was stored in part."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from sqlalchemy import func, or_, select, union_all
-from sqlalchemy.orm import Session
+from sqlalchemy import and_, func, or_, select, union_all
+from sqlalchemy.orm import Session, aliased
 
 from benchmarks.contracts import AttemptState
 from service.database.session import now_of
 from service.history import revisions
+from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.reading import history_of
 from service.maintenance.verify.values import Breach
 from service.models import Attempt, ComparisonRow, Job, ScheduleRun, Submission, WorkerRow
@@ -32,6 +33,32 @@ def one_job_per_device(session: Session) -> Iterator[Breach]:
             log = history_of(session, row.job_id)
             yield Breach(5, f"job {row.job_id}", sentence, log)
         before = row.device
+
+
+def groups_of_jobs(session: Session) -> Iterator[Breach]:
+    """11: the jobs of a group are the replicates of one case, each once, kept for who began it."""
+    first = aliased(Job)
+    same = (first.submission_id == Job.submission_id, first.position == Job.position)
+    strange = (
+        select(Job.id, Job.group_id)
+        .outerjoin(first, and_(first.id == Job.group_id, first.case_key == Job.case_key, *same))
+        .where(first.id.is_(None))
+    )
+    for job_id, group_id in session.execute(strange.limit(100)):
+        yield Breach(ROWS, f"job {job_id}", f"The first of its group is {group_id}, another case.")
+    wanted = func.min(Job.spec["protocol"]["replicates"].as_integer())
+    counts = (func.count(), func.count(Job.replicate.distinct()), func.max(Job.replicate))
+    sizes = select(Job.group_id, wanted, *counts).group_by(Job.group_id)
+    partial = sizes.having(or_(*(count != wanted for count in counts)))
+    for group_id, due, count, _, _ in session.execute(partial.limit(100)):
+        sentence = f"Its group has {count} jobs for {due} replicates, or one twice."
+        yield Breach(ROWS, f"job {group_id}", sentence)
+    begun = select(Attempt.job_id).join(first, first.id == Attempt.job_id)
+    begun = begun.where(first.group_id == Job.group_id, Attempt.worker == Job.kept_for)
+    kept = select(Job.id, Job.kept_for).where(Job.kept_for.is_not(None), ~begun.exists())
+    for job_id, worker in session.execute(kept.limit(100)):
+        sentence = f"It is kept for {worker}, who never held a job of its group."
+        yield Breach(ROWS, f"job {job_id}", sentence)
 
 
 def slots_fire_once(session: Session) -> Iterator[Breach]:
@@ -74,7 +101,7 @@ def _slots_and_submissions(session: Session) -> Iterator[Breach]:
 
 
 def nothing_is_half_there(session: Session) -> Iterator[Breach]:
-    """9: a submission has its jobs, at the places 0, 1, 2 ...
+    """9: a submission has its cases, at the places 0, 1, 2 ...
 
     Those of a comparison's two sides are stored before its first round, and stay empty if it makes
     none: no worker came while its budget lasted, or it was cancelled before.
@@ -86,11 +113,11 @@ def nothing_is_half_there(session: Session) -> Iterator[Breach]:
     for row in session.execute(empty.limit(100)):
         yield Breach(9, f"submission {row.id}", "It has no job: only a part of it was stored.")
     last = func.max(Job.position)
-    placed = select(Job.submission_id, func.count(), last).group_by(Job.submission_id)
-    distinct = func.count(Job.position.distinct())
-    gaps = placed.having(or_(func.count() != last + 1, distinct != func.count()))
+    cases = func.count(Job.position.distinct())
+    placed = select(Job.submission_id, cases, last).group_by(Job.submission_id)
+    gaps = placed.having(cases != last + 1)
     sides_ = select(Submission.id).where(Submission.source.startswith(revisions.COMPARISON))
     gaps = gaps.where(Job.submission_id.not_in(sides_))
     for name, count, highest in session.execute(gaps.limit(100)):
-        sentence = f"It has {count} jobs, and one at place {highest}: a part of it is gone."
+        sentence = f"It has {count} cases, and one at place {highest}: a part of it is gone."
         yield Breach(9, f"submission {name}", sentence)

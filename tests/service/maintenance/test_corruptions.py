@@ -44,9 +44,9 @@ VICTIMS = {
     "changes": "id IN (SELECT change_id FROM finding_series)",
     "comparison_tries": "result_id IS NOT NULL",
     "comparisons": "state = 'decided' AND key IS NOT NULL",
-    "eligibilities": "(rank, place) = (SELECT j.rank, j.place FROM jobs AS j WHERE "
+    "eligibilities": "(rank, place) = (SELECT j.rank, j.id FROM jobs AS j WHERE "
     "j.state = 'queued' AND j.kept_for IS NULL AND j.requires = eligibilities.requires "
-    "ORDER BY j.rank, j.place LIMIT 1)",
+    "ORDER BY j.rank, j.id LIMIT 1)",
     "enrolments": "used_at IS NOT NULL",
     "exclusions": "undone_at IS NULL",
     "finding_events": "action = 'plan'",

@@ -1,0 +1,137 @@
+"""Puts the replicates of a case together: each is a process, with a job and a result of its own.
+
+A history has nothing of a case before its last replicate is in, and no part of one of which a
+replicate failed. A point of fewer processes is noisier than its neighbours: it would be judged, be
+suspected and be measured again at night, while the rest waits in the queue, and all of that anew
+with each replicate. So a case is judged once, as what it is when it is whole.
+
+Results of one worker, environment and preset are one point. Where a worker went away or a driver
+was replaced in between, each part is a point of its own, with as many processes as it has: like a
+case that somebody measured once more by hand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import datetime
+
+from sqlalchemy import select
+from sqlalchemy.orm import Session, aliased
+
+from benchmarks.contracts import Result, Status
+from benchmarks.contracts.bounds import without_traces
+from benchmarks.diagnosis.merge import flags_of, merge, samples_of
+from service.database.session import alone
+from service.history import queries
+from service.history.types import StoredResult
+from service.models import Job, ResultRow
+
+_GOOD = (ResultRow.counted, ResultRow.status == Status.OK)
+
+
+def whole(session: Session, group_id: str, replicates: int) -> list[StoredResult]:
+    """The parts of a case whose last replicate has just come; none if it is not whole.
+
+    Two that come at once are looked at one after the other, so that the second sees both.
+    """
+    alone(session, f"group {group_id}")
+    return parts_of_whole(session, group_id, replicates)
+
+
+def parts_of_whole(session: Session, group_id: str, replicates: int) -> list[StoredResult]:
+    """The parts of a case whose replicates are all in and good; none before, and none else."""
+    good = select(ResultRow.job_id).join(Job, Job.id == ResultRow.job_id)
+    job_ids = session.scalars(good.where(Job.group_id == group_id, *_GOOD)).all()
+    if len(job_ids) != replicates:
+        return []
+    return together(list(queries.counted_results(session, job_ids, traces=True).values()))
+
+
+def with_others(session: Session, stored: StoredResult) -> StoredResult:
+    """Give a result together with the other replicates of its case, as its point has them.
+
+    One that failed, that came too late, or whose case has one replicate stands alone.
+    """
+    parts = part_of(session, stored.id)
+    if len(parts) == 1:
+        return stored
+    return together([queries.load_result(session, name) for name in parts])[0]
+
+
+def of_cases(session: Session, groups: Mapping[str, Sequence[str]]) -> dict[str, StoredResult]:
+    """The result of each case that has one, by its group, without its traces.
+
+    It is the first that failed; else, once the case is whole, the largest of its parts.
+
+    Args:
+        session: to read in; the documents of one case are in memory at a time.
+        groups: the jobs of each case.
+    """
+    found = {}
+    for group_id, job_ids in groups.items():
+        results = list(queries.counted_results(session, job_ids, traces=True).values())
+        if failed := [one for one in results if one.result.status is not Status.OK]:
+            case = min(failed, key=lambda one: one.replicate)
+        elif len(results) == len(job_ids):
+            case = max(together(results), key=lambda part: len(part.parts))
+        else:
+            continue
+        found[group_id] = replace(case, result=without_traces(case.result))
+    return found
+
+
+def part_of(session: Session, result_id: str) -> list[str]:
+    """The results that are one point with this one, itself among them, in their order.
+
+    A result that can be no point is its own part.
+    """
+    names = (Job.group_id, ResultRow.worker, ResultRow.environment, ResultRow.case_key)
+    joined = (ResultRow, Job, Job.id == ResultRow.job_id)
+    own = select(*names).join_from(*joined).where(ResultRow.id == result_id, *_GOOD)
+    found = session.execute(own).first()
+    if found is None:
+        return [result_id]
+    same = (name == value for name, value in zip(names, found, strict=True))
+    ids = select(ResultRow.id).join_from(*joined).where(*same, *_GOOD)
+    return list(session.scalars(ids.order_by(ResultRow.replicate)))
+
+
+def received_after(session: Session, result_ids: Sequence[str], at: datetime) -> frozenset[str]:
+    """Those of points' results whose point came after a time: with the last of its replicates."""
+    first, last = aliased(Job), aliased(ResultRow)
+    came = (
+        select(last.id)
+        .join(Job, Job.id == last.job_id)
+        .join(first, first.group_id == Job.group_id)
+        .where(first.id == ResultRow.job_id, last.received_at > at)
+        .where(last.counted | (last.id == ResultRow.id))
+    )
+    late = select(ResultRow.id).where(ResultRow.id.in_(result_ids), came.exists())
+    return frozenset(session.scalars(late))
+
+
+def together(results: Sequence[StoredResult]) -> list[StoredResult]:
+    """One result of each part of a case, out of good results of its replicates.
+
+    It has the id and the place of the part's first replicate; ``parts`` names all of them.
+    """
+    parts: dict[tuple[str, str, str], list[StoredResult]] = {}
+    for one in sorted(results, key=lambda one: one.replicate):
+        parts.setdefault((one.worker, one.environment, one.result.case.key), []).append(one)
+    return [
+        replace(
+            part[0],
+            result=_merged([one.result for one in part], cold=part[0].replicate == 1),
+            parts=tuple(one.id for one in part),
+        )
+        for part in parts.values()
+    ]
+
+
+def _merged(results: Sequence[Result], *, cold: bool) -> Result:
+    try:
+        return merge(results, cold=cold)
+    except (ValueError, ArithmeticError):  # numbers out of which no verdict can be made
+        told = {"samples": samples_of(results, cold=cold), "flags": flags_of(results)}
+        return results[0].model_copy(update=told)
