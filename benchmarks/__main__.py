@@ -104,7 +104,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _read() -> ProcessSpec:
-    """Read standard input to its end; what comes after this finds nothing there."""
     return ProcessSpec.model_validate_json(sys.stdin.buffer.read())
 
 

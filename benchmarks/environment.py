@@ -64,7 +64,6 @@ def _hardware(device: torch.device) -> Iterator[tuple[str, str]]:
 
 
 def _ranges(numbers: Sequence[int]) -> Iterator[str]:
-    """``0-3``, ``8``: the kernel's notation for a set of processors."""
     for _, group in itertools.groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run = [number for _, number in group]
         yield str(run[0]) if len(run) == 1 else f"{run[0]}-{run[-1]}"
@@ -130,11 +129,6 @@ def _software() -> Iterator[tuple[str, str]]:
 
 
 def _packages_digest() -> str:
-    """One digest over every installed distribution and its version.
-
-    Importing setuptools, as the compiler does, adds its inner packages to the path: without them,
-    or the digest would tell whether something was compiled before.
-    """
     path = [place for place in sys.path if Path(place).parts[-2:] != ("setuptools", "_vendor")]
     found = importlib.metadata.distributions(path=path)
     frozen = sorted({f"{d.metadata['Name']}=={d.version}" for d in found})

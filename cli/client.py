@@ -238,13 +238,6 @@ def _address(url: str) -> str:
 
 
 def _named(name: str) -> str:
-    """An id or a name as one part of a path, whatever characters it has.
-
-    A slash stays refused even if it were escaped: servers and proxies read it as one all the same.
-
-    Raises:
-        Stop: it would name another path.
-    """
     if name in ("", ".", "..") or "/" in name:
         raise Stop(f"{reprlib.repr(name)} is no id and no name: write one, and no path.")
     return quote(name, safe="", errors="surrogateescape")

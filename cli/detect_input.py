@@ -144,10 +144,6 @@ def from_csv(lines: Iterable[str], direction: Direction) -> Iterator[Read]:
 
 
 def _unread(header: list[str]) -> Iterator[str]:
-    """Give a sentence for each column that may be misnamed.
-
-    A ``Value`` without ids is judged as if it were ``value``.
-    """
     ours = [ID, GROUP, REVISION]
     if VALUE in header or ID in header:
         ours.append(VALUE)
@@ -173,7 +169,6 @@ def _table(lines: Iterable[str]) -> tuple[list[str], list[list[str]]]:
 
 
 def _nothing(row: list[str]) -> bool:
-    """Return True if a line holds at most spaces; an empty cell in quotes is a missing value."""
     return not row or (len(row) == 1 and row[0].isspace())
 
 
@@ -182,7 +177,6 @@ def _blank(row: list[str]) -> bool:
 
 
 def _check_names(at: int, header: list[str]) -> None:
-    """Of two columns that are looked up by one name, the second would never be read."""
     for name in (VALUE, ID, GROUP, REVISION):
         if header.count(name) > 1:
             raise Unreadable(f"Line {at} names more than one column {name!r}: rename the others.")
@@ -206,7 +200,6 @@ def _no_history(header: list[str]) -> str:
 
 
 def _rows(lines: Iterable[str]) -> Iterator[tuple[int, list[str]]]:
-    """The rows, each with the number of the line that it ends in."""
     reader = csv.reader(lines)
     try:
         yield from ((reader.line_num, row) for row in reader)

@@ -29,7 +29,6 @@ def disorder(revisions: Sequence[str]) -> str | None:
 
 
 def _first_fall(keys: Sequence[float]) -> int | None:
-    """The first place whose key is below the one before it."""
     pairs = enumerate(pairwise(keys), start=1)
     return next((at for at, (before, after) in pairs if after < before), None)
 
@@ -69,7 +68,6 @@ def _releases(revisions: Sequence[str]) -> list[int] | None:
 
 
 def _dates(revisions: Sequence[str]) -> list[float] | None:
-    """Seconds; a date without a time zone is taken for UTC, as long as it is the same for all."""
     try:
         times = [datetime.fromisoformat(revision) for revision in revisions]
     except ValueError:

@@ -126,7 +126,6 @@ def left_out(submission: answers.SubmissionView) -> str | None:
 def _case_s(
     case: Case, asked: Protocol, usual: Protocol, expectation: answers.CaseExpectation | None
 ) -> float:
-    """Seconds for one case; what the service tells is of the suite's ``usual`` protocol."""
     if expectation is None:  # a service that does not tell yet
         return expected_s(case, asked)
     return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)

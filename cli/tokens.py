@@ -162,7 +162,6 @@ class Desk:
 
 @contextmanager
 def _named(option: str, value: str | None) -> Iterator[None]:
-    """Say of a name that is refused which option it is, and what it must be."""
     try:
         yield
     except ValidationError as error:

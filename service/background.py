@@ -85,7 +85,6 @@ class Background:
         self._compare()
 
     def _compare(self) -> None:
-        """Move comparisons on, as many as fit between two sweeps: expired leases do not wait."""
         until_s = time.monotonic() + self._every_s
         for compared, _ in comparisons.advance_after(self._database, self._compared):
             self._compared = compared

@@ -256,7 +256,6 @@ def _for(
 
 
 def _problem(answer: httpx2.Response) -> _Problem | None:
-    """The service's own refusal, if it is one."""
     try:
         told = _Problem.model_validate_json(answer.content)
     except ValidationError:

@@ -126,7 +126,6 @@ class Heartbeat:
         return True
 
     def _is_wanted(self) -> bool:
-        """Return True while the lease is to be renewed: a request that hangs holds nobody up."""
         return not self._ended.is_set()
 
     def _stop_for(self, cause: Cause) -> None:

@@ -86,7 +86,6 @@ class Loop:
         return ABORTED if self._stop.aborted else DONE
 
     def _deployments(self) -> AbstractContextManager[object]:
-        """Tell the service of new checkouts while this lasts, if there can be any."""
         if not self._settings.worker_target:
             return nullcontext()
         return Deployments(self._checkouts, partial(self._register, self._working))
@@ -128,7 +127,6 @@ class Loop:
             )
 
     def _without_disk(self, error: OSError) -> bool:
-        """Wait for room on the disk; say whether to go on."""
         log.error("No job is taken while the worker's folder takes nothing: %s.", error)
         return not self._settings.once and self._stop.pause(
             self._settings.backoff_limit_s, self._working
@@ -161,15 +159,9 @@ class Loop:
         return self._client.claim(claim, self._may_be_answered), sent_at_s
 
     def _may_be_answered(self) -> bool:
-        """Return True while a claim is awaited, so that a lease on its way can be given back."""
         return self._stop.allows(CLAIM_GRACE_S)
 
     def _register(self, goes_on: GoesOn) -> None:
-        """Introduce this worker.
-
-        Raises:
-            Occupied: another worker has its name.
-        """
         here = {"revisions": self._checkouts.revisions()}
         try:
             self._client.register(self._me.model_copy(update=here), goes_on)
@@ -252,7 +244,6 @@ class Loop:
             self._journal.ended()
 
     def _settle_spooled(self) -> None:
-        """A worker that died after it spooled a result has nothing more to run under its claim."""
         pending = self._journal.pending()
         spooled = {(e.ticket.job_id, e.ticket.attempt) for e in self._spool.entries()}
         if pending is not None and (pending.job_id, pending.attempt) in spooled:

@@ -280,7 +280,6 @@ def _no_result(problem: ValidationError) -> str:
 
 
 def _place(fault: ErrorDetails) -> str:
-    """Return the place of a fault, such as ``samples[0].values[3]``; "" for the whole document."""
     parts = (f"[{part}]" if isinstance(part, int) else f".{part}" for part in fault["loc"])
     return "".join(parts).removeprefix(".")
 

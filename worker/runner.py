@@ -260,6 +260,5 @@ def _goes_on(watch: Watch) -> Callable[[], bool]:
 
 
 def _numbered(tell: Callable[[Progress], None], run: Run) -> Callable[[Progress], None]:
-    """A child knows of one replicate; the job has several."""
     place = {"replicate": run.replicate, "replicates": run.spec.protocol.replicates}
     return lambda progress: tell(progress.model_copy(update=place))

@@ -94,6 +94,5 @@ class Stop:
 
 
 def _say(sentence: bytes) -> None:
-    """Write past Python's buffers, which the interrupted code may be writing to."""
     with suppress(OSError):
         os.write(2, sentence)

@@ -200,7 +200,6 @@ def normalise(case: Case, device: str | None = None, own: WorkloadEntry | None =
 
 
 def _preset(workload: WorkloadEntry, device: str) -> str:
-    """The device's own preset; the first of a user's workload that has others."""
     wanted = _PRESET_OF_DEVICE.get(device)
     if wanted is None:
         raise Refused(f"The preset auto is known for cuda and cpu, and this device is {device!r}.")

@@ -110,14 +110,12 @@ Flag = Annotated[bool, Field(strict=True)]
 
 
 def _written_out(value: object) -> object:
-    """Let nothing pass for a time that would not come back as it went: no number, no nanosecond."""
     if isinstance(value, datetime) or (isinstance(value, str) and _TIME.match(value)):
         return value
     raise ValueError("a time is written as in 2026-11-20T01:02:03.123456Z, with its offset")
 
 
 def _day(value: object) -> object:
-    """Let nothing pass for a day but a day: a number would be read as Unix time."""
     if type(value) is date or (isinstance(value, str) and _DAY.match(value)):
         return value
     raise ValueError("a day is written as in 2026-11-20")

@@ -73,7 +73,6 @@ def _take_name(unfinished: Path, folder: Path) -> None:
 
 
 def _sweep(folder: Path) -> None:
-    """Remove what killed processes left; young folders may be at work where locks do nothing."""
     for leftover in folder.parent.glob(f".{folder.name}.*"):
         if leftover.is_dir() and time.time() - leftover.stat().st_mtime > STALE_S:
             shutil.rmtree(leftover, ignore_errors=True)

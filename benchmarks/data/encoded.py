@@ -133,7 +133,6 @@ class DeviceDecoder:
         return (images, *(label.to(device, non_blocking=True) for label in labels))
 
     def _decoded(self, encoded: list[Tensor], device: torch.device) -> list[Tensor]:
-        """Each file's pixels on the device, uint8 [3, H, W]."""
         mode = self._io.ImageReadMode.RGB
         planes: list[Tensor] = self._io.decode_jpeg(encoded, mode=mode, device=device)
         return planes

@@ -117,7 +117,6 @@ class Images(Dataset[Batch]):
         return planes
 
     def _bytes(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        """Memory of its own: what Pillow lends may not be written, and torch warns of that."""
         return np.array(pixels, order="C")
 
 
@@ -233,7 +232,6 @@ def _images(group: Path) -> Iterator[Path]:
 
 
 def _refuse(error: OSError) -> None:
-    """A class folder that cannot be read must not look like one without images."""
     raise error
 
 

@@ -179,7 +179,6 @@ def _check(tokens: NDArray[np.uint16], file: TokenFile, length: int) -> None:
 
 
 def _check_vocabulary(tokens: NDArray[np.uint16] | NDArray[np.int64], file: TokenFile) -> None:
-    """On a GPU a token out of range would end the whole process without saying why."""
     if (largest := int(tokens.max())) >= file.vocabulary:
         raise UnusableData(
             f"The token file {file.path} holds token {largest} and the model's vocabulary ends at "

@@ -140,7 +140,6 @@ def _dry(evidence: Evidence) -> str:
 
 
 def _where(waits: Sequence[Synchronization]) -> str:
-    """The place in the step at which the host waits for the device most often."""
     if not waits:
         return ""
     worst = max(waits, key=lambda wait: wait.calls)

@@ -65,11 +65,9 @@ def place_of(result: Result) -> Place:
 
 
 def _cpus(told: str) -> int | None:
-    """None for what is no number of CPUs: a fact may be any text, and ``²`` is a digit."""
     return int(told) if re.fullmatch(r"[0-9]{1,6}", told) else None
 
 
 def _capability(told: str) -> tuple[int, int] | None:
-    """``9.0`` as numbers; None, which refuses nothing, for whatever else a fact may say."""
     match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", told)
     return (int(match[1]), int(match[2])) if match else None

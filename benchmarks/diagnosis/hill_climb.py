@@ -186,8 +186,6 @@ def next_move(
 
 
 def _need_s(rungs: Sequence[Rung], best: Rung, move: suggestions.Move) -> float:
-    """Seconds from which a move is begun: what the budget leaves is of no other use, so as soon as
-    most cases, of those that are compiled or of those that are not, would have had the time."""
     alike_to = suggestions.compiled(suggestions.with_move(best.case, move))
     alike = [rung.took_s for rung in rungs if suggestions.compiled(rung.case) == alike_to]
     need_s = median(alike or [rung.took_s for rung in rungs])
@@ -217,21 +215,18 @@ def _untried(
 
 
 def _pays_on(move: suggestions.Move) -> bool:
-    """Return True if all later cases take longer after this move, because all are compiled."""
     return move.axis == "compile"
 
 
 def _others(
     case: contracts.Case, verdict: contracts.Verdict, place: suggestions.Place
 ) -> Iterator[suggestions.Move]:
-    """Moves against another limit than the one that was named; none where nothing can be won."""
     if verdict.bounds and all(bound <= 1.0 + WORTH for bound in _bounds(verdict)):
         return
     yield from suggestions.other_moves(case, verdict, place)
 
 
 def _bounds(verdict: contracts.Verdict) -> Iterator[float]:
-    """The bounds that together say how much is left; infinite where the roofline is not known."""
     yield verdict.bounds.get("without_input_stall", 1.0)
     yield verdict.bounds.get("at_roofline", float("inf"))
 
@@ -255,6 +250,5 @@ def _spent(rungs: Sequence[Rung]) -> set[tuple[str, str]]:
 
 
 def _situation(rung: Rung) -> tuple[contracts.Bottleneck | None, str | None, bool]:
-    """Return what decides whether a move helps: limit, arithmetic, and use of the compiler."""
     limit = rung.verdict.bottleneck if rung.verdict else None
     return limit, rung.case.axes.get("precision"), suggestions.compiled(rung.case)

@@ -28,7 +28,6 @@ def samples(replicate: Replicate, item: str) -> tuple[Sample, ...]:
 
 
 def _step_time(timed: Pass) -> tuple[float, float | None]:
-    """Mean step time of a pass, and its half-width: relative widths of a rate and its inverse."""
     step_s = sum(timed.step_trace.values()) / timed.steps
     relative = None if timed.half_width is None else timed.half_width / timed.rate
     return step_s, None if relative is None else step_s * relative
@@ -90,7 +89,6 @@ def case_of(results: Sequence[Result]) -> Case:
 
 
 def _informed(last: Result, first: Result) -> Result:
-    """``last``, with what a child that left nothing behind could not tell of itself."""
     if last.environment.facts:
         return last
     told = ("environment", "item", "batch_items", "parameters")

@@ -196,7 +196,6 @@ class _Chaos:
 
 
 def _firm(base: Trajectory, reference: Reference) -> tuple[int, ...]:
-    """Tensors whose first update neither rounding nor the precision turns much."""
     wanted, parts = reference.first.update, reference.first.parts
     others = [run.update for run in (base, reference.again, reference.shaken)]
     if not parts or any(other.size != wanted.size for other in others):

@@ -133,7 +133,6 @@ def match(facts: Mapping[str, str]) -> Peak | None:
 
 
 def _same(told: str, bits: int) -> bool:
-    """A driver that does not tell is no contradiction."""
     return not told or told == str(bits)
 
 

@@ -100,7 +100,6 @@ def _kinds(kinds: Sequence[str], words: str) -> Why:
 
 
 def _device(evidence: Evidence) -> Reason | None:
-    """For a device that is the limit and was not profiled."""
     if any(name.startswith("time_") for name in evidence):
         return None
     stall = max(0.0, evidence.get("input_stall", 0.0))
@@ -108,7 +107,6 @@ def _device(evidence: Evidence) -> Reason | None:
 
 
 def _crowds(evidence: Evidence) -> Reason | None:
-    """Fewer processes help a step that they slow, and only where no batch is waited for."""
     return None if _WAITS(evidence) else _CONTENDS(evidence)
 
 
@@ -188,7 +186,6 @@ def suggest(
 
 
 def _first_of_each_axis(ranked: Iterable[Suggestion]) -> Iterator[Suggestion]:
-    """Fewer loader processes than the most are no second advice."""
     seen: set[str] = set()
     for told in ranked:
         if told.axis not in seen:
@@ -279,7 +276,6 @@ def distance(one: Case, other: Case) -> int:
 
 
 def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place) -> Iterator[str]:
-    """The values that ``value`` stands for which can run there, and may give something."""
     for concrete in _values(case, axis, value, place):
         if _possible(case, axis, concrete, place) and not (
             _in_force(axis, concrete, evidence) or _premature(case, axis, concrete, place)
@@ -288,7 +284,6 @@ def _choices(case: Case, axis: str, value: str, evidence: Evidence, place: Place
 
 
 def _in_force(axis: str, value: str, evidence: Evidence) -> bool:
-    """Return True if torch chose this very kernel by itself."""
     return axis == "attention" and evidence.get(f"attention_{value}", 0.0) >= _IN_FORCE
 
 

@@ -96,7 +96,6 @@ def _input_bound(evidence: dict[str, float], bounds: dict[str, float], confidenc
 
 
 def _where_it_goes(evidence: Mapping[str, float]) -> str:
-    """The parts of an input stall, the largest first, each with its share of the step."""
     told = {_LOADER_PARTS[part]: evidence[part] for part in _LOADER_PARTS}
     parts = sorted(((share, words) for words, share in told.items()), reverse=True)
     named = [f"{words} {share:.0%}" for share, words in parts if share >= WORTH_NAMING]
@@ -122,7 +121,6 @@ def _verdict(
 
 
 def _noise(replicate: Replicate) -> float:
-    """Relative uncertainty of FULL against SYNTH; infinite where a pass has no interval."""
     return math.hypot(*(_relative(timed) for timed in (replicate.full, replicate.synth)))
 
 

@@ -121,7 +121,6 @@ class _Share:
 
 
 def _filled(sample: Sequence[Tensor], batch: int) -> Batch:
-    """``sample`` again and again, up to ``batch`` samples."""
     times = math.ceil(batch / len(sample[0]))
     return tuple(t.repeat(times, *[1] * (t.dim() - 1))[:batch] for t in sample)
 

@@ -66,7 +66,6 @@ def _gemm(device: torch.device) -> float:
 
 
 def _copy(device: torch.device) -> float:
-    """Bytes per second of a copy within the device's memory, read and written ones counted."""
     count = COPY_B[device.type]
     source = torch.ones(count, dtype=torch.uint8, device=device)
     target = torch.empty_like(source)
@@ -74,7 +73,6 @@ def _copy(device: torch.device) -> float:
 
 
 def _transfer(device: torch.device, *, pinned: bool) -> float:
-    """Bytes per second from the host to the device."""
     source = torch.ones(TRANSFER_B, dtype=torch.uint8, pin_memory=pinned)
     target = torch.empty(TRANSFER_B, dtype=torch.uint8, device=device)
     return TRANSFER_B / _median_s(device, lambda: target.copy_(source, non_blocking=pinned))

@@ -39,14 +39,10 @@ def read() -> Compilation | None:
 
 
 def _compiler() -> ModuleType | None:
-    """Looked up rather than imported: importing the compiler takes seconds that an eager case need
-    not spend.
-    """
     return sys.modules.get("torch._dynamo.utils")
 
 
 def _told(reasons: Mapping[str, int]) -> dict[str, int]:
-    """Each reason's first line, which names it; the rest is advice."""
     counted: Counter[str] = Counter()
     for reason, times in reasons.items():
         first = next((line for line in reason.splitlines() if line.strip()), "no reason given")

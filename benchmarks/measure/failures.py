@@ -77,7 +77,6 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def _is_compile_error(error: BaseException) -> bool:
-    """Torch's compiler raises from several modules, with no common class to name."""
     return type(error).__module__.startswith(
         ("torch._dynamo", "torch._inductor", "torch.fx", "triton")
     )
@@ -102,11 +101,9 @@ def _first_line(text: str) -> str:
 
 
 def _last_line(text: str) -> str:
-    """The sentence alone: torch puts a loader process's traceback before it."""
     return _lines(text)[-1].rpartition(f"{UnusableData.__name__}: ")[2]
 
 
 def _lines(text: str) -> list[str]:
-    """Printable, not blank, and bounded; one line at least."""
     printable = (re.sub(r"[\x00-\x1f\x7f]", " ", line).strip() for line in text.splitlines())
     return [line[:400] for line in printable if line] or ["no message"]

@@ -104,7 +104,6 @@ def compare(
 
 
 def _until(steps: int) -> contracts.Protocol:
-    """A protocol that ends a pass at the first block boundary from ``steps`` on."""
     return contracts.Protocol(
         window_min_steps=steps, window_min_s=0.0, window_min_blocks=2, precision=0.99
     )
@@ -135,7 +134,6 @@ def _plain(trainer: Trainer, ring: Iterator[Batch], steps: int) -> float:
 
 
 def _harness(passes: Passes, trainer: Trainer, ring: Iterator[Batch]) -> float:
-    """Seconds per step as a SYNTH pass reports them: marks, stop rule, progress, pulse and all."""
     rule = StopRule(passes.protocol, passes.protocol.block_min_steps)
     with flags.QuietCollector():
         times = loop.run(trainer, ring, passes.watched("synth", rule)).times.step

@@ -55,13 +55,6 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
 
 
 def _keep_compiled_code_apart(told: Mapping[str, str]) -> None:
-    """Have compiled code be reused only under the flags that it was compiled under.
-
-    The key of torch's cache on disk leaves out which attention kernels are allowed (2.11 to 2.13:
-    https://github.com/pytorch/pytorch/issues/185449) and which type autocast casts to (2.11:
-    https://github.com/pytorch/pytorch/pull/181564). Two cases that differ in no more than that
-    would run what the first of them compiled.
-    """
     traced = " ".join(f"{name}={told[f'flag.{name}']}" for name in _TRACED)
     _COMPILER.cache_key_tag = f"{_TAG} {traced}".strip()
 

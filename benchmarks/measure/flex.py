@@ -60,13 +60,11 @@ def _attend(  # noqa: PLR0913, PLR0917 - torch's own signature
 
 
 def _cast(tensor: Tensor) -> Tensor:
-    """As autocast does before `scaled_dot_product_attention`, and not before FlexAttention."""
     kind = tensor.device.type
     return tensor.to(torch.get_autocast_dtype(kind)) if torch.is_autocast_enabled(kind) else tensor
 
 
 def _mask(queries: int, keys: int, device: torch.device) -> BlockMask:
-    """Made in the graph where one is traced: what a graph makes must not outlive its replay."""
     make = _blocks if torch.compiler.is_compiling() else _kept_blocks
     return make(queries, keys, device)
 
@@ -83,7 +81,6 @@ def _causal(_batch: Tensor, _head: Tensor, query: Tensor, key: Tensor) -> Tensor
 
 
 def _kernel() -> Callable[..., Any]:
-    """Compiled with whatever calls it, or by itself."""
     if torch.compiler.is_compiling():
         return flex_attention
     return _compiled()

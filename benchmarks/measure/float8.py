@@ -96,7 +96,6 @@ def _by_columns(matrix: Tensor) -> Tensor:
 
 
 def _multiplied(a: Tensor, b: Tensor, a_scale: Tensor, b_scale: Tensor, *, fast: bool) -> Tensor:
-    """Product in bfloat16; ``fast`` sums in fewer bits, which gradients do not bear."""
     return torch._scaled_mm(
         a, b, scale_a=a_scale, scale_b=b_scale, out_dtype=torch.bfloat16, use_fast_accum=fast
     )

@@ -131,8 +131,6 @@ def count(
 
 
 def _flops(trainer: Trainer, batch: Batch) -> float:
-    """FLOP of forward and backward. Attention by matrix products: the fused kernels' backward
-    repeats work of the forward, and what is repeated does not count."""
     with FlopCounterMode(display=False) as counter, sdpa_kernel(SDPBackend.MATH):
         _forward_and_backward(trainer, batch)
     return float(counter.get_total_flops())

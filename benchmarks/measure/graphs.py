@@ -54,7 +54,6 @@ class GraphedTrainer(Trainer):
         self._inputs = ()
 
     def _rewind_optimizer(self) -> None:
-        """To zeros, in place: the graph reads where the state lies. Where most optimizers begin."""
         for state in self.optimizer.state.values():
             for value in state.values():
                 if isinstance(value, Tensor):

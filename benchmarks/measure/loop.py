@@ -127,7 +127,6 @@ def run(
 
 
 def _items(device: torch.device) -> list[_Queued]:
-    """As many as can be in use at once: making marks in the loop would cost the host time."""
     mark = maker(device)
     return [_Queued(mark(), mark(), mark()) for _ in range(RUN_AHEAD + 2)]
 

@@ -167,7 +167,6 @@ def depends(facts: Mapping[str, str]) -> dict[str, str]:
 
 
 def _reference_of(case: contracts.Case) -> contracts.Case:
-    """Fp32 and eager, fed with as much; how its loader works changes no number."""
     return _with_batch(case, {})
 
 

@@ -86,7 +86,6 @@ class Trainer:
         return loss.detach()
 
     def _gradients(self, batch: Batch) -> Tensor:
-        """Forward and backward; returns the loss."""
         loss = self._ahead(batch)
         self._backward(loss)
         return loss
@@ -106,7 +105,6 @@ class Trainer:
         return torch.stack(losses).sum()
 
     def _ahead(self, batch: Batch, share: float = 1.0) -> Tensor:
-        """The loss of ``batch``, times ``share``."""
         with self._autocast():
             loss = check_recipe.loss(self._forward(batch))
             return loss if share == 1.0 else loss * share
@@ -137,14 +135,12 @@ class Trainer:
         torch.manual_seed(seed)
 
     def _rewind_optimizer(self) -> None:
-        """Its state as it was made, which is none for most: the next step makes it anew."""
         self.optimizer.load_state_dict(self._optimizer_start)
         if self.scaler is not None:
             _begin_momentum(self.optimizer)
 
 
 def _on_the_host(state: Any) -> Any:
-    """A copy of an optimizer's state that takes none of the device's memory."""
     if isinstance(state, dict):
         return {name: _on_the_host(value) for name, value in state.items()}
     return state.detach().cpu().clone() if isinstance(state, Tensor) else copy.deepcopy(state)

@@ -81,13 +81,11 @@ def follow(
 
 
 def _in_time(need_s: float, step: int, steps: int, limit_s: float) -> None:
-    """End early what is hopeless: one slow step on a busy machine is not."""
     if need_s > (limit_s if step > steps // 4 else HOPELESS * limit_s):
         raise TooSlow(f"{steps} steps of it take {need_s:,.0f} s")
 
 
 def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
-    """Compile, capture, and let a gradient scaler find its scale, as warm-up does."""
     for number in range(SETTLING):
         scale = trainer.scale
         trainer.step(trainer.place(batches[number % len(batches)]))
@@ -121,7 +119,6 @@ def _norms(trainer: Trainer) -> Iterator[list[float]]:
 
 
 def _entries(trainer: Trainer) -> NDArray[np.float32]:
-    """Entries of every parameter, evenly spread and weighted by how many each stands for."""
     return torch.cat(_samples(trainer)).cpu().numpy()
 
 

@@ -150,7 +150,6 @@ for _name, _meaning in ACTIONS.items():
 
 
 def _by(actor: str | None, version: int | None) -> dict[str, object]:
-    """The actor, and the version of the finding to act on, as a request has them."""
     seen = {} if version is None else {"version": version}
     return {"actor": actor or _account(), **seen}
 

@@ -162,7 +162,6 @@ def _followed(
 
 
 def _print_traces(submission: answers.SubmissionView, url: str) -> None:
-    """Say how to fetch the trace of each case that has a result, a line each."""
     for job in submission.jobs:
         if job.result_id and job.replicate == 1:
             fetch = f"throughline trace {job.result_id} --url {url}"

@@ -124,7 +124,6 @@ def _start(
 
 
 def _seen(devices: Sequence[str]) -> str:
-    """Say whether the measured code can read the token; the worker's log says it too."""
     setting = WorkerSettings().containment
     try:
         return containment.SEEN[containment.choose(setting, devices[0])[0]]
@@ -137,7 +136,6 @@ def _settings(plan: Plan) -> Settings:
 
 
 def _invite(ensemble: Ensemble, plan: Plan, say: Callable[[str], None]) -> None:
-    """Print a link that signs in, where whoever changes something is asked for a token."""
     if ensemble.token_file is None:
         return
     link = local_token.link(_settings(plan), ensemble.url)

@@ -103,10 +103,6 @@ class Shown:
                 return f"{open_} of {count} could not be decided; the sentences say why."
 
     def _chance(self) -> str:
-        """Say how often chance alone makes a case worse; "" if no case is worse.
-
-        Chance never breaks a case, nor its parity.
-        """
         if not any(case.verdict == "worse" for case in self.decision.cases):
             return ""
         alarm = formats.share(self.decision.false_alarm / 2)
@@ -218,5 +214,4 @@ def _ids(job_id: str, attempt: int | None) -> tuple[str, str]:
 
 
 def _xml(text: str) -> str:
-    """Text without what XML cannot hold, not even escaped."""
     return _NOT_XML.sub("\ufffd", text)

@@ -95,7 +95,6 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 
 def _case(words: str) -> dict[str, Any]:
-    """Read ``resnet50 precision=bf16``, or with its preset ``resnet50:full precision=bf16``."""
     workload, *settings = words.split()[:65] or [""]
     name, preset = parse_case.named(workload)
     if not name:

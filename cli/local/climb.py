@@ -150,7 +150,6 @@ def measurer(runner: LocalRunner, protocol: contracts.Protocol, first: contracts
 
 
 def _step(case: contracts.Case) -> dict[str, str]:
-    """Return the axes that decide the numbers that a step computes."""
     return {axis: value for axis, value in case.axes.items() if axis not in FEED}
 
 

@@ -131,7 +131,6 @@ def _environment(state: StateFolder, host: str, port: int, url: str) -> dict[str
 
 
 def _obituary(child: Child, returncode: int) -> str:
-    """One sentence about a child that ended by itself, and its last lines."""
     how = f"was killed by signal {-returncode}" if returncode < 0 else f"ended with {returncode}"
     lines = "".join(f"\n  {line}" for line in child.last_lines())
     return f"The {child.name} {how}; the last lines of {child.log}:{lines or ' (none)'}"

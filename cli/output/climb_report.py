@@ -85,7 +85,6 @@ def _written(rung: Rung, verdict: contracts.Verdict | None, *, kept: bool) -> di
 
 
 def _parity(parity: contracts.Parity | None) -> dict[str, str] | None:
-    """None where nobody asked, as of the first case."""
     return {"status": parity.status.value, "reason": parity.reason} if parity else None
 
 

@@ -128,7 +128,6 @@ class PlainLines:
 
 
 def _words(job: answers.JobView) -> str:
-    """State, then what there is of phase, step, share and rate."""
     if job.state in FINAL_STATES:
         return f"{job.state.value}{f' ({job.reason})' if job.reason else ''}"
     phase, step, done, rate = _columns(job.progress)

@@ -110,7 +110,6 @@ def _beside(result: Result) -> list[tuple[str, str]]:
 
 
 def _quantity(sample: Sample) -> str:
-    """A metric's mean over replicates with its interval, and what that rests on."""
     told = summarise(sample)
     spread = formats.half_width(told.value, told.low, told.high, sample.unit)
     basis = {"replicates": f"over {told.replicates} processes", "within_run": "within this run"}

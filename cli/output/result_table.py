@@ -112,7 +112,6 @@ def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
 
 
 def _speedup(row: RowView, among: Sequence[RowView]) -> str:
-    """Over the fp32 eager case of the same workload, which has none itself."""
     if row.speedup is not None:
         return formats.times(row.speedup.value)
     compared = {other.case.workload for other in among if other.speedup is not None}

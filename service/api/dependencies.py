@@ -59,7 +59,6 @@ Digest = Annotated[str, Path(pattern=r"^[0-9a-f]{64}$")]
 
 
 def _plain(value: object) -> object:
-    """Let nothing pass for an integer but digits: pydantic reads `1_0` and ` +10 ` as ten."""
     if isinstance(value, str) and not _PLAIN.fullmatch(value):
         raise ValueError("an integer is written in digits")
     return value

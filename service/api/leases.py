@@ -181,7 +181,6 @@ async def release(body: Release, holder: AttemptHolder, request: Request) -> Non
 
 
 def _written(answer: BaseModel, status: int = 200) -> Response:
-    """Write an answer; FastAPI would validate it first."""
     return Response(answer.model_dump_json(), status, media_type="application/json")
 
 

@@ -298,7 +298,6 @@ class Authenticator:
             await self._write_uses(now_s)  # whoever looks at the tokens sees their latest use
 
     async def _write_uses(self, now_s: float) -> None:
-        """Write down what tokens were used."""
         used, self._used, self._wrote_s = self._used, {}, now_s
         try:
             await self._database.run(lambda session: token_store.touch(session, used), write=True)

@@ -93,7 +93,6 @@ def foreign() -> Forbidden:
 
 
 def _hostname(host: str) -> str:
-    """The name in a Host header, without its port; one that cannot be read is a strange name."""
     try:
         return urlsplit(f"//{host}").hostname or ""
     except ValueError:
@@ -101,11 +100,6 @@ def _hostname(host: str) -> str:
 
 
 def _name(request: Request) -> str:
-    """Over HTTPS a name that only a host itself can set, for all its paths; HTTP knows no such.
-
-    There it has the port in it: a cookie is sent to all ports of a host, and to sign in at one
-    service of a machine must not sign out at another.
-    """
     if _is_https(request):
         return "__Host-throughline"
     port = request.headers.get("host", "").rpartition(":")[2]

@@ -59,7 +59,6 @@ def lacking(
 
 
 def _listed(names: Sequence[str], last: str = "and") -> str:
-    """Such as ``a, b and c``, or ``a, b and 7 more``."""
     shown = [*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])]
     *others, end = shown
     return f"{', '.join(others)} {last} {end}" if others else end

@@ -136,6 +136,5 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _within(to: str) -> str:
-    """An address of this service's own; anything else would lead to a stranger's page."""
     plain = to.isascii() and to.isprintable() and "\\" not in to
     return to if plain and to.startswith("/") and not to.startswith("//") else "/"

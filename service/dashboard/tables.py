@@ -46,7 +46,6 @@ def csv_of(series: Series) -> str:
 
 
 def _no_formula(text: str) -> str:
-    """A stranger's text, quoted as spreadsheets do where they would calculate with it."""
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 

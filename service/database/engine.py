@@ -103,7 +103,6 @@ def _prepare_sqlite(engine: Engine, *, foreign_keys: bool, reader: bool) -> None
 
 
 def _begin_with(connection: Connection, statement: str) -> None:
-    """Begin on the driver's connection: SQLAlchemy would take ten times as long."""
     try:
         cast(sqlite3.Connection, connection.connection.driver_connection).execute(statement)
     except sqlite3.Error as error:

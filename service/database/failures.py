@@ -96,7 +96,6 @@ def explain(error: DBAPIError) -> ServiceError | None:
 
 
 def _away(said: str) -> str:
-    """Explain why there is no connection: no server answers, or the server refuses."""
     for words, sentence in _REFUSALS:
         if words.search(said):
             return f"The database server {sentence}."

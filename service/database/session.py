@@ -168,7 +168,6 @@ async def _wait(turns: anyio.Semaphore) -> None:
 
 
 async def _finish(end: Callable[[], None]) -> None:
-    """End a session in a thread of its own: the others may all be waiting for what it holds."""
     with anyio.CancelScope(shield=True):
         await anyio.to_thread.run_sync(end, limiter=anyio.CapacityLimiter(1))
 

@@ -204,7 +204,6 @@ def _between(
 
 
 def _widest(brackets: Iterable[_Bracket]) -> float:
-    """Return how far, in logs, others before and after may differ with no change between them."""
     widths = [each.width for each in brackets if each.across]
     return max(LEAST_CONTRAST, NOISE_MULTIPLE * median(widths)) if widths else 0.0
 
@@ -214,7 +213,6 @@ def _other(one: NodeMeasurement, own: NodeMeasurement) -> bool:
 
 
 def _noise(workers: Iterable[Sequence[Contrast]]) -> float:
-    """Return the usual distance, in logs, of a single result from where its worker stands."""
     strays: list[float] = []
     for own in workers:
         middle = median(each.apart for each in own)

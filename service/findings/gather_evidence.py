@@ -169,7 +169,6 @@ def _neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]
 
 
 def _stayed(history: SeriesHistory, since: Place) -> bool:
-    """Return True if a series has points on both sides of a place and no change near it."""
     recent = history.recent
     index = recent.index_at(since)
     if index is None or index <= recent.first or index >= recent.first + len(recent.points):

@@ -129,7 +129,6 @@ def look(
 
 @contextmanager
 def _sparing(rest: Callable[[float], object]) -> Iterator[None]:
-    """Rest after some work for so long that it was no more than `SHARE` of the time."""
     begun = time.perf_counter()
     yield
     rest((time.perf_counter() - begun) * (1 / SHARE - 1))
@@ -209,7 +208,6 @@ def _about(session: Session, series_id: str) -> frozenset[str]:
 
 
 def _believable_yet(session: Session, told: SeriesFindings, now: datetime) -> tuple[Candidate, ...]:
-    """Give a series' believable changes, found anew if its findings are others by now."""
     if not told.believable or _about(session, told.series_id) == told.findings:
         return told.believable
     return follow_series(session, told.series_id, ill_nodes(session), now).believable

@@ -96,11 +96,6 @@ def takes_back(session: Session, candidate: Candidate, now: datetime) -> bool:
 
 
 def _no_news(link: FindingSeries, row: FindingRow, level: float) -> bool:
-    """Return True if a change that took another one back, to ``level``, is no news.
-
-    A lost improvement is a regression, and a level that was never seen before is news as well; so
-    is the old level, once the new one is the baseline.
-    """
     if _expected(row):
         return False
     lost = row.kind == FindingKind.IMPROVEMENT and row.state not in REFUTED
@@ -213,10 +208,6 @@ def _comes_back(
 
 
 def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bool:
-    """Return True if a change lies elsewhere than its finding says, or between other revisions.
-
-    What was measured late between the last good and the first bad revision narrows that down.
-    """
     if change.first_bad_result != link.first_bad_result:
         return True
     return link.place == 0 and change.last_good != row.last_good

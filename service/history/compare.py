@@ -122,7 +122,6 @@ def _ratio(
 
 
 def _reach(point: SeriesPoint, own: Repeats | None, confidence: float) -> float:
-    """Half-width over mean, from the point's processes or else from its series' history."""
     if _processes(point) < ENOUGH and own is not None:
         return own.reach(point.replicates, confidence)
     return _relative(point) if point.interval == "replicates" else math.inf
@@ -221,7 +220,6 @@ def _soundest(series: Series, revision: str) -> SeriesPoint | None:
 
 
 def _relative(point: SeriesPoint) -> float:
-    """Half-width over mean; infinite if the point has no interval."""
     if point.low is None or point.high is None:
         return math.inf
     return (point.high - point.low) / 2 / point.value
@@ -288,7 +286,6 @@ def _unknown(before: SeriesPoint, after: SeriesPoint) -> str:
 
 
 def _small(change: float, *, across: bool) -> str:
-    """Say why a difference that is sure is still no change; empty if it is one."""
     least = LEAST_EFFECT_ACROSS if across else LEAST_EFFECT
     if abs(change) >= least:
         return ""
@@ -322,7 +319,6 @@ def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
 
 
 def _no_result(lacking: Mapping[str, str]) -> str:
-    """Such as ``No result of the baseline (excluded) and the contender in the history.``"""
     sides = (f"{side} ({why})" if why else side for side, why in lacking.items())
     return f"No result of the {' and the '.join(sides)} in the history."
 

@@ -85,7 +85,6 @@ def exclusions_of(session: Session, result_id: str) -> list[ExclusionView]:
 
 
 def _lock(session: Session, result_id: str) -> list[str]:
-    """The results of one point; two people who exclude one of them do so one after the other."""
     parts = replicates.part_of(session, result_id)
     if session.get(ResultRow, parts[0], with_for_update=True) is None:
         raise NotFound(_NONE)

@@ -85,16 +85,6 @@ class RecentPoints:
 
 
 def _own(value: float, worker: str, offsets: Mapping[str, float], size: float | None) -> float:
-    """A value as a machine without an offset would have measured it.
-
-    One that measures nothing where others measure something has no ratio to them.
-
-    Args:
-        value: as measured.
-        worker: which machine did.
-        offsets: how far each lies from the others, as a share.
-        size: what they are shares of; None where that is the value itself.
-    """
     offset = offsets.get(worker, 0.0)
     if size is not None:
         return value - offset * size

@@ -87,7 +87,6 @@ def _invalid(request: Request, error: Exception) -> JSONResponse:  # noqa: ARG00
 
 
 def _place(loc: Sequence[int | str]) -> list[int | str]:
-    """Where a fault is; a field name is the sender's own text, so it is cut and made printable."""
     return [
         part if isinstance(part, int) else part[:100].encode("ascii", "backslashreplace").decode()
         for part in loc[:20]

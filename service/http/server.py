@@ -91,20 +91,11 @@ def serve(app: FastAPI, settings: Settings, listener: socket.socket) -> None:
 
 
 def _keep_what_is_loaded() -> None:
-    """Spare the garbage collector what lives as long as the process: modules, routes, models.
-
-    To look through all of it took up to a fifth of a second, during which nobody was answered.
-    """
     gc.collect()
     gc.freeze()
 
 
 def _give_large_blocks_back() -> None:
-    """Have glibc return a large block to the system once it is free.
-
-    From the first ones that are freed glibc learns to keep such blocks: after two dozen requests
-    for large results it kept some 250 MiB.
-    """
     if mallopt := getattr(ctypes.CDLL(None), "mallopt", None):  # glibc's alone
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BLOCK_B)
 
@@ -154,7 +145,6 @@ def _connection_of(settings: Settings, most: int) -> type[Connection]:
 
 
 def _logged_here(record: logging.LogRecord) -> bool:
-    """Return False for uvicorn's line about broken HTTP: our own line says who sent it."""
     return record.msg != "Invalid HTTP request received."
 
 
@@ -300,7 +290,6 @@ class Connection(H11Protocol):
             self._answer = self.loop.call_later(self.answer_timeout_s, self.transport.abort)
 
     def _is_idle(self) -> bool:
-        """Return True if no request is being worked on, and none has begun to arrive."""
         working = self.cycle is not None and not self.cycle.response_complete
         return not working and not self.conn.trailing_data[0]
 
@@ -344,13 +333,6 @@ class Connection(H11Protocol):
 
 
 def _prepare(accepted: socket.socket) -> None:
-    """Have the kernel send what it is given at once, and keep little of what it cannot send.
-
-    Else an answer's body waits until its head is acknowledged, 40 ms with every answer. asyncio
-    sees to that only where whoever made the listener named TCP as its protocol, which
-    ``socket.create_server`` leaves out. And else Linux keeps megabytes for each client that reads
-    nothing, which no limit of ours counts.
-    """
     accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if hasattr(socket, "TCP_NOTSENT_LOWAT"):  # Linux, macOS
         accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NOTSENT_LOWAT, _UNSENT_B)

@@ -155,7 +155,6 @@ def parsed(model: type[BaseModel], raw: bytes) -> BaseModel:
 
 
 def _check_type(exchange: Exchange, media_type: str) -> None:
-    """Take JSON as JSON only: no page of another site can send that without asking first (CORS)."""
     said = exchange.headers.get(b"content-type", b"").decode("latin-1")
     if said.partition(";")[0].strip().lower() != media_type:
         raise WrongMediaType(media_type)
@@ -170,6 +169,5 @@ def _check_known(given: Iterable[str], known: set[str]) -> None:
 
 
 def _parameters(dependant: Dependant) -> set[str]:
-    """The names of all query parameters that an endpoint or what it depends on reads."""
     own = {field.alias for field in dependant.query_params}
     return own.union(*map(_parameters, dependant.dependencies))

@@ -174,7 +174,6 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
 
 
 def _start_if_granted(session: Session, holder: Holder, now: datetime, **more: object) -> bool:
-    """Start an attempt that was not; a result without a start still has one in its history."""
     started = {"state": AttemptState.STARTED, "started_at": now, **more}
     if not change_attempt(session, holder, AttemptState.GRANTED, **started):
         return False

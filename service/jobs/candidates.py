@@ -69,7 +69,6 @@ def device_is_taken(session: Session, worker: str) -> bool:
 
 
 def _open_to(worker: str) -> ColumnElement[bool]:
-    """Queued, and not kept for another worker."""
     return and_(_QUEUED, or_(Job.kept_for.is_(None), Job.kept_for == worker))
 
 

@@ -149,7 +149,6 @@ def waiting(session: Session, worker: str, *, correct: bool) -> Iterator[str]:
 
 
 def _before(page: Sequence[Row[Any]], best: Place | None) -> list[str]:
-    """The sets of a page that stand before the best job found, and had none that stands there."""
     return [row.requires for row in page if best is None or (row.rank, row.place) < best]
 
 
@@ -162,7 +161,6 @@ def _page(
 
 
 def _correct(session: Session, worker: str, sets: Sequence[str]) -> None:
-    """Raise bounds to what stands in the queue; a set that is locked keeps its bound for now."""
     locked = session.execute(_LOCKED, {"sets": sets}).scalars().all()
     if locked:
         # A statement of its own: it sees what was committed before the locks were had.

@@ -99,7 +99,6 @@ def _lose(session: Session, holder: Holder, terms: Terms, now: datetime) -> JobS
 
 
 def _count_loss(session: Session, holder: Holder) -> int:
-    """Add one to the job's lost attempts, and return the new count."""
     counted = update(Job).where(Job.id == holder.job_id, Job.attempt == holder.number)
     lost = counted.values(lost_attempts=Job.lost_attempts + 1).returning(Job.lost_attempts)
     silent = lost.execution_options(synchronize_session=False)

@@ -110,7 +110,6 @@ def _has_begun(session: Session, group_id: str, worker: str) -> bool:
 
 
 def _free(session: Session, *which: ColumnElement[bool]) -> int:
-    """Let any worker begin jobs that are kept for one; return how many."""
     freed = update(Job).where(*_KEPT, *which).values(kept_for=None)
     stand = freed.returning(Job.requires, Job.rank, Job.id)
     found = session.execute(stand, execution_options=_SILENT).all()
@@ -119,6 +118,5 @@ def _free(session: Session, *which: ColumnElement[bool]) -> int:
 
 
 def _free_to_change(group_id: str, *states: JobState) -> Select[str]:
-    """The jobs of a group in these states that nobody else is changing."""
     jobs = select(Job.id).where(Job.group_id == group_id, Job.state.in_(states))
     return jobs.with_for_update(skip_locked=True)

@@ -74,7 +74,6 @@ def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:
 
 
 def _is_another(known: Mapping[str, str], told: Mapping[str, str]) -> bool:
-    """Return True if both introductions name a folder, and the two folders differ."""
     folders = known.get(FOLDER), told.get(FOLDER)
     return None not in folders and folders[0] != folders[1]
 

@@ -163,7 +163,6 @@ def _file(url: URL) -> Path:
 
 
 def _apart(url: URL) -> tuple[str, str]:
-    """The address without its password, which every user of the machine may read, and that."""
     told = url.query.get("password", "")
     password = url.password or (told if isinstance(told, str) else told[-1])
     plain = url.set(drivername="postgresql")._replace(password=None)
@@ -211,7 +210,6 @@ def _tool(name: str, url: URL, arguments: Sequence[str]) -> None:
 
 
 def _reason(told: str) -> str:
-    """The first error that a tool tells; what follows is the query, or its end."""
     lines = told.strip().splitlines() or ["no reason given"]
     errors = (line.partition("error: ")[2] for line in lines)
     return next(filter(None, errors), lines[-1])

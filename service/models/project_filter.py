@@ -156,11 +156,6 @@ def _criteria(project: str) -> Sequence[Any]:
 
 
 def _of_owner(column: _Column, owner: _Column, project: str) -> ColumnElement[bool]:
-    """Return the condition that ``column`` names an owner of the project.
-
-    It is of tables: a condition of classes would itself be narrowed, and that one too, for ever.
-    The owner's table has a name of its own here, so that a query may join the owner as well.
-    """
     table = cast(Table, owner.class_.__table__).alias(f"owner_of_{column.class_.__tablename__}")
     here = cast(Table, column.class_.__table__).c[column.key]
     owned = (table.c[owner.key] == here, table.c.project == project)

@@ -156,7 +156,6 @@ def changes_between(
 
 
 def _known(session: Session, histories: Sequence[Series]) -> compare.Known:
-    """Look up the repeats of these series, and the code that their points ran."""
     environments = {point.environment for each in histories for point in each.points}
     return compare.Known(
         repeats=repeats_of(session, [each.id for each in histories]),
@@ -204,7 +203,6 @@ def rows(
 
 
 def _compared(stored: Mapping[str, StoredResult], out: Mapping[str, str]) -> list[StoredResult]:
-    """The results that may be held against others."""
     return [
         one
         for one in stored.values()
@@ -258,7 +256,6 @@ def _parity(result: contracts.Result | None) -> str | None:
 
 
 def _shown(result: contracts.Result | None, metric: str) -> tuple[Summary, str] | None:
-    """Summarise a metric for a table; a case that failed parity counts too if it has samples."""
     if result is not None and result.status is contracts.Status.PARITY_FAIL:
         result = (
             result.model_copy(update={"status": contracts.Status.OK}) if result.samples else None
@@ -286,7 +283,6 @@ def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> compare.Ratio 
 
 
 def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
-    """The fp32 eager result with the same input."""
     return _beside(own, catalog.baseline(own.result.case), among)
 
 

@@ -82,6 +82,5 @@ def _fastest(found: Iterable[StoredResult]) -> list[Result]:
 
 
 def _rate(result: Result) -> float:
-    """Items per second with the loader; 0 where that was not measured."""
     rates = (summarise(sample).value for sample in result.samples if sample.metric == "throughput")
     return next(rates, 0.0)

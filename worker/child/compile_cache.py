@@ -56,7 +56,6 @@ class Caches:
             remove(self._folder, turn.group)
 
     def _clear(self) -> None:
-        """Remove what was left for too long."""
         with suppress(OSError):
             for old in self._folder.iterdir():
                 if time.time() - old.stat().st_mtime > KEPT_S:

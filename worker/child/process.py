@@ -211,7 +211,6 @@ class Child:
 
 
 def _document(spec: ProcessSpec | None, events: int) -> BinaryIO:
-    """A child's standard input, in memory: a file is there as a whole, and no pipe can fill up."""
     file = os.fdopen(os.memfd_create("spec"), "w+b")
     file.write(spec.document(events) if spec else b"")
     file.seek(0)
@@ -219,7 +218,6 @@ def _document(spec: ProcessSpec | None, events: int) -> BinaryIO:
 
 
 def _output(keep_b: int, undo: ExitStack, handed_over: ExitStack) -> Output:
-    """A pipe whose one end is closed if the start fails, and whose other end is closed anyway."""
     output = Output(keep_b)
     undo.callback(output.close)
     handed_over.callback(os.close, output.theirs)
@@ -227,7 +225,6 @@ def _output(keep_b: int, undo: ExitStack, handed_over: ExitStack) -> Output:
 
 
 def _kill(process: subprocess.Popen[bytes]) -> None:
-    """End a child that cannot be watched, before it has done anything."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()

@@ -199,7 +199,6 @@ def _add_descendants(found: set[int], everything: dict[int, Process]) -> None:
 
 
 def _reap(pids: set[int], everything: dict[int, Process]) -> None:
-    """Collect orphans that were handed to us because we are a container's first process."""
     for pid in pids:
         if everything[pid].state == "Z" and everything[pid].parent == os.getpid():
             with suppress(ChildProcessError):

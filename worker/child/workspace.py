@@ -96,7 +96,6 @@ def _claimed(name: str, within: int) -> int:
 
 
 def _mount(handle: int) -> str:
-    """Number of the mount that an open folder lies on."""
     told = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="ascii")
     return next(line for line in told.splitlines() if line.startswith("mnt_id"))
 

@@ -107,7 +107,6 @@ class NvmlGauge:
         return frozenset(int(process.pid) for process in found or ())
 
     def _memory_used_b(self) -> float:
-        """Without what the driver keeps for itself, where it can tell the two apart."""
         with suppress(pynvml.NVMLError):
             version = pynvml.nvmlMemory_v2
             return float(pynvml.nvmlDeviceGetMemoryInfo(self._handle, version=version).used)

@@ -77,7 +77,6 @@ def cut(readings: Sequence[Reading], window: Window, processes: int = 1) -> Tele
 
 
 def _shares(masks: Sequence[int]) -> dict[str, float]:
-    """Share of readings with each reason; empty if the device does not tell."""
     if not masks:
         return {}
     return {
@@ -123,10 +122,6 @@ def attach(result: Result, readings: Sequence[Reading]) -> Result:
 
 
 def _beside_others(result: Result, readings: Sequence[Reading]) -> Result:
-    """``result`` of a child that failed, flagged if others used the device meanwhile.
-
-    What lacked memory beside another process says nothing of the code that ran.
-    """
     if not any(reading.others for reading in readings) or OTHER_PROCESSES in result.flags:
         return result
     return result.model_copy(update={"flags": (*result.flags, OTHER_PROCESSES)})

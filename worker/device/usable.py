@@ -70,7 +70,6 @@ def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
 
 
 def _end(asked: subprocess.Popen[bytes]) -> None:
-    """Kill it, and wait but a moment: what hangs in a driver does not die of it."""
     asked.kill()
     with suppress(subprocess.TimeoutExpired):
         asked.communicate(timeout=1.0)

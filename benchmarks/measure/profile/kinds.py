@@ -54,6 +54,5 @@ def kind_of(name: str, stack: Sequence[str] = ()) -> str:
 
 
 def _first(rules: Sequence[tuple[str, re.Pattern[str]]], names: Iterable[str]) -> str:
-    """The kind of the first name that a rule knows; empty where none does."""
     found = (kind for name in names for kind, pattern in rules if pattern.search(name))
     return next(found, "")

@@ -154,7 +154,6 @@ def _is_view(func: Any) -> bool:
 
 
 def _size_b(tensor: Tensor) -> int:
-    """Bytes that reading or writing ``tensor`` moves; an expanded one is read once."""
     try:
         held = tensor.untyped_storage().nbytes()
     except (RuntimeError, NotImplementedError):  # a wrapper without storage of its own

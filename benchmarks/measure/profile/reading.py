@@ -161,7 +161,6 @@ def _printable(name: str) -> str:
 
 
 def _shares(by_source: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float, float]]:
-    """Shares of time and of calls of each line; what was not located has one line, an empty one."""
     seconds = sum(part for part, _ in by_source.values())
     calls = sum(often for _, often in by_source.values())
     if seconds <= 0:

@@ -141,7 +141,6 @@ def _timed(trainer: Trainer, ring: Sequence[Batch], keep: Path | None) -> Timeli
 
 @contextmanager
 def _without_advice() -> Iterator[None]:
-    """There is one cycle, so nobody has to be told that events of earlier ones are gone."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*Profiler clears events")
         yield
@@ -153,12 +152,6 @@ def _activities(device: torch.device) -> list[ProfilerActivity]:
 
 
 def _events(path: Path) -> list[dict[str, Any]]:
-    """The events of a Chrome trace.
-
-    Raises:
-        OSError: the profiler wrote none.
-        ValueError: it is no JSON.
-    """
     with closing(gzip.open(path) if path.suffix == ".gz" else path.open("rb")) as file:
         events: list[dict[str, Any]] = json.load(file)["traceEvents"]
     return events

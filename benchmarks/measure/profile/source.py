@@ -57,7 +57,6 @@ def _may_be_of_workload(name: str) -> bool:
 
 @cache
 def _short(name: str) -> str:
-    """The file's path below the longest folder of the module path that holds it."""
     folders = (f"{Path(entry or '.').absolute()}/" for entry in sys.path)
     within = max((f for f in folders if name.startswith(f)), key=len, default="")
     return name[len(within) :]

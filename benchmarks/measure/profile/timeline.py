@@ -146,7 +146,6 @@ def _correlation(event: Event) -> Any:
 
 
 def _innermost(stack: Sequence[str]) -> str:
-    """The operator that was called last; not the autograd engine's own brackets."""
     called = (name for name in reversed(stack) if "::" in name and " " not in name)
     return next(called, "")
 

@@ -87,7 +87,6 @@ def _input(seen: Observed, cause: Cause) -> Iterator[str]:
 
 
 def _changed(seen: Observed, *words: str) -> bool:
-    """Return True if a clock event reason with one of these words came up."""
     return any(
         each.part is Part.CLOCKS and "reason." in each.name and each.state is State.CHANGED
         for each in seen.quantities

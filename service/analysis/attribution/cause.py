@@ -93,7 +93,6 @@ def _environment(question: Question, seen: Observed) -> str:
 
 
 def _mechanism(seen: Observed) -> str | None:
-    """The first mechanism that accounts for the change."""
     return next((_says(each.evidence) for each in seen.accounts if each.carries), None)
 
 

@@ -154,12 +154,10 @@ def _interval(old: Sequence[float], new: Sequence[float]) -> tuple[float, float 
 
 
 def _grown(log: float) -> float:
-    """The share that a logarithm stands for; wide intervals of little data stay finite."""
     return math.expm1(min(log, 700.0))
 
 
 def _mean(values: Sequence[float]) -> float:
-    """Summed exactly, so that no order of the values makes a difference."""
     try:
         return math.fsum(values) / len(values)
     except OverflowError:

@@ -117,7 +117,6 @@ def _cover(condition: Condition, everyone: Sequence[Case]) -> int:
 
 
 def _different(coverings: Sequence[Covering], count: int) -> list[Covering]:
-    """Conditions that tell cells apart; of those that cover the same ones the plainest."""
     by_cover: dict[int, Condition] = {}
     for condition, cover in coverings:
         by_cover.setdefault(cover, condition)

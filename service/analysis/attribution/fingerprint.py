@@ -173,6 +173,5 @@ def alike(fact: str, values: set[str | None]) -> bool:
 
 
 def _rule(fact: str) -> FactRule | None:
-    """The longest rule that fits."""
     fitting = [r for r in _RULES if fact == r.prefix or fact.startswith(f"{r.prefix}.")]
     return max(fitting, key=lambda r: len(r.prefix), default=None)

@@ -75,7 +75,6 @@ def _moved(question: Question, rule: AxisRule | None) -> str:
 
 
 def _extent(question: Question) -> str:
-    """The effect, or from the smallest to the largest over the cells that moved together."""
     same_way = [each for each in question.moved if each.effect * question.effect > 0]
     others = (each.effect for each in same_way if each.case != question.case)
     sizes = sorted((question.effect, *others), key=abs)

@@ -127,7 +127,6 @@ def _loader(side: Side) -> Reading | None:
 
 
 def _slowdown(found: Differences, metric: str) -> float | None:
-    """ln of how much longer a step takes, as these measurements show it; None if they do not."""
     whole = found.get(metric)
     if whole is None or whole.log is None or whole.state is not State.CHANGED:
         return None
@@ -135,7 +134,6 @@ def _slowdown(found: Differences, metric: str) -> float | None:
 
 
 def _share(own: float, whole: float | None, question: Question) -> float | None:
-    """Return ``own`` as a share of the change; None where these data do not show the change."""
     if whole is None or (whole > 0) == question.improvement:
         return None
     return own / whole

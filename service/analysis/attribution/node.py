@@ -169,7 +169,6 @@ def _contrasts(here: Sequence[Residual], worker: str, sign: float) -> list[float
 
 
 def _of_workers(residuals: Sequence[Residual]) -> float:
-    """The median over workers, so that one with many results is not the reference by itself."""
     by_worker: dict[str, list[float]] = {}
     for each in residuals:
         by_worker.setdefault(each.worker, []).append(each.log_residual)

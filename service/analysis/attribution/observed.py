@@ -92,5 +92,4 @@ def _carries(evidence: Evidence) -> bool:
 
 
 def _rank(evidence: Evidence) -> int:
-    """Rank what may carry a cause first, then what changed, what did not, and what is unclear."""
     return -1 if _carries(evidence) else list(State).index(evidence.state)

@@ -84,16 +84,11 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
 
 
 def _same_but_finer(old: str, new: str) -> bool:
-    """Return True if one side merely had no profile.
-
-    ``device`` stands for all that a profile tells apart.
-    """
     finer = {Bottleneck.COMPUTE.value, Bottleneck.MEMORY.value, Bottleneck.MIXED.value}
     return Bottleneck.DEVICE.value in (old, new) and bool(finer & {old, new})
 
 
 def _limit(measurement: Measurement) -> str | None:
-    """The bottleneck that its verdict names, if it is sure."""
     verdict = measurement.result.verdict
     return verdict.bottleneck.value if verdict and verdict.confidence == "high" else None
 

@@ -95,7 +95,6 @@ def _of_result(result: Result) -> Values:
 
 
 def _kind(unit: str, values: Sequence[float]) -> QuantityKind:
-    """Of a metric: plain ratios within one are shares, whole numbers without a unit are counts."""
     if unit != "1":
         return QuantityKind.LEVEL if unit == "°C" else QuantityKind.AMOUNT
     if all(value == int(value) for value in values) and max(values) < 1e6:

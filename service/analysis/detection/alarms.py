@@ -45,7 +45,6 @@ def replay(history: History, threshold: float = THRESHOLD) -> Iterator[Alarm]:
 
 
 def _stood(change: ChangePoint, before: list[tuple[ChangePoint, int]]) -> int:
-    """For how many points in a row the change has stood until now."""
     return max((points for other, points in before if _known(change, [other])), default=0)
 
 

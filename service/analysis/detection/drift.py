@@ -46,13 +46,11 @@ def common_slope(y: Floats, places: list[int]) -> float:
 
 
 def _tilts(plain: Explanation) -> bool:
-    """Return True if the levels between the changes slope; those of true steps do not."""
     whole, settled_part = (_tilt(plain, len(plain.y) - less) for less in (0, UNSETTLED))
     return min(whole, settled_part) > TILTED or max(whole, settled_part) < -TILTED
 
 
 def _tilt(plain: Explanation, count: int) -> float:
-    """The slope of the first ``count`` points between their changes, in its standard errors."""
     y, places = plain.y[:count], [place for place in plain.places if place < count]
     positions = np.arange(count, dtype=np.float64)
     centred = positions - levels(positions, places)

@@ -228,7 +228,6 @@ def _squared_t(seen: StepSides, variance: float, noise: NoiseOf) -> float:
 
 
 def _line_explains(seen: StepSides, variance: float) -> bool:
-    """Return True if one line through both sides saves as much as the step does."""
     points, product = seen.points, seen.left * seen.right
     by_step = seen.difference**2 * product / points
     tilt = seen.tilt + seen.difference * product / 2  # both sides' middles are half of all apart
@@ -236,5 +235,4 @@ def _line_explains(seen: StepSides, variance: float) -> bool:
 
 
 def _power(points: int) -> float:
-    """Sum of squared distances of positions from their middle."""
     return points * (points * points - 1) / 12

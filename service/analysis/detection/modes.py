@@ -143,7 +143,6 @@ def _keeps_coming(upper: Flags) -> bool:
 
 
 def _telling(upper: Flags) -> float:
-    """Nats to tell which points are in which mode, as jumps or one by one."""
     jumped = float(np.mean(upper[1:] != upper[:-1]))
     return len(upper) * min(_entropy(jumped), _entropy(float(upper.mean())))
 

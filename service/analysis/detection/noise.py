@@ -67,7 +67,6 @@ def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: fl
 
 
 def _after_a_step(explained: Explanation) -> evidence.NoiseOf:
-    """The noise that a step will be held against where points repeat: it alone correlates then."""
     stepped = np.append(explained.y, explained.y[-1] + evidence.REFERENCE_EFFECT)
     return replace(explained.noise, autocorrelation=robust.autocorrelation(stepped))
 
@@ -141,11 +140,6 @@ def _found(
 
 
 def _with_step(step: float, noise: evidence.NoiseOf, points: int) -> evidence.NoiseOf:
-    """The noise as it will be told from a stretch with the step in it.
-
-    One difference of neighbours becomes the step, clipped, and goes along with no other
-    (`robust.autocorrelation`): in forty points without autocorrelation that makes it 0.2.
-    """
     alone = 1.0 - noise.autocorrelation
     usual = 2.0 * alone * noise.scale**2
     excess = min(step**2, CLIP**2 * usual) / usual if usual else CLIP**2
@@ -154,10 +148,6 @@ def _with_step(step: float, noise: evidence.NoiseOf, points: int) -> evidence.No
 
 
 def _error(seen: evidence.StepSides, noise: evidence.NoiseOf) -> float:
-    """Standard error of a step that is held against noise which is an estimate itself.
-
-    A standard deviation from n points is known to a share of one in the root of 2 n.
-    """
     variance = evidence.variance_of(seen.rest, seen.points - 2, noise) * noise.widening
     of_means = variance * (1.0 / seen.left + 1.0 / seen.right) + noise.restless
     of_noise = seen.difference**2 / (2.0 * seen.points)

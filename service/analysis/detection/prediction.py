@@ -65,6 +65,5 @@ def expectation(
 
 
 def _reach(points: int, of_level: float, of_stretch: float) -> float:
-    """Half of the predictive interval: noise of one more point, and of the mean."""
     quantile = float(stdtrit(max(points - 1, 1), (1 + COVERAGE) / 2))
     return quantile * max(of_level, of_stretch) * math.sqrt(1 + 1 / points)

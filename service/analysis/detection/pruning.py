@@ -64,8 +64,4 @@ def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> fl
 
 
 def _doubted(found: float, sums: Sums, borders: Sequence[int], at: int) -> float:
-    """Less what an episode explains of it; a line's zero (``evidence.py``) is no step to doubt.
-
-    May be negative: of changes that all fall, the one with the least to say for it goes first.
-    """
     return found - doubt(sums, borders, at) if found != 0.0 else 0.0

@@ -83,11 +83,6 @@ def _more(now: Spread, allowed: float, target: float, seen: str) -> Need:
 
 
 def _shared(noise: Noise, now: Spread, points: int) -> float:
-    """Variance that all processes of a point share, as far as it is more than chance.
-
-    Both variances are estimates from a few dozen points; the difference counts from two of its
-    standard errors on, or half of all quiet series would be told that nothing helps.
-    """
     own = now.deviation**2 / now.replicates
     error = math.sqrt(2.0 / points + 2.0 / (points * (now.replicates - 1)))
     return max(0.0, noise.scale**2 - own * (1.0 + 2.0 * error))

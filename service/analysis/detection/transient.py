@@ -35,7 +35,6 @@ def doubt(sums: Sums, borders: Sequence[int], at: int) -> float:
 
 
 def _doubt(sums: Sums, around: Sequence[int], *, backwards: bool = False) -> float:
-    """Multiply the shortness of the middle stretch by the share by which the history returns."""
     length = around[2] - around[1]
     if length >= LONGEST:
         return 0.0

@@ -138,7 +138,6 @@ def _behind(
 
 
 def _room(limit: Limit, found: Mapping[str, MetricFinding]) -> float:
-    """Return the distance from the worst likely change to the limit; negative if beyond it."""
     own = found.get(limit.metric)
     return 0.0 if own is None else own.low + limit.allowed
 

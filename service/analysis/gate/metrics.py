@@ -128,7 +128,6 @@ def _metric(pair: Pair, side: int, name: str) -> Metric:
 
 
 def _changes(found: Estimate, direction: Direction) -> tuple[float, float, float]:
-    """Change, low and high as shares of the baseline, signed so that + is better."""
     logs = (found.log_ratio, found.low, found.high)
     change, low, high = (math.expm1(min(max(log, -WIDEST), WIDEST)) for log in logs)
     return (change, low, high) if direction is Direction.HIGHER else (-change, -high, -low)

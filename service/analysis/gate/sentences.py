@@ -185,7 +185,6 @@ def _with_accidents(sentence: str, record: CaseRecord) -> str:
 
 
 def _disturbed(record: CaseRecord) -> str:
-    """Say which pairs were left out because their device was disturbed; empty if none was."""
     if not record.disturbed:
         return ""
     pairs = formats.counted(record.disturbed, "pair")

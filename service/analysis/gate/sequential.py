@@ -113,7 +113,6 @@ def estimate(
 
 
 def _shares(min_pairs: int, max_pairs: int) -> list[float]:
-    """List the share of the error that each look spends; the shares add up to 1."""
     weights = [float(place * place) for place in range(1, max_pairs - min_pairs + 2)]
     return [weight / math.fsum(weights) for weight in weights]
 

@@ -53,7 +53,6 @@ def step_histogram(result: contracts.Result) -> frame.Figure | None:
 
 
 def _histogram_edges(steps: frame.Floats) -> frame.Floats:
-    """Bins up to a little past the 95th percentile; the last one takes all that is slower."""
     low, p50, p95, high = np.quantile(steps, [0.0, 0.5, 0.95, 1.0])
     top = min(high, p95 + 2 * (p95 - p50))
     if top <= low:

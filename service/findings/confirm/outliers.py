@@ -57,7 +57,6 @@ def suspicions(
 
 
 def _near(index: int, places: Iterable[int]) -> bool:
-    """A known change makes the points around it surprising."""
     return any(abs(index - known) <= EDGE for known in places)
 
 

@@ -187,7 +187,6 @@ def value_of(measured: Mapping[str, Any] | None, metric: str) -> float:
 
 
 def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
-    """Give the baseline at the level before a change."""
     known = (each.change.index for each in history.analysis.changes)
     earlier = points_before(history.recent, candidate.placed.change.index, known)
     if not earlier:  # the newest windows do not reach there
@@ -196,10 +195,6 @@ def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
 
 
 def _known(session: Session, told: Suspicion) -> bool:
-    """Return True if the case has a confirmation of this first bad revision, or of one near it.
-
-    Of those near it, only running ones and those that did not reproduce count.
-    """
     if _of_case(session, told.series, ConfirmationRow.first_bad == told.first_bad):
         return True
     looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)

@@ -64,5 +64,4 @@ def shown_changes(session: Session) -> Iterator[Breach]:
 
 
 def _sizes(estimate: Mapping[str, Any]) -> tuple[Any, ...]:
-    """All but the place, which differs for a change that begins anew after its return."""
     return tuple(estimate.get(name) for name in ("effect", "before", "after", "evidence"))

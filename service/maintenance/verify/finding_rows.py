@@ -42,7 +42,6 @@ def _steps(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Ite
 
 
 def _plans(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Iterator[str]:
-    """Yield each part of the plan that the history lacks in the words of `lifecycle.plan`."""
     told = [event.detail for event in events if event.action == "plan"]
     for name, value in (("owner", row.owner), ("note", row.note), ("due", row.due_on)):
         if value and not any(f"{name}: {value}" in each for each in told):

@@ -52,7 +52,6 @@ def _breaches(session: Session, row: ComparisonRow) -> Iterator[Breach]:
 
 
 def _rested_on(row: ComparisonRow) -> frozenset[str]:
-    """Jobs that the decision says it compared."""
     used = (row.decision or {}).get("used", [])
     return frozenset(one["job_id"] for one in used if one.get("compared"))
 

@@ -192,6 +192,5 @@ def _names(columns: Iterable[Any]) -> tuple[str, ...]:
 
 
 def _words(condition: object) -> frozenset[str]:
-    """The words of a condition, as the models and both databases have them in common."""
     said = "" if condition is None else str(condition).lower()
     return frozenset(re.findall(r"\w+", said)) - _PARAPHRASE

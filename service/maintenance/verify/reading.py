@@ -104,6 +104,5 @@ def _events(session: Session, ids: Sequence[str]) -> dict[str, list[Event]]:
 
 
 def _by_job(session: Session, wanted: Select[*tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
-    """The rows of each job without its id, which is their first column."""
     found = session.execute(wanted)
     return {job: [tuple(row)[1:] for row in rows] for job, rows in groupby(found, lambda r: r[0])}

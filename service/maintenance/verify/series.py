@@ -187,7 +187,6 @@ def _same_verdict(row: models.ResultRow, result: contracts.Result) -> bool:
 
 
 def _spec(stored: _Stored) -> contracts.JobSpec | None:
-    """Return the job's spec; None if it is missing or unreadable, which `agreement` reports."""
     try:
         return None if stored.spec is None else contracts.JobSpec.model_validate(stored.spec)
     except ValidationError:
@@ -261,7 +260,6 @@ def _made(session: Session, ids: Sequence[str]) -> dict[str, dict[str, str]]:
 
 
 def _directions(stored: _Stored, made: types.StoredResult | None) -> Iterator[str]:
-    """A series points the way that its first result said; a later one cannot turn it."""
     samples = {} if made is None else record.series_of(made.result, made.project)
     for series, direction in stored.made.items():
         said = samples[series].direction.value if series in samples else None
