@@ -12,7 +12,7 @@ case that somebody measured once more by hand.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 
@@ -65,20 +65,42 @@ def of_cases(session: Session, groups: Mapping[str, Sequence[str]]) -> dict[str,
     It is the first that failed; else, once the case is whole, the largest of its parts.
 
     Args:
-        session: to read in; the documents of one case are in memory at a time.
+        session: to read in; the documents of few cases are in memory at a time.
         groups: the jobs of each case.
     """
     found = {}
-    for group_id, job_ids in groups.items():
-        results = list(queries.counted_results(session, job_ids, traces=True).values())
-        if failed := [one for one in results if one.result.status is not Status.OK]:
-            case = min(failed, key=lambda one: one.replicate)
-        elif len(results) == len(job_ids):
-            case = max(together(results), key=lambda part: len(part.parts))
-        else:
-            continue
-        found[group_id] = replace(case, result=without_traces(case.result))
+    for some in _batches(groups):
+        job_ids = [job_id for _, of_case in some for job_id in of_case]
+        by_job = queries.counted_results(session, job_ids, traces=True)
+        for group_id, of_case in some:
+            results = [by_job[job_id] for job_id in of_case if job_id in by_job]
+            if case := _case(results, len(of_case)):
+                found[group_id] = replace(case, result=without_traces(case.result))
     return found
+
+
+def _batches(
+    groups: Mapping[str, Sequence[str]],
+) -> Iterator[list[tuple[str, Sequence[str]]]]:
+    """Give the cases in lists of at most `queries.BATCH` jobs, but at least one case each."""
+    batch: list[tuple[str, Sequence[str]]] = []
+    jobs = 0
+    for group_id, job_ids in groups.items():
+        if batch and jobs + len(job_ids) > queries.BATCH:
+            yield batch
+            batch, jobs = [], 0
+        batch.append((group_id, job_ids))
+        jobs += len(job_ids)
+    if batch:
+        yield batch
+
+
+def _case(results: Sequence[StoredResult], replicates: int) -> StoredResult | None:
+    if failed := [one for one in results if one.result.status is not Status.OK]:
+        return min(failed, key=lambda one: one.replicate)
+    if not results or len(results) != replicates:
+        return None
+    return max(together(results), key=lambda part: len(part.parts))
 
 
 def part_of(session: Session, result_id: str) -> list[str]:

@@ -274,7 +274,7 @@ class World:
             copies = (copy_of(series, **new), copy_of(own, **new, sentence=SECRET))
             session.add_all(copies)
             session.flush()
-            session.add(copy_of(about, series_id="a" * 32, finding_id="a" * 32))
+            session.add(copy_of(about, series_id="a" * 32, finding_id="a" * 32, change_id=None))
         return {"own": {"finding_id": own.id}, "foreign": {"finding_id": "a" * 32}}
 
     def status(self, who: str, call: str, thing: str, *, allowed: bool) -> int:

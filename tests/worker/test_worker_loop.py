@@ -23,15 +23,15 @@ def spooled(settings) -> list[str]:
 
 
 def test_a_job_travels_the_whole_way(worker, service: Miniature, settings):
-    service.submit("slow", protocol={"replicates": 2})
+    service.submit("slow")
     with worker() as stop:
         eventually(lambda: service.results)
     assert stop.codes == [0]
     (result,) = service.read()
     assert result.status is Status.OK
-    assert len(result.replicates) == 2
+    assert len(result.replicates) == 1
     assert service.started == [name_of(1)]
-    assert {b.progress.replicate for b in service.beats if b.progress} <= {1, 2}
+    assert {b.progress.replicate for b in service.beats if b.progress} <= {1}
     assert any(b.progress for b in service.beats)
     assert service.workers["w1"].labels["device"] == "cpu"
     assert not spooled(settings)

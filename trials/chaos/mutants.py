@@ -70,22 +70,29 @@ def answer_after_commit(patch: Patch) -> None:
     from service.history import record as history_record
     from service.jobs import attempts
 
-    true = sessions._commit
-
     def record(session: Any, *rest: Any, **more: Any) -> str:
         session.info["late"] = True
         return history_record.record(session, *rest, **more)
 
-    def late(session: Any) -> None:
+    def late(session: Any, unit: Any, *, write: bool) -> None:
+        commit = session.commit
+
+        def commit_later() -> None:
+            if not session.info.get("late"):
+                commit()
+                return
+            timer = threading.Timer(0.5, commit)
+            timer.daemon = True
+            timer.start()
+
+        session.commit = commit_later
+        unit.do(session, session, write=write)
+        unit.over = True
         if not session.info.get("late"):
-            true(session)
-            return
-        timer = threading.Timer(0.5, true, [session])
-        timer.daemon = True
-        timer.start()
+            session.close()
 
     patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
-    patch(sessions, "_commit", late)
+    patch(sessions, "do_alone", late)
 
 
 def digest(patch: Patch) -> None:

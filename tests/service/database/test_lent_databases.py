@@ -56,10 +56,10 @@ def test_rows_and_numbers_are_as_they_were(
         "DROP TABLE audit_events CASCADE",
         "ALTER TABLE jobs ADD COLUMN more integer",
         "ALTER TABLE jobs DISABLE TRIGGER ALL",
-        "ALTER TABLE jobs ALTER COLUMN place SET DEFAULT 'x'",
+        "ALTER TABLE jobs ALTER COLUMN reason SET DEFAULT 'x'",
         "DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET work_mem = 64', current_database());"
         " END $$",
-        "UPDATE alembic_version SET version_num = '0001'",
+        "UPDATE alembic_version SET version_num = '0000'",
         "ALTER TABLE alembic_version RENAME TO other",
     ],
 )
