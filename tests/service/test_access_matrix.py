@@ -23,7 +23,16 @@ from sqlalchemy import select, update
 from benchmarks.contracts import JobSpec, Lease
 from service.auth.permissions import MAY, Permission, TokenKind
 from service.findings import pipeline
-from service.models import FindingRow, FindingSeries, Job, Point, ResultRow, SeriesRow, Submission
+from service.models import (
+    ChangeRow,
+    FindingRow,
+    FindingSeries,
+    Job,
+    Point,
+    ResultRow,
+    SeriesRow,
+    Submission,
+)
 
 pytestmark = pytest.mark.both_databases
 
@@ -274,7 +283,11 @@ class World:
             copies = (copy_of(series, **new), copy_of(own, **new, sentence=SECRET))
             session.add_all(copies)
             session.flush()
-            session.add(copy_of(about, series_id="a" * 32, finding_id="a" * 32, change_id=None))
+            change = session.get_one(ChangeRow, about.change_id)
+            session.add(copy_of(change, id="a" * 32, series_id="a" * 32))
+            session.flush()
+            foreign = {"series_id": "a" * 32, "finding_id": "a" * 32, "change_id": "a" * 32}
+            session.add(copy_of(about, **foreign))
         return {"own": {"finding_id": own.id}, "foreign": {"finding_id": "a" * 32}}
 
     def status(self, who: str, call: str, thing: str, *, allowed: bool) -> int:
