@@ -23,7 +23,7 @@ log = logging.getLogger(__name__)
 ANALYSIS = (sys.executable, "-m", "service", "--role", "analysis")
 """The command of the analysis process."""
 _NICENESS = 10
-"""Of the analysis process: where processors are few, requests come first."""
+"""Niceness of the analysis process: on few processors requests come first."""
 _PAUSE_S, _LONGEST_PAUSE_S = 1.0, 60.0
 """Between two of its starts; the pause doubles with each start until one has lasted."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -56,9 +56,9 @@ class Job:
     first_c: float | None
     """The device's temperature before the first replicate."""
     caches: Path | None
-    """Where compiled code is kept, if it must outlive this turn of the job."""
+    """Where compiled code is kept, if other replicates of the case need it."""
     measured: int
-    """Replicates that earlier turns have measured."""
+    """Replicates of the case that earlier jobs have measured."""
     local: Local | None
 
 
@@ -96,7 +96,7 @@ class Runner:
     ) -> Result:
         """Measure ``spec``; no process of any child is left when this returns or raises.
 
-        With ``turn`` only the next replicate, of a job whose replicates run in turn with others'.
+        With ``turn`` it measures that one replicate of a case; the others are jobs of their own.
         ``local`` is for a job of no service.
 
         Raises:

@@ -52,7 +52,7 @@ class JobSpec(Contract):
     timeout_s: Annotated[float, Field(strict=True, gt=0, le=86_400)] = 1_800.0
     """Wall-clock limit of one attempt."""
     replicate: Annotated[int, Field(strict=True, ge=1, le=50)] = 1
-    """Which of the protocol's processes this is, from 1: each is a job of its own."""
+    """Number of this process among those of the protocol, from 1. Each is a job of its own."""
     rerun_of: Id | None = None
 
 
@@ -67,7 +67,7 @@ class ProcessSpec(Contract):
     case: Case
     protocol: Protocol = Protocol()
     seed: Count = 0
-    """Of weights and of input order."""
+    """Seed of the weights and of the input order."""
     device: Device | None = None
     """Without it the first GPU, or the CPU."""
     data_root: Path | None = None

@@ -121,7 +121,7 @@ def _remarks(
     submission: answers.SubmissionView,
     tier: Tier | None,
 ) -> list[str]:
-    """Who is missing to do the work, which cases were left out, and how long it will take."""
+    """List missing workers, cases that were left out, and the time that the work will take."""
     remarks = (
         _lacking(client, request.get("requires", {}), datetime.now(UTC)),
         estimate.left_out(submission),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from statistics import median
 
 RECOVERED = 0.25
-"""What is left of a change when it counts as taken back: three quarters are gone."""
+"""Largest share of a change that may remain for it to count as taken back."""
 RETURNED = 3
 """Points in a row at the old level after which a change begins anew, if it was over for somebody:
 two may be flukes."""

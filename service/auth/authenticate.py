@@ -72,7 +72,7 @@ class _Good:
     principal: Principal
     expires_at: datetime | None
     changes: int
-    """What `token_store.changes` was just before."""
+    """Count of changes to tokens (`token_store.changes`) just before it was verified."""
 
 
 class Authenticator:

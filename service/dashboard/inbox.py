@@ -14,7 +14,8 @@ from service import findings, models
 from service.database.paging import Page
 from service.findings import ACTIVE, FindingKind, FindingSummary, confirm
 from service.findings.confirm import ConfirmationView
-from service.history.series_history import SeriesName, name_of
+from service.history.queries import name_of
+from service.history.types import SeriesName
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""

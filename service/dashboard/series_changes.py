@@ -33,7 +33,7 @@ class LevelChange:
 
     @property
     def step(self) -> Step:
-        """What a chart draws of it."""
+        """Give the change as a step for the chart."""
         return Step(
             result_id=self.placed.first_bad_result,
             at=self.placed.first_bad_at,

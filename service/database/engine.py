@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import psycopg
 
 BUSY_S = 5.0
-"""How long a writer waits for its turn before the client is told to try again."""
+"""Longest time, in seconds, that a writer waits before the client is told to try again."""
 UNDONE = "The database undid what was being written: its disk is full or failing; try again."
 IDLE_S = 1.0
 """After which a connection is asked whether it is still one, before anything is sent over it."""

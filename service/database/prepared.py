@@ -20,14 +20,14 @@ from sqlalchemy.types import TypeEngine
 
 Convert = Callable[[Any], Any] | None
 Runner = Session | Connection
-"""Where a statement can run. Pending changes of a session are not written first."""
+"""A session or connection that runs a statement. Run in a session, it does not flush first."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Compiled:
     sql: str
     named: bool
-    """Whether the driver takes parameters by name, and not by place."""
+    """True if the driver takes parameters by name, false if by position."""
     parameters: tuple[tuple[str, Convert], ...]
     columns: tuple[Convert, ...]
     fixed: Mapping[str, Any]

@@ -23,7 +23,8 @@ from service.findings.types import NOTHING, Candidate, Remeasured
 from service.history import queries, replicates
 from service.history.placed_changes import EDGE, PlacedChange
 from service.history.recent import FIRST, JudgedPoint, Place
-from service.history.series_history import Histories, SeriesHistory, SeriesName
+from service.history.series_history import Histories, SeriesHistory
+from service.history.types import SeriesName
 from service.models import SeriesRow
 
 A_SIDE = 5

@@ -27,7 +27,7 @@ from service.findings.types import (
     FindingSummary,
     FindingView,
 )
-from service.history.series_history import name_of
+from service.history.queries import name_of
 
 ATTRIBUTION = TypeAdapter(Attribution)
 

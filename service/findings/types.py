@@ -8,7 +8,7 @@ from enum import StrEnum
 
 from service.analysis.attribution import Attribution
 from service.history.placed_changes import PlacedChange
-from service.history.series_history import SeriesName
+from service.history.types import SeriesName
 from service.models import FindingState
 
 

@@ -30,7 +30,14 @@ from service.analysis.gate.pairs import software_of
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
-from service.history.types import Failure, ResultSummary, Series, SeriesPoint, StoredResult
+from service.history.types import (
+    Failure,
+    ResultSummary,
+    Series,
+    SeriesName,
+    SeriesPoint,
+    StoredResult,
+)
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
 
 BATCH = 16
@@ -318,17 +325,25 @@ def _soundest_of(places: CTE) -> Select[Any]:
     )
 
 
+def name_of(row: SeriesRow) -> SeriesName:
+    """Read the identity of a series out of its row."""
+    return SeriesName(**_identity(row))
+
+
 def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
-    return Series(
-        id=row.id,
-        case=Case.model_validate(row.case),
-        metric=row.metric,
-        unit=row.unit,
-        direction=Direction(row.direction),
-        comparability=row.comparability,
-        points=tuple(points),
-        project=row.project,
-    )
+    return Series(**_identity(row), points=tuple(points))
+
+
+def _identity(row: SeriesRow) -> dict[str, Any]:
+    return {
+        "id": row.id,
+        "case": Case.model_validate(row.case),
+        "metric": row.metric,
+        "unit": row.unit,
+        "direction": Direction(row.direction),
+        "comparability": row.comparability,
+        "project": row.project,
+    }
 
 
 def stored_of(row: ResultRow) -> StoredResult:

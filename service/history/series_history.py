@@ -6,25 +6,12 @@ from dataclasses import dataclass
 
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Direction
 from service.history.analysis import load_analysis, load_recent_points
 from service.history.placed_changes import SeriesAnalysis
+from service.history.queries import name_of
 from service.history.recent import RecentPoints, without_worker_offset
+from service.history.types import SeriesName
 from service.models import SeriesRow
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesName:
-    """The identity of a series, without its points."""
-
-    id: str
-    case: Case
-    metric: str
-    unit: str
-    direction: Direction
-    comparability: dict[str, str]
-    project: str = ""
-    """Empty: it belongs to none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +45,3 @@ def load_history(session: Session, series_id: str) -> SeriesHistory:
     recent = load_recent_points(session, series_id)
     values = without_worker_offset(recent, analysis.machine_offsets)
     return SeriesHistory(name_of(session.get_one(SeriesRow, series_id)), analysis, recent, values)
-
-
-def name_of(row: SeriesRow) -> SeriesName:
-    """A series without its points."""
-    return SeriesName(
-        id=row.id,
-        case=Case.model_validate(row.case),
-        metric=row.metric,
-        unit=row.unit,
-        direction=Direction(row.direction),
-        comparability=row.comparability,
-        project=row.project,
-    )

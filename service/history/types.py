@@ -37,11 +37,8 @@ class SeriesPoint:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
-    """The history of one metric of one case on comparable hardware.
-
-    ``points`` are ordered by revision, then by time of measurement, never by arrival.
-    """
+class SeriesName:
+    """The identity of a series, without its points."""
 
     id: str
     case: Case
@@ -49,9 +46,18 @@ class Series:
     unit: str
     direction: Direction
     comparability: dict[str, str]
-    points: tuple[SeriesPoint, ...] = ()
     project: str = ""
     """Empty: it belongs to none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series(SeriesName):
+    """The history of one metric of one case on comparable hardware.
+
+    ``points`` are ordered by revision, then by time of measurement, never by arrival.
+    """
+
+    points: tuple[SeriesPoint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

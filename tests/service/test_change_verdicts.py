@@ -28,7 +28,7 @@ def point(
 
 def history(*points: SeriesPoint, direction: Direction = Direction.HIGHER) -> Series:
     case = Case(workload="unet", preset="tiny")
-    return Series("s", case, "throughput", "img/s", direction, {}, points)
+    return Series("s", case, "throughput", "img/s", direction, {}, points=points)
 
 
 @pytest.mark.parametrize(

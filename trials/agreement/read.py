@@ -155,7 +155,7 @@ def equal_pairs(values: Sequence[float]) -> list[tuple[Sequence[float], Sequence
 def differ(one: Sequence[float], other: Sequence[float]) -> bool:
     """Whether `throughline compare` calls two results of one worker different."""
     points = tuple(_point(name, values) for name, values in (("a", one), ("b", other)))
-    series = Series("s", _CASE, "throughput", "img/s", Direction.HIGHER, {}, points)
+    series = Series("s", _CASE, "throughput", "img/s", Direction.HIGHER, {}, points=points)
     return compare(series, "a", "b").verdict in (ChangeVerdict.FASTER, ChangeVerdict.SLOWER)
 
 

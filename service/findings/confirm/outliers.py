@@ -14,7 +14,8 @@ from service.findings import AlreadyReported, rules
 from service.findings.confirm.suspicion import Baseline, Suspicion
 from service.history.placed_changes import EDGE
 from service.history.recent import JudgedPoint, RecentPoints
-from service.history.series_history import SeriesHistory, SeriesName
+from service.history.series_history import SeriesHistory
+from service.history.types import SeriesName
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""

@@ -24,7 +24,7 @@ from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
 from service.history import analysis, changes, revisions
 from service.history.placed_changes import PlacedChange
-from service.history.series_history import name_of
+from service.history.queries import name_of
 from service.models import (
     ChangeRow,
     ComparisonJob,

@@ -17,7 +17,7 @@ from statistics import median
 from typing import Self
 
 from benchmarks.contracts import Direction
-from service.history.series_history import SeriesName
+from service.history.types import SeriesName
 from service.models import ConfirmationRow
 
 CLEARLY = 0.35
