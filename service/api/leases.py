@@ -123,14 +123,14 @@ async def post_result(result: Result, holder: AttemptHolder, request: Request) -
     another result of an attempt that has one.
     """
 
-    def work(session: Session) -> Completion:
-        now = now_of(session)
-        completion = attempts.complete(session, holder, result, now)
+    def work(connection: Connection) -> Completion:
+        now = now_of(connection)
+        completion = attempts.complete(connection, holder, result, now)
         if completion.counted:
-            comparisons.move_on_after(session, holder.job_id, now)
+            comparisons.move_on_after(connection, holder.job_id, now)
         return completion
 
-    completion = await get_database(request).run(work, write=True)
+    completion = await get_database(request).write(work)
     if not completion.counted:
         # Answered and not raised: an error would undo the keeping of the late result.
         return answer(Fenced("The attempt was over; the result is kept and does not count."))

@@ -17,7 +17,7 @@ from service.analysis import gate
 from service.analysis.gate import Decision
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.request import ComparisonRequest
-from service.database.prepared import Prepared
+from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
@@ -61,14 +61,14 @@ def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
         yield comparison_id, was_decided
 
 
-def move_on_after(session: Session, job_id: str, now: datetime) -> None:
+def move_on_after(on: Runner, job_id: str, now: datetime) -> None:
     """Move the comparison on that a job belongs to, if any; a fault in it harms no result."""
-    rows_ = _COMPARISON_OF.run(session, job_id=job_id)
+    rows_ = _COMPARISON_OF.run(on, job_id=job_id)
     if not rows_:
         return
     ((comparison_id,),) = rows_
     try:
-        with session.begin_nested():
+        with session_on(on) as session, session.begin_nested():
             advance(session, comparison_id, now)
     except Exception:
         log.exception("comparison %s could not be moved on; trying again", comparison_id)

@@ -6,7 +6,8 @@ A request of a worker runs a dozen. Types are converted as SQLAlchemy would.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -40,6 +41,22 @@ class _Compiled:
         return dict(pairs) if self.named else [value for _, value in pairs]
 
 
+def connection_of(on: Runner) -> Connection:
+    """Return the connection on which a transaction runs."""
+    return on if isinstance(on, Connection) else on.connection()
+
+
+@contextmanager
+def session_on(on: Runner) -> Iterator[Session]:
+    """Give a session in the same transaction, for the rare step that needs one."""
+    if isinstance(on, Session):
+        yield on
+        return
+    with Session(on, expire_on_commit=False, join_transaction_mode="create_savepoint") as session:
+        yield session
+        session.commit()
+
+
 class Prepared:
     """One statement with named parameters, for either database."""
 
@@ -69,7 +86,7 @@ class Prepared:
         self._execute(on, rows)
 
     def _execute(self, on: Runner, rows: Sequence[Mapping[str, Any]]) -> tuple[Any, _Compiled]:
-        connection = on if isinstance(on, Connection) else on.connection()
+        connection = connection_of(on)
         dialect = connection.dialect
         compiled = self._compiled.get(dialect.name)
         if compiled is None:

@@ -30,7 +30,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.orm import Session
 
 from service.database.engine import make_engine, parse
-from service.database.prepared import Prepared, Runner, new_row
+from service.database.prepared import Prepared, Runner, connection_of, new_row
 from service.errors import BUSY, DatabaseUnavailable
 from service.models.project_filter import restrict
 
@@ -278,7 +278,7 @@ def now_of(on: Runner) -> datetime:
     SQLite runs in this process, and its clock is this machine's. It is read once the session has
     its turn, so that who has waited to write does not write an earlier time than those before.
     """
-    connection = on if isinstance(on, Connection) else on.connection()
+    connection = connection_of(on)
     if connection.dialect.name == "sqlite":
         return datetime.now(UTC)
     now: datetime = _CLOCK.run(connection)[0][0]
@@ -303,10 +303,10 @@ def rows(
     return cast("CursorResult[object]", result).rowcount
 
 
-def insert_if_absent(session: Session, table: Table, row: dict[str, Any]) -> bool:
+def insert_if_absent(on: Runner, table: Table, row: dict[str, Any]) -> bool:
     """Insert a row unless its key is there already; say whether it was inserted."""
-    kind = session.get_bind().dialect.name
-    return bool(_insertion(kind, table, tuple(row)).run(session, **row))
+    kind = connection_of(on).dialect.name
+    return bool(_insertion(kind, table, tuple(row)).run(on, **row))
 
 
 @cache

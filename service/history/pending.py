@@ -16,7 +16,7 @@ from sqlalchemy import Table, delete, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from service.database.ids import new_id
-from service.database.prepared import inserting
+from service.database.prepared import Runner, inserting
 from service.models import PendingAnalysis, Point
 
 _PENDING = cast(Table, PendingAnalysis.__table__)
@@ -34,7 +34,7 @@ class PendingSeries:
 
 
 def mark_pending(
-    session: Session,
+    on: Runner,
     now: datetime,
     revision: str,
     since: datetime,
@@ -42,7 +42,7 @@ def mark_pending(
 ) -> None:
     """Write down that points of ``revision`` changed, or those of one result of it."""
     row = {"id": new_id(now), "revision": revision, "result_id": result_id, "since": since}
-    inserting(_PENDING, *row).run(session, **row)
+    inserting(_PENDING, *row).run(on, **row)
 
 
 def pending_series(session: Session) -> PendingSeries:

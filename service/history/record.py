@@ -12,14 +12,13 @@ from typing import Any, cast
 
 import orjson
 from sqlalchemy import Table, bindparam, or_, select
-from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis.summary import summarise
 from service.database.ids import new_id
-from service.database.prepared import Prepared, inserting
+from service.database.prepared import Prepared, Runner, inserting, session_on
 from service.database.session import insert_if_absent
 from service.history import exclusions, pending, replicates
 from service.history.types import Origin, StoredResult
@@ -60,7 +59,7 @@ def recorded(result: Result) -> StoredPoints:
 
 
 def record(
-    session: Session,
+    on: Runner,
     origin: Origin,
     kept: StoredPoints,
     now: datetime,
@@ -85,16 +84,16 @@ def record(
         "project": origin.project,
         "revision": origin.revision,
         "worker": origin.worker,
-        "environment": _keep_environment(session, result.environment, now),
+        "environment": _keep_environment(on, result.environment, now),
         "measured_at": result.measured_at,
         "received_at": now,
         "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
         "document": zlib.compress(kept.document, _LEVEL),
     }
-    inserting(_RESULTS, *row).run(session, **row)
+    inserting(_RESULTS, *row).run(on, **row)
     if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
-        for part in _parts(session, row, result, origin):
-            _add_points(session, part, now)
+        for part in _parts(on, row, result, origin):
+            _add_points(on, part, now)
     return str(row["id"])
 
 
@@ -135,34 +134,37 @@ def facts_digest(facts: Mapping[str, str]) -> str:
     return digest_of(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS))
 
 
-def _keep_environment(session: Session, environment: Environment, now: datetime) -> str:
+def _keep_environment(on: Runner, environment: Environment, now: datetime) -> str:
     digest = facts_digest(environment.facts)
-    if not _HAS_ENVIRONMENT.run(session, digest=digest):
+    if not _HAS_ENVIRONMENT.run(on, digest=digest):
         row = {"digest": digest, "facts": environment.facts, "first_seen_at": now}
-        insert_if_absent(session, _ENVIRONMENTS, row)
+        insert_if_absent(on, _ENVIRONMENTS, row)
     return digest
 
 
 def _parts(
-    session: Session, row: Mapping[str, Any], result: Result, origin: Origin
+    on: Runner, row: Mapping[str, Any], result: Result, origin: Origin
 ) -> list[StoredResult]:
     """What makes points now: a result by itself, or its case if that is whole with it."""
     if origin.replicates > 1:
-        return replicates.whole(session, origin.group_id, origin.replicates)
+        with session_on(on) as session:
+            return replicates.whole(session, origin.group_id, origin.replicates)
     same = {field.name: row[field.name] for field in fields(StoredResult) if field.name in row}
     return [StoredResult(**same, result=result)]
 
 
-def _add_points(session: Session, stored: StoredResult, now: datetime) -> None:
+def _add_points(on: Runner, stored: StoredResult, now: datetime) -> None:
     samples = series_of(stored.result, stored.project)
     if not samples:  # of replicates that have no metric in common
         return
-    ((revision_at,),) = _REVISION_AT.run(session, name=stored.revision)
-    _keep_series(session, stored, samples)
+    ((revision_at,),) = _REVISION_AT.run(on, name=stored.revision)
+    _keep_series(on, stored, samples)
     points = points_of(stored, revision_at, samples)
-    inserting(_POINTS, *points[0]).many(session, points)
-    pending.mark_pending(session, now, stored.revision, revision_at, stored.id)
-    exclusions.apply(session, stored.parts)
+    inserting(_POINTS, *points[0]).many(on, points)
+    pending.mark_pending(on, now, stored.revision, revision_at, stored.id)
+    if stored.parts:
+        with session_on(on) as session:
+            exclusions.apply(session, stored.parts)
 
 
 def disturbed(result: Result) -> str:
@@ -191,11 +193,11 @@ def _known(names: tuple[str, ...]) -> Prepared:
     return Prepared(select(_SERIES.c.id).where(or_(*(_SERIES.c.id == bindparam(n) for n in names))))
 
 
-def _keep_series(session: Session, stored: StoredResult, samples: Mapping[str, Sample]) -> None:
+def _keep_series(on: Runner, stored: StoredResult, samples: Mapping[str, Sample]) -> None:
     """Make the series that the samples belong to; a night after the first makes none."""
     result = stored.result
     names = {f"id_{number}": name for number, name in enumerate(samples)}
-    known = {name for (name,) in _known(tuple(names)).run(session, **names)}
+    known = {name for (name,) in _known(tuple(names)).run(on, **names)}
     # In the order of their names, so that two transactions never wait for each other in a ring.
     for name in sorted(samples.keys() - known):
         sample = samples[name]
@@ -210,7 +212,7 @@ def _keep_series(session: Session, stored: StoredResult, samples: Mapping[str, S
             "project": stored.project,
             "created_at": stored.received_at,
         }
-        insert_if_absent(session, _SERIES, row)
+        insert_if_absent(on, _SERIES, row)
 
 
 def _told(sample: Sample) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from sqlalchemy import Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Renewal, Result, Status
-from service.database.prepared import Prepared, Runner
+from service.database.prepared import Prepared, Runner, session_on
 from service.errors import Conflict, Fenced, NotFound
 from service.history import record
 from service.jobs import groups
@@ -28,12 +28,6 @@ from service.jobs.validation import check_result, check_size
 from service.models import Attempt, Job, ResultRow, WorkerRow
 
 _JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
-# Of tables, and made once: to build a statement takes several times as long as to run it.
-_BOTH = (
-    select()
-    .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
-    .where(_ATTEMPTS.c.job_id == bindparam("job_id"), _ATTEMPTS.c.number == bindparam("number"))
-)
 _LIVE = {"granted": AttemptState.GRANTED, "started": AttemptState.STARTED}
 _BEATING = (
     update(_ATTEMPTS)
@@ -50,15 +44,20 @@ _BEATING = (
 )
 _BEAT = Prepared(_BEATING)
 _BEAT_WITH_PROGRESS = Prepared(_BEATING.values(progress=bindparam("said")))
-_HELD = _BOTH.add_columns(
-    _ATTEMPTS.c.secret,
-    _ATTEMPTS.c.worker,
-    _ATTEMPTS.c.state,
-    _JOBS.c.spec,
-    _JOBS.c.revision,
-    _JOBS.c.group_id,
-    _JOBS.c.project,
-).with_for_update()
+_HELD = Prepared(
+    select(
+        _ATTEMPTS.c.secret,
+        _ATTEMPTS.c.worker,
+        _ATTEMPTS.c.state,
+        _JOBS.c.spec,
+        _JOBS.c.revision,
+        _JOBS.c.group_id,
+        _JOBS.c.project,
+    )
+    .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
+    .where(_ATTEMPTS.c.job_id == bindparam("job_id"), _ATTEMPTS.c.number == bindparam("number"))
+    .with_for_update()
+)
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
     Status.TIMEOUT: (AttemptState.TIMED_OUT, JobState.FAILED),
@@ -99,7 +98,7 @@ def heartbeat(
     return Renewal(lease_s=terms.lease.total_seconds(), cancel=cancel)
 
 
-def complete(session: Session, holder: Holder, result: Result, now: datetime) -> Completion:
+def complete(on: Runner, holder: Holder, result: Result, now: datetime) -> Completion:
     """Take a result: end the attempt and the job and count it, all or nothing.
 
     A result that comes after its attempt ended otherwise is kept and shown, and never counted.
@@ -110,33 +109,35 @@ def complete(session: Session, holder: Holder, result: Result, now: datetime) ->
         Conflict: the attempt was completed with another result.
         Invalid: the result is not of this job's case, contradicts itself, or is too large.
     """
-    held = _held(session, holder)
+    held = _held(on, holder)
     check_result(held.spec, result)
     posted = record.recorded(result)
     check_size(held.spec, result, posted.document)
     # One that is live has no result yet, and its row is locked.
-    known = None if held.state in LIVE else _result_of(session, holder, posted.digest)
+    known = None if held.state in LIVE else _result_of(on, holder, posted.digest)
     if known is not None:
         return known
-    counted = _end(session, held, holder, result, now)
-    if not counted and _has_counted(session, holder):
+    counted = _end(on, held, holder, result, now)
+    if not counted and _has_counted(on, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    stored = record.record(session, held.origin, posted, now, counted=counted)
+    stored = record.record(on, held.origin, posted, now, counted=counted)
     return Completion(stored, counted=counted, created=True)
 
 
-def _end(session: Session, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
+def _end(on: Runner, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
     """End attempt and job with a result; say whether the attempt was still live."""
     attempt_state, job_state = _OUTCOMES.get(result.status, _FAILED)
     if held.state == AttemptState.GRANTED:
-        _start_if_granted(session, holder, now)
+        _start_if_granted(on, holder, now)
     ending: dict[str, Any] = {"state": attempt_state, "ended_at": now, "reason": result.reason}
-    if not change_attempt(session, holder, AttemptState.STARTED, **ending):
+    if not change_attempt(on, holder, AttemptState.STARTED, **ending):
         return False
     done = {"state": job_state, "finished_at": now, "reason": result.reason}
-    require(change_job(session, holder, JobState.RUNNING, **done))
+    require(change_job(on, holder, JobState.RUNNING, **done))
     if job_state != JobState.SUCCEEDED and held.spec.protocol.replicates > 1:
-        groups.end(session, held.group_id, f"Replicate {held.spec.replicate} {job_state}.", now)
+        reason = f"Replicate {held.spec.replicate} {job_state}."
+        with session_on(on) as session:
+            groups.end(session, held.group_id, reason, now)
     return True
 
 
@@ -173,36 +174,37 @@ def release(session: Session, holder: Holder, reason: str, now: datetime) -> Non
         require(groups.requeue(session, holder, now))
 
 
-def _start_if_granted(session: Session, holder: Holder, now: datetime, **more: object) -> bool:
+def _start_if_granted(on: Runner, holder: Holder, now: datetime, **more: object) -> bool:
     started = {"state": AttemptState.STARTED, "started_at": now, **more}
-    if not change_attempt(session, holder, AttemptState.GRANTED, **started):
+    if not change_attempt(on, holder, AttemptState.GRANTED, **started):
         return False
-    require(change_job(session, holder, JobState.LEASED, state=JobState.RUNNING))
+    require(change_job(on, holder, JobState.LEASED, state=JobState.RUNNING))
     return True
 
 
-def _held(session: Session, holder: Holder) -> Held:
+def _held(on: Runner, holder: Holder) -> Held:
     """The attempt and its job, locked, if the secret is right."""
-    row = session.execute(_HELD, {"job_id": holder.job_id, "number": holder.number}).first()
-    if row is None:
+    rows = _HELD.run(on, job_id=holder.job_id, number=holder.number)
+    if not rows:
         raise NotFound("There is no such attempt; GET /api/v1/jobs/{id} lists a job's attempts.")
-    if not hmac.compare_digest(row.secret.encode(), holder.secret.encode()):
+    secret, worker, state, spec, revision, group_id, project = rows[0]
+    if not hmac.compare_digest(secret.encode(), holder.secret.encode()):
         raise Fenced(OVER)
-    if holder.worker not in (None, row.worker):
+    if holder.worker not in (None, worker):
         raise Fenced(OVER)
     return Held(
-        holder=Holder(holder.job_id, holder.number, row.secret),
-        worker=row.worker,
-        state=row.state,
-        spec=JobSpec.model_validate(row.spec),
-        revision=row.revision,
-        group_id=row.group_id,
-        project=row.project,
+        holder=Holder(holder.job_id, holder.number, secret),
+        worker=worker,
+        state=state,
+        spec=JobSpec.model_validate(spec),
+        revision=revision,
+        group_id=group_id,
+        project=project,
     )
 
 
-def _result_of(session: Session, holder: Holder, digest: str) -> Completion | None:
-    row = session.execute(
+def _result_of(on: Runner, holder: Holder, digest: str) -> Completion | None:
+    row = on.execute(
         select(ResultRow.id, ResultRow.counted).where(
             ResultRow.job_id == holder.job_id,
             ResultRow.attempt == holder.number,
@@ -212,8 +214,8 @@ def _result_of(session: Session, holder: Holder, digest: str) -> Completion | No
     return None if row is None else Completion(row.id, counted=row.counted, created=False)
 
 
-def _has_counted(session: Session, holder: Holder) -> bool:
+def _has_counted(on: Runner, holder: Holder) -> bool:
     counted = select(ResultRow.id).where(
         ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number, ResultRow.counted
     )
-    return session.execute(counted).first() is not None
+    return on.execute(counted).first() is not None
