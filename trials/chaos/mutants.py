@@ -70,29 +70,30 @@ def answer_after_commit(patch: Patch) -> None:
     from service.history import record as history_record
     from service.jobs import attempts
 
-    def record(session: Any, *rest: Any, **more: Any) -> str:
-        session.info["late"] = True
-        return history_record.record(session, *rest, **more)
+    def record(connection: Any, *rest: Any, **more: Any) -> str:
+        connection.info["late"] = True
+        return history_record.record(connection, *rest, **more)
 
-    def late(session: Any, unit: Any, *, write: bool) -> None:
-        commit = session.commit
+    def late(engine: Any, units: Any) -> None:
+        connection = engine.connect()
+        whole = connection.begin()
+        for unit in units:
+            sessions._do_within(connection, unit)
+            unit.over = True
 
-        def commit_later() -> None:
-            if not session.info.get("late"):
-                commit()
-                return
-            timer = threading.Timer(0.5, commit)
+        def end() -> None:
+            whole.commit()
+            connection.close()
+
+        if connection.info.pop("late", False):
+            timer = threading.Timer(0.5, end)
             timer.daemon = True
             timer.start()
-
-        session.commit = commit_later
-        unit.do(session, session, write=write)
-        unit.over = True
-        if not session.info.get("late"):
-            session.close()
+        else:
+            end()
 
     patch(attempts, "record", SimpleNamespace(**{**vars(history_record), "record": record}))
-    patch(sessions, "do_alone", late)
+    patch(sessions, "do_together", late)
 
 
 def digest(patch: Patch) -> None:
