@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 
 from benchmarks.contracts import Lease, Progress, Result, Status, line
-from worker.child.compile_cache import Turn
 from worker.client import ClientError, ServiceAway, ServiceClient, Ticket
 from worker.device.usable import Unusable
 from worker.heartbeat import Cause, Heartbeat
@@ -61,7 +60,7 @@ class Attempt:
             patience.persist(
                 lambda goes_on: client.start(self._ticket, goes_on), lambda: self.cause() is None
             )
-            return runner.run(self._lease.spec, self, Turn.of(self._lease))
+            return runner.run(self._lease.spec, self, self._lease.group)
         except Interrupted as interrupted:
             return self._given_up(interrupted.cause, delivery)
         except Unusable as gone:

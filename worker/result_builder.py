@@ -42,13 +42,11 @@ _NOT_FINITE = {"nan": "NaN", "inf": "Infinity", "-inf": "-Infinity"}
 
 @dataclass(frozen=True)
 class Run:
-    """One replicate of one job."""
+    """One run of a job's process."""
 
     spec: JobSpec
-    replicate: int
-    earlier: Result | None
-    """The replicate before it, which knows the resolved case and the environment."""
     at: datetime
+    """When it began."""
     tail_b: int
 
 
@@ -71,21 +69,15 @@ def judge(
 
 def failure(run: Run, status: Status, sentence: str, tail: str = "") -> Result:
     """A result without numbers that says why."""
-    told = {
-        "status": status,
-        "reason": line(sentence),
-        "log_tail": tail,
-        "measured_at": run.at,
-    }
-    if run.earlier is not None:
-        nothing = {"samples": (), "replicates": (), "verdict": None, "flags": ()}
-        return run.earlier.model_copy(update=told | nothing)
-    return Result(  # the first process left nothing behind: what is known is what was asked
+    return Result(
         case=run.spec.case,
         protocol=run.spec.protocol,
         environment=Environment(facts={}),
         trace_absent=ENDED_BEFORE if run.spec.protocol.trace else "",
-        **told,
+        status=status,
+        reason=line(sentence),
+        log_tail=tail,
+        measured_at=run.at,
     )
 
 
@@ -110,7 +102,7 @@ def whole(run: Run, put_together: Callable[[], Result]) -> Result:
 
 def without_numbers(spec: JobSpec, status: Status, sentence: str) -> Result:
     """The result of a job that ended for a reason outside of its child."""
-    return failure(Run(spec, 1, None, datetime.now(UTC), 0), status, sentence)
+    return failure(Run(spec, datetime.now(UTC), 0), status, sentence)
 
 
 def last_line(printed: bytes) -> bytes:
@@ -135,7 +127,7 @@ def last_words(written: Written) -> str:
 
 
 def _where(run: Run, last: Progress | None) -> str:
-    where = f"replicate {run.replicate} of {run.spec.protocol.replicates}"
+    where = f"replicate {run.spec.replicate} of {run.spec.protocol.replicates}"
     if last is not None:
         where += f", phase {last.phase}, step {last.step}"
     return where
@@ -221,9 +213,6 @@ def _printed(run: Run, left: Exit, tail: str) -> Result:
         if status is Status.INFRA_ERROR:
             log += f"\n--- what this worker does not know of it ---\n{_fault_of(problem)}"
         return failure(run, status, sentence, log.strip())
-    if run.earlier is not None and result.case.key != run.earlier.case.key:
-        sentence = f"The child measured {result.case.key} instead of {run.earlier.case.key}."
-        return failure(run, Status.GARBAGE, sentence, tail)
     if too_large := excess(result, last_line(left.stdout.kept), run.spec.protocol.replicates):
         return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}", tail)
     if result.status is Status.OK or result.log_tail:

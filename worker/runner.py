@@ -1,4 +1,4 @@
-"""Runs one job: its replicates one after another, each in a fresh process, merged into a Result."""
+"""Runs one job: a fresh process that measures one replicate of a case, and its Result."""
 
 from __future__ import annotations
 
@@ -8,15 +8,25 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from math import inf
 from pathlib import Path
 
 from pydantic import ValidationError
 
-from benchmarks.contracts import Canary, JobSpec, ProcessSpec, Progress, Rejected, Result, Status
+from benchmarks.contracts import (
+    Canary,
+    Id,
+    JobSpec,
+    ProcessSpec,
+    Progress,
+    Rejected,
+    Result,
+    Status,
+)
 from benchmarks.diagnosis.disturbances import THROTTLED as HELD_BACK
 from benchmarks.diagnosis.merge import merge
 from benchmarks.exits import NO_DEVICE
-from worker.child.compile_cache import Caches, Turn
+from worker.child.compile_cache import Caches
 from worker.child.process import Ending, Exit, Task
 from worker.child.target import Target, TargetAbsent, refused, target_of
 from worker.child.workspace import environment_in, workspace
@@ -28,7 +38,6 @@ from worker.outbox import trace
 from worker.result_builder import (
     REFUSED,
     Run,
-    failure,
     judge,
     last_line,
     last_words,
@@ -36,30 +45,12 @@ from worker.result_builder import (
     without_numbers,
 )
 from worker.settings import Settings
-from worker.supervisor import Interrupted, Station, Watch, listed
+from worker.supervisor import Interrupted, Station, Watch
 
 log = logging.getLogger(__name__)
 
 ROOM_FOR_ANOTHER = 1.5
 """A replicate is measured again only if so many times its own duration is left for the job."""
-
-
-@dataclass(frozen=True)
-class Job:
-    """The values that stay the same over a job's replicates."""
-
-    spec: JobSpec
-    target: Target
-    folder: Path
-    until_s: float
-    watch: Watch
-    first_c: float | None
-    """The device's temperature before the first replicate."""
-    caches: Path | None
-    """Where compiled code is kept, if other replicates of the case need it."""
-    measured: int
-    """Replicates of the case that earlier jobs have measured."""
-    local: Local | None
 
 
 @dataclass(frozen=True)
@@ -71,11 +62,29 @@ class Local:
     environment: Mapping[str, str] = field(default_factory=dict)
     """On top of what every child gets."""
     seed: int = 0
-    """Of the first process; each further one adds one."""
+    """Of the first replicate; each further one adds one."""
     trace: Path | None = None
-    """The file in which the first process keeps the profiler's trace."""
+    """The file in which the process keeps the profiler's trace."""
     beat: tuple[float, float] | None = None
     """As `ProcessSpec.beat`."""
+    until_s: float = inf
+    """When every process is to be gone, on CLOCK_MONOTONIC."""
+
+
+@dataclass(frozen=True)
+class _Launch:
+    """The values that stay the same if a process is measured again."""
+
+    spec: JobSpec
+    target: Target
+    folder: Path
+    until_s: float
+    watch: Watch
+    first_c: float | None
+    """The device's temperature before the first process."""
+    caches: Path | None
+    """Where compiled code is kept, if other replicates of the case need it."""
+    local: Local | None
 
 
 class Runner:
@@ -88,16 +97,15 @@ class Runner:
         self._caches = Caches(settings.folder / "caches")
 
     def run(
-        self,
-        spec: JobSpec,
-        watch: Watch,
-        turn: Turn | None = None,
-        local: Local | None = None,
+        self, spec: JobSpec, watch: Watch, group: Id | None = None, local: Local | None = None
     ) -> Result:
         """Measure ``spec``; no process of any child is left when this returns or raises.
 
-        With ``turn`` it measures that one replicate of a case; the others are jobs of their own.
-        ``local`` is for a job of no service.
+        Args:
+            spec: one replicate of a case.
+            watch: may stop it.
+            group: of the case's replicates, which share what they compile.
+            local: for a job of no service.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
@@ -105,72 +113,64 @@ class Runner:
         """
         if refusal := refused(spec.case.workload, self._settings.allowed_models):
             return without_numbers(spec, Status.UNSUPPORTED, refusal)
-        until_s = time.monotonic() + spec.timeout_s
-        results: list[Result] = []
-        rejected: list[Rejected] = []
-        node: Canary | None = None
-        measured = turn.measured if turn else 0
+        until_s = min(time.monotonic() + spec.timeout_s, local.until_s if local else inf)
         first_c = self.station.device.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
-            with workspace() as folder, self._caches.of(turn) as kept:
+            with workspace() as folder, self._caches.of(group, spec) as kept:
                 caches = local.caches if local else kept
-                job = Job(spec, target, folder, until_s, watch, first_c, caches, measured, local)
-                node = self._node.now(lambda: self._canary(job))
-                while len(results) < (1 if turn else spec.protocol.replicates):
-                    results.append(self._replicate(job, results, rejected))
-                    if results[-1].status is not Status.OK:
-                        break
+                launch = _Launch(spec, target, folder, until_s, watch, first_c, caches, local)
+                node = self._node.now(lambda: self._canary(launch))
+                result, rejected = self._unthrottled(launch)
         except TargetAbsent as absent:
-            run = self._run_of(spec, results, measured)
-            results.append(failure(run, Status.INFRA_ERROR, str(absent)))
+            return without_numbers(spec, Status.INFRA_ERROR, str(absent))
         except OSError as error:
             sentence = f"This worker could not run the job: {error}. Check its disk and settings."
-            run = self._run_of(spec, results, measured)
-            results.append(failure(run, Status.INFRA_ERROR, sentence))
-        run = self._run_of(spec, results, measured)
-        return whole(run, lambda: with_conditions(merge(results), rejected, node))
+            return without_numbers(spec, Status.INFRA_ERROR, sentence)
+        return whole(self._run_of(spec), lambda: with_conditions(merge([result]), rejected, node))
 
-    def _replicate(self, job: Job, results: list[Result], rejected: list[Rejected]) -> Result:
-        """The next replicate, measured again if the device held itself back meanwhile."""
-        run = self._run_of(job.spec, results, job.measured)
-        if results and (left := self._occupied(job, self._settings.cool_limit_s)):
-            return failure(run, Status.INFRA_ERROR, left)
+    def _unthrottled(self, launch: _Launch) -> tuple[Result, list[Rejected]]:
+        """The result of the first process during which the device did not hold itself back.
+
+        It is the last one's where there is no time, or no try, left for another.
+        """
+        rejected: list[Rejected] = []
         for retries_left in range(self._settings.throttle_retries, -1, -1):
             began_s = time.monotonic()
-            result = self._measured(job, run)
+            result = self._measured(launch)
             again_until_s = time.monotonic() + ROOM_FOR_ANOTHER * (time.monotonic() - began_s)
-            if not held_back(result) or not retries_left or again_until_s > job.until_s:
+            if not held_back(result) or not retries_left or again_until_s > launch.until_s:
                 break
             log.warning("The device held itself back during a replicate: measuring it again.")
-            if self._occupied(job, self._settings.throttle_cool_s):
+            if self._await_free(launch, self._settings.throttle_cool_s):
                 break
             rate = result.replicates[-1].full.rate
-            rejected.append(Rejected(replicate=run.replicate, reasons=(HELD_BACK,), rate=rate))
-        return result
+            number = launch.spec.replicate
+            rejected.append(Rejected(replicate=number, reasons=(HELD_BACK,), rate=rate))
+        return result, rejected
 
-    def _measured(self, job: Job, run: Run) -> Result:
-        """One child's result, and with that of the first one the trace if one is wanted."""
-        if not job.spec.protocol.of_replicate(run.replicate).trace:
-            return self._one(job, run)
-        with trace.place(job.folder) as place:
-            result = self._one(job, run, place.file)
+    def _measured(self, launch: _Launch) -> Result:
+        """One child's result; its trace, if one is wanted, goes to the watch."""
+        if not launch.spec.protocol.trace:
+            return self._one(launch)
+        with trace.place(launch.folder) as place:
+            result = self._one(launch, place.file)
             body, absent = place.take(result)
-        job.watch.keep(body)
+        launch.watch.keep(body)
         return trace.told(result, absent)
 
-    def _one(self, job: Job, run: Run, trace_file: Path | None = None) -> Result:
-        flags = self.station.device.await_idle(_goes_on(job.watch))
-        environment = environment_in(job.folder, self._settings, job.caches)
-        environment = job.target.environment(environment)
-        environment |= job.local.environment if job.local else {}
-        limits = self.station.limits(job.until_s)
-        spec = self._spec(job, run.replicate, trace_file)
-        target = job.target
-        task = Task(target.command, environment, job.folder, target.folder, limits, spec)
-        outcome = self.station.supervise(task, job.watch, _numbered(job.watch.tell, run))
+    def _one(self, launch: _Launch, trace_file: Path | None = None) -> Result:
+        run, watch, target = self._run_of(launch.spec), launch.watch, launch.target
+        flags = self.station.device.await_idle(_goes_on(watch))
+        environment = environment_in(launch.folder, self._settings, launch.caches)
+        environment = target.environment(environment)
+        environment |= launch.local.environment if launch.local else {}
+        limits = self.station.limits(launch.until_s)
+        spec = self._spec(launch, trace_file)
+        task = Task(target.command, environment, launch.folder, target.folder, limits, spec)
+        outcome = self.station.supervise(task, watch, _numbered(watch.tell, launch.spec))
         if outcome.ending is Ending.EXITED and outcome.left.code in (NO_DEVICE, REFUSED):
-            self._insist_on_device(outcome.left, job.watch)
+            self._insist_on_device(outcome.left, watch)
         result = judge(run, outcome.ending, outcome.left, limits, outcome.last)
         return whole(run, lambda: flagged(attach(result, outcome.readings), flags))
 
@@ -192,48 +192,37 @@ class Runner:
         if why:
             raise Unusable(why)
 
-    def _occupied(self, job: Job, limit_s: float) -> str:
-        """Let the device cool; a sentence if processes of the last child do not leave it."""
-        goes_on = _goes_on(job.watch)
-        self.station.device.cool(job.first_c, limit_s, goes_on)
-        pids = self.station.device.remaining(goes_on)
-        if not pids:
-            return ""
-        return (
-            f"Processes {listed(pids)} of the last replicate hold the device, and the next one "
-            "would measure beside them: see whether the driver is stuck."
-        )
+    def _await_free(self, launch: _Launch, limit_s: float) -> str:
+        return self.station.await_free(launch.first_c, limit_s, _goes_on(launch.watch))
 
-    def _canary(self, job: Job) -> Canary | None:
+    def _canary(self, launch: _Launch) -> Canary | None:
         """Measure what the node can do now; None, with a word in the log, if it does not tell."""
         command = [self._settings.python, *canary.ARGUMENTS, "--device", self._settings.device]
-        limits = self.station.limits(min(job.until_s, time.monotonic() + canary.LIMIT_S))
-        environment = environment_in(job.folder, self._settings)
-        task = Task(command, environment, job.folder, None, limits)
-        outcome = self.station.supervise(task, job.watch, job.watch.tell)
-        self._occupied(job, self._settings.cool_limit_s)
+        limits = self.station.limits(min(launch.until_s, time.monotonic() + canary.LIMIT_S))
+        environment = environment_in(launch.folder, self._settings)
+        task = Task(command, environment, launch.folder, None, limits)
+        outcome = self.station.supervise(task, launch.watch, launch.watch.tell)
+        self._await_free(launch, self._settings.cool_limit_s)
         if outcome.ending is Ending.EXITED and outcome.left.code == 0:
             with suppress(ValidationError):
                 return Canary.model_validate_json(last_line(outcome.left.stdout.kept))
         log.warning("The node's canary gave no reading: %s.", outcome.ending)
         return None
 
-    def _run_of(self, spec: JobSpec, results: Sequence[Result], measured: int) -> Run:
-        earlier = results[-1] if results else None
-        at = datetime.now(UTC)
-        return Run(spec, measured + len(results) + 1, earlier, at, self._settings.log_tail_b)
+    def _run_of(self, spec: JobSpec) -> Run:
+        return Run(spec, datetime.now(UTC), self._settings.log_tail_b)
 
-    def _spec(self, job: Job, replicate: int, trace_file: Path | None) -> ProcessSpec:
+    def _spec(self, launch: _Launch, trace_file: Path | None) -> ProcessSpec:
         """The same replicate of every case has the same seed, so that cases stay comparable."""
         root = self._settings.data_root
-        local = job.local or Local(job.folder)
+        local = launch.local or Local(launch.folder)
         return ProcessSpec(
-            case=job.spec.case,
-            protocol=job.spec.protocol.of_replicate(replicate),
-            seed=local.seed + replicate - 1,
+            case=launch.spec.case,
+            protocol=launch.spec.protocol,
+            seed=local.seed + launch.spec.replicate - 1,
             device=self._settings.device,
             data_root=root.expanduser().absolute() if root else None,
-            trace=local.trace if local.trace and replicate == 1 else trace_file,
+            trace=local.trace or trace_file,
             beat=local.beat,
         )
 
@@ -259,6 +248,6 @@ def _goes_on(watch: Watch) -> Callable[[], bool]:
     return lambda: watch.cause() is None
 
 
-def _numbered(tell: Callable[[Progress], None], run: Run) -> Callable[[Progress], None]:
-    place = {"replicate": run.replicate, "replicates": run.spec.protocol.replicates}
+def _numbered(tell: Callable[[Progress], None], spec: JobSpec) -> Callable[[Progress], None]:
+    place = {"replicate": spec.replicate, "replicates": spec.protocol.replicates}
     return lambda progress: tell(progress.model_copy(update=place))

@@ -118,6 +118,27 @@ class Station:
             raise Interrupted(ending)
         return Outcome(ending, left, child.last, sampler.readings())
 
+    def await_free(self, first_c: float | None, limit_s: float, goes_on: Callable[[], bool]) -> str:
+        """Let the device cool down; a sentence if the last child's processes do not leave it.
+
+        Args:
+            first_c: the temperature to cool to, in degrees Celsius; None if the device tells none.
+            limit_s: the longest time to wait for that, in s.
+            goes_on: False ends the wait.
+        """
+        self.device.cool(first_c, limit_s, goes_on)
+        return self.held(goes_on)
+
+    def held(self, goes_on: Callable[[], bool]) -> str:
+        """A sentence if the last child's processes do not leave the device; waits for them."""
+        pids = self.device.remaining(goes_on)
+        if not pids:
+            return ""
+        return (
+            f"Processes {listed(pids)} of the last measurement hold the device, and the next one "
+            "would measure beside them: see whether the driver is stuck."
+        )
+
     def limits(self, until_s: float) -> Limits:
         """Return the limits that the settings set a child, until ``until_s`` on CLOCK_MONOTONIC."""
         chosen = self._settings

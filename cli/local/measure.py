@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from math import inf
 from pathlib import Path
 
@@ -12,6 +14,7 @@ from pydantic import ValidationError
 
 from benchmarks import contracts
 from benchmarks.catalog import catalog
+from benchmarks.diagnosis.merge import merge
 from benchmarks.progress_bar import ProgressBar
 from cli.exits import Exit, Stop
 from cli.settings import our_packages
@@ -20,6 +23,7 @@ from worker.child import containment
 from worker.child.workspace import workspace
 from worker.device import nvml
 from worker.device.usable import Unusable
+from worker.result_builder import Run, whole, without_numbers
 from worker.settings import Settings, visible_devices
 
 UNLIKE_A_WORKER = {"canary_every_s": 0.0, "throttle_retries": 0, "worker_target": ""}
@@ -39,6 +43,8 @@ class LocalRunner:
         self, settings: Settings, station: supervisor.Station, local: runner.Local
     ) -> None:
         self._runner = runner.Runner(settings, station)
+        self._station = station
+        self._cool_limit_s = settings.cool_limit_s
         self._local = local
 
     def measure(
@@ -65,19 +71,32 @@ class LocalRunner:
             DeviceHeld: what an earlier child left behind does not leave the device.
             Stop: the device cannot be used.
         """
-        if pids := self._runner.station.device.remaining(lambda: True):
-            raise DeviceHeld(
-                f"Processes {supervisor.listed(pids)} of the last measurement hold the device, and "
-                "the next one would measure beside them: see whether the driver is stuck.",
-                Exit.FAILED,
-            )
+        if held := self._station.held(lambda: True):
+            raise DeviceHeld(held, Exit.FAILED)
+        until_s = time.monotonic() + limit_s
+        local = replace(self._local, seed=seed, trace=trace, beat=beat, until_s=until_s)
         spec = contracts.JobSpec(case=case, revision="here", protocol=protocol, timeout_s=limit_s)
-        local = replace(self._local, seed=seed, trace=trace, beat=beat)
         try:
             with ProgressBar(case.key) as bar:
-                return self._runner.run(spec, _Shown(bar), local=local)
+                return self._replicates(spec, _Shown(bar), local)
         except Unusable as gone:
             raise Stop(f"The device cannot be used: {gone}", Exit.FAILED) from gone
+
+    def _replicates(
+        self, spec: contracts.JobSpec, watch: _Shown, local: runner.Local
+    ) -> contracts.Result:
+        """Measure one process after another, until one fails; the later ones only for timing."""
+        first_c = self._station.device.temperature_c()
+        results = [self._runner.run(spec, watch, local=local)]
+        while len(results) < spec.protocol.replicates and results[-1].status is contracts.Status.OK:
+            number = len(results) + 1
+            protocol = spec.protocol.of_replicate(number)
+            later = spec.model_copy(update={"replicate": number, "protocol": protocol})
+            if held := self._station.await_free(first_c, self._cool_limit_s, lambda: True):
+                results.append(without_numbers(later, contracts.Status.INFRA_ERROR, held))
+            else:
+                results.append(self._runner.run(later, watch, local=replace(local, trace=None)))
+        return whole(Run(spec, datetime.now(UTC), 0), lambda: merge(results))
 
 
 class _Shown:

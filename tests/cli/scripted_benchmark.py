@@ -1,7 +1,8 @@
 """Stands in for `python -m benchmarks` where a test is not about measuring: the same protocol on
 its pipes, a Result in a tenth of a second. The environment variable SCRIPT says how it goes: ok
 (default), oom (in bf16), crash, segfault (with seed 2), leaves
-(without a word), garbage, slow, caches (says which)."""
+(without a word), garbage, slow, caches (says which), flags (as many as one process
+may have)."""
 
 import gzip
 import os
@@ -88,6 +89,9 @@ def _result(spec: ProcessSpec, script: str) -> Result:
         return Result(status=Status.OOM, reason=reason, **common)
     rate = RATES[case.workload] * (2 if case.axes.get("precision") == "bf16" else 1)
     replicate = _replicate(rate, spec.seed)
+    if script == "flags":
+        flags = tuple(f"process{spec.seed}.flag{number}" for number in range(100))
+        replicate = replicate.model_copy(update={"flags": flags})
     return Result(
         status=Status.OK,
         samples=samples(replicate, "img"),

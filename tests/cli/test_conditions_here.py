@@ -143,6 +143,34 @@ def test_a_healthy_device_is_told_and_not_flagged(scripted, device) -> None:
     assert result.flags == ()
 
 
+def test_replicates_run_one_after_another_and_are_merged(scripted) -> None:
+    result = scripted(None).measure(CASE, Protocol(replicates=3), seed=4)
+    assert [replicate.seed for replicate in result.replicates] == [4, 5, 6]
+    rates = next(sample for sample in result.samples if sample.metric == "throughput")
+    assert len(rates.values) == 3
+
+
+def test_the_first_replicate_that_fails_ends_the_case_and_the_others_are_kept(
+    scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPT", "segfault")
+    result = scripted(None).measure(CASE, Protocol(replicates=4))
+    assert result.status is Status.CRASHED
+    assert "SIGSEGV" in result.reason
+    assert [replicate.seed for replicate in result.replicates] == [0, 1]
+    assert result.environment.facts
+
+
+def test_replicates_that_no_result_can_hold_together_are_garbage(
+    scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SCRIPT", "flags")
+    assert scripted(None).measure(CASE, Protocol()).status is Status.OK
+    result = scripted(None).measure(CASE, Protocol(replicates=2))
+    assert result.status is Status.GARBAGE
+    assert "flags" in result.reason
+
+
 def test_a_device_that_protected_itself_is_flagged_and_the_flag_is_printed(
     scripted, device
 ) -> None:

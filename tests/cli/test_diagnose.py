@@ -143,10 +143,9 @@ def test_doubts_stand_under_the_ladder_and_where_the_case_was_tried() -> None:
 
 
 def test_a_case_that_hangs_is_stopped_when_the_budget_is_spent(diagnose: Run) -> None:
-    told = json.loads(diagnose("resnet50", "--json", "--budget=5s", MACHINE="hangs").stdout)
+    told = json.loads(diagnose("resnet50", "--json", "--budget=8s", MACHINE="hangs").stdout)
     assert told["ended"] == "budget"
-    bf16 = next(rung for rung in told["rungs"] if rung["tried"] == "precision=bf16")
-    assert bf16["status"] == "timeout"
+    assert [rung["status"] for rung in told["rungs"]] == ["ok", "timeout"]
 
 
 def test_it_begins_where_it_is_told_to() -> None:

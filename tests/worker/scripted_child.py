@@ -169,13 +169,6 @@ def manyfacts(asked):
     print(json.dumps(result(asked, environment={"facts": facts})))
 
 
-def manyflags(asked):
-    """Each process has as many flags as one may have; two have more than a Result holds."""
-    found = result(asked)
-    found["replicates"][0]["flags"] = [f"process{asked['seed']}.flag{n}" for n in range(100)]
-    print(json.dumps(found))
-
-
 def nosteps(asked):
     """A pass of no steps, whose mean step time nobody can know."""
     beat_for(asked, 0.6)

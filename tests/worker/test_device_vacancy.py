@@ -10,12 +10,10 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from benchmarks.contracts import Status
 from tests.worker.miniature import Miniature, eventually
 from worker.child.process_tree import Tree
 from worker.device import nvml
 from worker.device.state import Occupancy
-from worker.runner import Runner
 from worker.startup import run
 from worker.stop import Stop
 from worker.supervisor import Station, Vacancy
@@ -100,16 +98,6 @@ def test_a_worker_that_waits_for_its_device_can_be_stopped(driver, settings, con
     stop = Stop()
     threading.Timer(0.2, stop.ask).start()
     assert not Vacancy(station, stop).await_it(lambda: not stop.draining)
-
-
-def test_a_replicate_is_not_measured_beside_what_is_left_of_the_one_before(
-    driver, settings, contained, job, onlooker
-):
-    driver.clinging = True
-    chosen = settings.model_copy(update={"kill_patience_s": 0.3})
-    result = Runner(chosen, Station(chosen, contained, driver)).run(job("slow", 2), onlooker)
-    assert result.status is Status.INFRA_ERROR
-    assert "of the last replicate hold the device" in result.reason
 
 
 def test_a_number_that_another_process_has_got_by_now_is_not_ours(monkeypatch):

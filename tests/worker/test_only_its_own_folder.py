@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from benchmarks.contracts import Claim, Id, Lease
 from tests.worker.miniature import SECRET, Miniature, eventually
-from worker.child.compile_cache import Caches, Turn
+from worker.child.compile_cache import Caches
 from worker.child.process_tree import Tree
 from worker.child.workspace import PREFIX, remove
 from worker.client import ServiceAway, ServiceClient, Ticket
@@ -100,7 +100,8 @@ def test_a_spooled_file_that_names_no_job_is_put_aside(tmp_path: Path) -> None:
 def test_only_a_name_is_removed_and_no_path(tmp_path: Path, precious: Path, name: str) -> None:
     with pytest.raises(ValueError, match="is no name"):
         remove(tmp_path, name)
-    with pytest.raises(ValueError, match="is no name"), Caches(tmp_path).of(Turn(name, 0, 3)):
+    spec = Lease.model_validate(replicate("1" * 32)).spec
+    with pytest.raises(ValueError, match="is no name"), Caches(tmp_path).of(name, spec):
         pass
     assert untouched(precious)
 
