@@ -8,13 +8,20 @@ from typing import Any
 
 import sqlalchemy as sa
 from alembic import op
+from sqlalchemy.dialects import sqlite
 
 revision = "0001"
 down_revision = None
 branch_labels = None
 depends_on = None
 
-NOW = sa.DateTime(timezone=True)
+SQLITE_TIME = sqlite.DATETIME(  # type: ignore[no-untyped-call]
+    storage_format=(
+        "%(year)04d-%(month)02d-%(day)02d "
+        "%(hour)02d:%(minute)02d:%(second)02d.%(microsecond)06d+00:00"
+    )
+)
+NOW = sa.DateTime(timezone=True).with_variant(SQLITE_TIME, "sqlite")
 
 
 def upgrade() -> None:

@@ -112,9 +112,10 @@ def _begin_with(connection: Connection, statement: str) -> None:
 def _prepare_postgresql(engine: Engine, *, reader: bool) -> None:
     @event.listens_for(engine, "connect")
     def _connect(connection: psycopg.Connection[Any], _entry: ConnectionPoolEntry) -> None:
+        connection.execute("SET TIME ZONE 'UTC'")
         if reader:
             connection.execute("SET default_transaction_read_only = on")
-            connection.commit()
+        connection.commit()
 
     # SQLAlchemy's own pool_pre_ping asks each time, which costs more than what is asked then.
     @event.listens_for(engine, "checkout")

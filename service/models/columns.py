@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import JSON, CheckConstraint, DateTime, Index, MetaData, String, text
+from sqlalchemy.dialects import sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
 from sqlalchemy.types import TypeDecorator
@@ -20,10 +21,19 @@ NAMING = {
 }
 
 
-class UtcDateTime(TypeDecorator[datetime]):
-    """An aware UTC instant on both databases; SQLite drops offsets, so they never reach it."""
+SQLITE_TIME = sqlite.DATETIME(  # type: ignore[no-untyped-call]
+    storage_format=(
+        "%(year)04d-%(month)02d-%(day)02d "
+        "%(hour)02d:%(minute)02d:%(second)02d.%(microsecond)06d+00:00"
+    )
+)
+"""Text that says its offset, so that the driver reads an aware time with no code of ours."""
 
-    impl = DateTime(timezone=True)
+
+class UtcDateTime(TypeDecorator[datetime]):
+    """An aware UTC instant on both databases; connections to PostgreSQL speak UTC."""
+
+    impl = DateTime(timezone=True).with_variant(SQLITE_TIME, "sqlite")
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
@@ -33,12 +43,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         if value.tzinfo is None:
             raise ValueError("a time without a zone cannot be stored")
         return value.astimezone(UTC)
-
-    def process_result_value(self, value: datetime | None, dialect: Dialect) -> datetime | None:  # noqa: ARG002
-        """Read UTC back as an aware time."""
-        if value is None:
-            return None
-        return value.replace(tzinfo=UTC) if value.tzinfo is None else value.astimezone(UTC)
 
 
 class Base(DeclarativeBase):

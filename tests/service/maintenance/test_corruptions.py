@@ -90,7 +90,7 @@ OTHERS: dict[type[TypeEngine[Any]], str] = {
     Float: "coalesce({}, 1.0) * 1.5",
     JSON: """'{{"planted"\\: "1"}}'::json""",
     Date: "'2020-02-02'",
-    UtcDateTime: "'2020-02-02 02\\:02\\:02.000000'",
+    UtcDateTime: "'2020-02-02 02\\:02\\:02.000000+00\\:00'",
     String: "'planted'",
 }
 """Another value of each type, as SQL."""
