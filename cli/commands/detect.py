@@ -18,9 +18,8 @@ from cli.output.lines import say
 from service import formats
 from service.analysis.detection import alarms as detection_alarms
 from service.analysis.detection.change import ChangePoint
-from service.analysis.detection.history import History, Refused
+from service.analysis.detection.history import History, Refused, between_units
 from service.analysis.detection.registry import DETECTORS
-from service.analysis.detection.scale import between_units
 from service.analysis.detection.windows import Judgement
 
 

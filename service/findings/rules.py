@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 from service.analysis.detection.alarms import PATIENCE
-from service.analysis.detection.scale import HIGHEST
+from service.analysis.detection.history import HIGHEST
 from service.analysis.recovery import RECOVERED, share_left, taken_back
 from service.findings.types import Candidate
 from service.history.compare import LEAST_EFFECT

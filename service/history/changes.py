@@ -15,8 +15,7 @@ from sqlalchemy import delete, or_, select, update
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis.detection.change import ChangePoint
-from service.analysis.detection.noise import Noise
+from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.windows import Judgement
 from service.database.ids import new_id
 from service.history import recognition

@@ -10,7 +10,7 @@ from datetime import datetime
 from sqlalchemy.orm import Session
 
 from service import formats
-from service.analysis.detection.noise import Noise
+from service.analysis.detection.change import Noise
 from service.analysis.detection.sample_size import Need, Spread, needed
 from service.analysis.summary import half_width_factor
 from service.history.analysis import load_analysis

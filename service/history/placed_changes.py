@@ -8,8 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Any, Self
 
-from service.analysis.detection.change import ChangePoint
-from service.analysis.detection.noise import Noise
+from service.analysis.detection.change import ChangePoint, Noise
 from service.history.recent import RecentPoints, without_worker_offset
 from service.models import ChangeRow
 

@@ -10,8 +10,7 @@ from datetime import UTC, datetime
 import numpy as np
 
 from benchmarks.contracts import Direction
-from service.analysis.detection.history import History
-from service.analysis.detection.scale import transform
+from service.analysis.detection.history import History, transform
 
 NOTHING_LEFT = -0.99
 """An offset, as a share, beyond which a machine is not slower or faster but does something else."""

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from service.analysis.detection import evidence, partition, robust, transient
+from service.analysis.detection import evidence, pruning, robust, segment_model
 from trials.detection import injected, labelled, synthetic
 from trials.detection.ours import ours
 from trials.detection.rivals import RIVALS
@@ -37,9 +37,9 @@ Counts = dict[tuple[str, int], Tally]
 
 PLACES = {
     "BEYOND": evidence,
-    "PER_HALVING": transient,
+    "PER_HALVING": pruning,
     "OUTLIER": robust,
-    "PRICE": partition,
+    "PRICE": segment_model,
     "PER_DOUBLING": evidence,
     "PER_LENGTH": evidence,
     "WANDERING": evidence,

@@ -21,12 +21,11 @@ tell.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from service.analysis.detection.history import Floats
-from service.analysis.detection.robust import BLOCK, FLOOR
+from service.analysis.detection.robust import BLOCK, CLIP, FLOOR, STRONGEST, Floats
 
 REACH = 60
 """Points of each side that are looked at: enough for a mean to a tenth of the noise, and few
@@ -56,6 +55,9 @@ CERTAIN, BEYOND = 6.0, 0.3
 that repeats to 0.03 % is a fact, and not yet a change that anyone would confirm."""
 SLOPED = 4.0
 """Standard errors from which a slope within the sides is taken for one."""
+POWER = 0.84
+"""Standard errors by which one step of five looks smaller than it is, errors being normal. Asked of
+the step and not of its evidence, where what lies beyond certainty counts a third."""
 LINE_HANDICAP = 1.0
 """What a step must explain beyond a line, in squared noise."""
 
@@ -236,3 +238,39 @@ def _line_explains(seen: StepSides, variance: float) -> bool:
 
 def _power(points: int) -> float:
     return points * (points * points - 1) / 12
+
+
+def shows(
+    step: float,
+    noise: NoiseOf,
+    points: tuple[int, int],
+    threshold: float,
+    points_earlier: int = 0,
+) -> bool:
+    """Return True if a step stands four times of five.
+
+    It has the size that it seems to have in the one case of five that is weakest.
+    """
+    before, after = (min(count, REACH) for count in points)
+    if min(before, after) < 1:
+        return False
+    with_step = _with_step(step, noise, sum(points) + points_earlier)
+    rest = max(before + after - 2, 0) * with_step.scale**2
+    seen = StepSides(left=before, right=after, difference=step, rest=rest, tilt=0.0)
+    least = step - POWER * _error(seen, with_step)
+    return least > 0 and evidence(replace(seen, difference=least), with_step) >= threshold
+
+
+def _with_step(step: float, noise: NoiseOf, points: int) -> NoiseOf:
+    alone = 1.0 - noise.autocorrelation
+    usual = 2.0 * alone * noise.scale**2
+    excess = min(step**2, CLIP**2 * usual) / usual if usual else CLIP**2
+    with_step = 1.0 - alone * points / (points + excess)
+    return replace(noise, autocorrelation=min(with_step, STRONGEST))
+
+
+def _error(seen: StepSides, noise: NoiseOf) -> float:
+    variance = variance_of(seen.rest, seen.points - 2, noise) * noise.widening
+    of_means = variance * (1.0 / seen.left + 1.0 / seen.right) + noise.restless
+    of_noise = seen.difference**2 / (2.0 * seen.points)
+    return math.sqrt(of_means + of_noise)

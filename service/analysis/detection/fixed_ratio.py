@@ -12,8 +12,8 @@ from numpy.lib.stride_tricks import sliding_window_view
 from benchmarks.contracts import Direction
 from service import formats
 from service.analysis.detection.change import ChangePoint
-from service.analysis.detection.history import Floats, History
-from service.analysis.detection.scale import transform
+from service.analysis.detection.history import History, transform
+from service.analysis.detection.robust import Floats
 from service.analysis.detection.windows import Judgement
 
 WIDTH = 8

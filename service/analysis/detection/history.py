@@ -1,17 +1,94 @@
-"""The history that is judged: the values of one series in the order of their revisions."""
+"""The history that is analysed, and the scale on which it is.
+
+Run times and rates change by factors and their noise grows with them, so positive values (and
+negative ones, mirrored) are analysed by their logarithms. A history that holds zeros or both signs
+has no ratios; it is analysed as it is, and its effects are shares of its typical size.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from benchmarks.contracts import Direction
+from service.analysis.detection.robust import Floats, Ints, spread
 
-Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
+QUIET = 0.02
+"""Without ratios the size of a step means nothing: noise is made to look like 2 %, where evidence
+counts size neither way."""
+MOST_UNITS = 1e12
+"""Units beyond which a value is an outlier whatever it is, and its square still a good double."""
+
+HIGHEST = 700.0
+"""A logarithm; at 710 its exponential overflows a double."""
+
+UNITS = (60.0, 3600.0, 1e3, 1024.0, 1e6, 1024.0**2, 1e9, 1024.0**3)
+"""Between minutes and seconds, milliseconds and seconds, kibibytes and bytes, and so on."""
+ALIKE = 0.05
+"""A change of code and of unit at once is not guessed at."""
+
+
+def between_units(before: float, after: float) -> float | None:
+    """By what the level was multiplied, if that looks like a change of unit; else None."""
+    if before * after <= 0:
+        return None
+    for unit in UNITS:
+        for factor in (unit, 1.0 / unit):
+            if abs(after / before / factor - 1.0) < ALIKE:
+                return factor
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """The transformation of values, and the way back."""
+
+    logarithmic: bool
+    sign: float = 1.0
+    unit: float = 1.0
+    """What one is on this scale, for a history that has no logarithms."""
+    size: float = 1.0
+    """Median of its absolute values that are not zero."""
+
+    @property
+    def typical_size(self) -> float | None:
+        """The size that effects are shares of; None where that is the value itself."""
+        return None if self.logarithmic else self.size
+
+    def effect(self, difference: float) -> float:
+        """The change of the value as a share: 0.02 is two percent more of it."""
+        if not self.logarithmic:
+            return difference * self.unit / self.size
+        return math.expm1(min(difference, HIGHEST))
+
+    def deviation(self, deviation: float) -> float:
+        """A standard deviation as a share of what effects are shares of."""
+        return deviation if self.logarithmic else self.effect(deviation)
+
+    def value(self, position: float) -> float:
+        """A position on the scale as a value in the unit that was measured."""
+        if not self.logarithmic:
+            return position * self.unit
+        return self.sign * math.exp(min(position, HIGHEST))
+
+
+def transform(values: Floats) -> tuple[Floats, Scale]:
+    """The values on the scale on which they are judged; same length."""
+    if values.size and bool(np.all(values > 0)):
+        return np.log(values), Scale(logarithmic=True)
+    if values.size and bool(np.all(values < 0)):
+        return np.log(-values), Scale(logarithmic=True, sign=-1.0)
+    sizes = np.abs(values[values != 0])
+    size = float(np.median(sizes)) if sizes.size else 1.0
+    noise = spread(np.diff(values)) / math.sqrt(2)
+    unit = noise / QUIET if noise > 1e-9 * size else size
+    with np.errstate(over="ignore"):
+        y = np.clip(values / unit, -MOST_UNITS, MOST_UNITS)
+    return y, Scale(logarithmic=False, unit=unit, size=size)
+
 
 LARGEST = 1e150
 """Squares of anything larger overflow a double; nothing that is measured comes near it."""

@@ -14,7 +14,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from service.analysis.detection.history import Floats
+from service.analysis.detection.robust import Floats
 from service.analysis.detection.segment_model import Explanation, explain, medians, sketch, words
 
 LEAST_POINTS = 40

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.special import stdtrit
 
 from service.analysis.detection.evidence import REACH
-from service.analysis.detection.history import History
-from service.analysis.detection.scale import transform
-from service.analysis.detection.window import judge
+from service.analysis.detection.history import History, transform
+from service.analysis.detection.window import explain_window
 from service.analysis.detection.windows import CONTEXT, Judgement
 
 LEAST_POINTS = 5
@@ -52,7 +51,7 @@ def expectation(
     first = min(start, max(0, len(history.values) - CONTEXT))
     y, scale = transform(history.values[first:])
     groups = None if history.groups is None else history.groups[first:]
-    window = judge(y, groups)
+    window = explain_window(y, groups)
     level = window.explained.y[start - first :]
     offset = window.offsets.get(group, 0.0) if group is not None else 0.0
     reaches = _reach(len(level), float(np.std(level)), window.explained.noise.scale)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.ndimage import median_filter
 
-from service.analysis.detection.history import Floats
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
 
 NORMAL = 1.4826
 """Median absolute deviation to standard deviation, for normal noise."""

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from service import formats
-from service.analysis.detection.noise import Noise, largest_scale_that_shows
+from service.analysis.detection.change import Noise, largest_scale_that_shows
 
 TARGET = 0.01
 """One per cent: what people ask for first."""

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from service import formats
-from service.analysis.detection.change import ChangePoint, described
-from service.analysis.detection.history import History
-from service.analysis.detection.noise import Noise, noise_in
+from service.analysis.detection.change import ChangePoint, Noise, described, noise_in
+from service.analysis.detection.history import History, Scale, transform
 from service.analysis.detection.pruning import THRESHOLD
-from service.analysis.detection.scale import Scale, transform
-from service.analysis.detection.window import judge
+from service.analysis.detection.window import explain_window
 
 STRIDE, CONTEXT = 192, 96
 """Half a year of nights, and more context than evidence reaches (60 points)."""
@@ -108,7 +106,7 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     end = min(first + len(history.values), end_needed(number))
     y, scale = transform(history.values[start - first : end - first])
     groups = None if history.groups is None else history.groups[start - first : end - first]
-    window = judge(y, groups, threshold)
+    window = explain_window(y, groups, threshold)
     found = described(window, scale, history.direction, threshold)
     mine = tuple(
         replace(each, index=each.index + start)

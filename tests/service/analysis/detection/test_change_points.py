@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from service.analysis.detection import fixed_ratio
-from service.analysis.detection.history import Floats, History
+from service.analysis.detection.history import History
 from service.analysis.detection.registry import DEFAULT, DETECTORS
+from service.analysis.detection.robust import Floats
 from service.analysis.detection.windows import detect
 from trials.detection.ours import history, ours
 from trials.detection.score import Row, matched, tally

@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.detection import modes, partition, robust
+from service.analysis.detection import modes, robust, segment_model
+from service.analysis.detection.change import smallest_step
 from service.analysis.detection.evidence import (
     NEAR,
     NoiseOf,
@@ -18,12 +19,11 @@ from service.analysis.detection.evidence import (
     sides,
     telling_sides,
 )
-from service.analysis.detection.history import Floats, History
-from service.analysis.detection.noise import smallest_step
-from service.analysis.detection.paired_steps import completed
+from service.analysis.detection.history import History
 from service.analysis.detection.prediction import expectation
-from service.analysis.detection.pruning import THRESHOLD, slow_standing, standing
-from service.analysis.detection.window import judge
+from service.analysis.detection.pruning import THRESHOLD, completed, slow_standing, standing
+from service.analysis.detection.robust import Floats
+from service.analysis.detection.window import explain_window
 from service.analysis.detection.windows import STRIDE, detect
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True)
@@ -38,7 +38,7 @@ def noisy(seed: int, count: int) -> Floats:
 @given(st.integers(0, 9999), st.integers(0, 60))
 def test_partitioning_equals_its_definition(seed: int, count: int) -> None:
     y = noisy(seed, count)
-    assert partition.cuts(y, 1.0) == partition.slow_cuts(y, 1.0)
+    assert segment_model.cuts(y, 1.0) == segment_model.slow_cuts(y, 1.0)
 
 
 def test_partitioning_is_the_best_of_all_partitions() -> None:
@@ -47,12 +47,14 @@ def test_partitioning_is_the_best_of_all_partitions() -> None:
     def cost(cuts: tuple[int, ...]) -> float:
         borders = [0, *cuts, len(y)]
         parts = [y[a:b] for a, b in itertools.pairwise(borders)]
-        if min(len(part) for part in parts) < partition.SHORTEST:
+        if min(len(part) for part in parts) < segment_model.SHORTEST:
             return np.inf
-        return sum(float(((p - p.mean()) ** 2).sum()) for p in parts) + partition.PRICE * len(cuts)
+        return sum(float(((p - p.mean()) ** 2).sum()) for p in parts) + segment_model.PRICE * len(
+            cuts
+        )
 
     every = [cuts for k in range(3) for cuts in itertools.combinations(range(1, 17), k)]
-    assert tuple(partition.cuts(y, 1.0)) == min(every, key=cost)
+    assert tuple(segment_model.cuts(y, 1.0)) == min(every, key=cost)
 
 
 @pytest.mark.parametrize(("last", "stands"), [(0.03, True), (0.006, False)])
@@ -76,7 +78,7 @@ def test_a_pair_is_not_completed_at_the_cost_of_the_next_change(last: float, sta
 @given(st.integers(0, 9999), st.integers(10, 150))
 def test_merging_equals_weighing_everything_anew(seed: int, count: int) -> None:
     y = noisy(seed, count)
-    proposed = partition.cuts(y, 0.5)
+    proposed = segment_model.cuts(y, 0.5)
     assert standing(y, proposed, NoiseOf(1.0, 0.2)) == slow_standing(y, proposed, NoiseOf(1.0, 0.2))
 
 
@@ -176,7 +178,7 @@ def test_machines_of_other_stretches_change_nothing(seed: int, machines: int) ->
     """In a long history the machines of one stretch have any numbers, with gaps."""
     y = noisy(seed, 80)
     groups = np.random.default_rng(seed).integers(0, machines, len(y))
-    alone, among = judge(y, groups), judge(y, 1000 + 7 * groups)
+    alone, among = explain_window(y, groups), explain_window(y, 1000 + 7 * groups)
     assert set(alone.offsets) == set(groups.tolist())
     assert among.offsets == {1000 + 7 * number: each for number, each in alone.offsets.items()}
     assert among.explained.changes == alone.explained.changes

@@ -5,7 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.detection.history import Floats, History
+from service.analysis.detection.history import History
+from service.analysis.detection.robust import Floats
 from service.analysis.detection.windows import CONTEXT, STRIDE, Judgement, detect, extend
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)

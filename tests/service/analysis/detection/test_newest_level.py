@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from service.analysis.detection.change import ChangePoint
-from service.analysis.detection.history import Floats, History
+from service.analysis.detection.history import History
+from service.analysis.detection.robust import Floats
 from service.analysis.detection.windows import Judgement, detect
 
 RUNS = 30

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from service.analysis.detection.change import Noise
 from service.analysis.detection.history import History
-from service.analysis.detection.noise import Noise
 from service.analysis.detection.sample_size import TARGET, Spread, needed
 from service.analysis.detection.windows import detect
 
