@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from benchmarks.contracts import Direction
 from cli.detect_names import unread_columns, unread_fields
 from cli.exits import Stop
-from service import formats
 from service.analysis.detection.history import Refused
+from service.wording import formats
 
 VALUE, ID, GROUP, REVISION = "value", "id", "group", "revision"
 """A CSV file with a column ``value`` has one row per point, with its history in ``id``; any other

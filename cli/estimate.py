@@ -10,7 +10,7 @@ from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Case, Protocol
 from cli import answers
-from service import formats
+from service.wording import formats
 
 
 def sentence(

@@ -22,7 +22,6 @@ from cli.local import local_token
 from cli.options import DEFAULT_URL
 from cli.output import output_format
 from cli.output.lines import say
-from service import formats
 from service.auth import audit, enrolment, sign_in_link, signing_key, token_format, token_store
 from service.auth.enrolment import EnrolmentRequest
 from service.auth.permissions import BOUND
@@ -36,6 +35,7 @@ from service.database.session import Database, now_of
 from service.errors import ServiceError, Unauthorized
 from service.models.access import TokenKind
 from service.settings import Settings
+from service.wording import formats
 
 ME = Principal("command line")
 

@@ -13,12 +13,12 @@ from benchmarks.version import installed
 from service.api.openapi import DescribedApi
 from service.api.routes import ROUTES
 from service.auth.authenticate import Authenticator
-from service.background import AnalysisProcess, Background
 from service.dashboard import comparison_pages, finding_pages, pages, series_pages, sign_in
 from service.database.health import Checkup
 from service.database.session import Database
 from service.http import exchange, problems, strict_route
 from service.jobs.types import Terms
+from service.maintenance.background import AnalysisProcess, Background
 from service.settings import Settings
 
 

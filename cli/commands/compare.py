@@ -20,7 +20,7 @@ from cli.output import output_format
 from cli.output.console import Console
 from cli.output.lines import say
 from cli.output.output_format import OutputFormat
-from service import formats
+from service.wording import formats
 
 _COLOUR = {"faster": "green", "slower": "red"}
 

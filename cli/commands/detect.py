@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from typing import Annotated, Any
 
 import orjson
@@ -15,12 +15,12 @@ from cli import detect_input
 from cli.detect_order import disorder, repeated
 from cli.exits import Exit, Stop
 from cli.output.lines import say
-from service import formats
 from service.analysis.detection import alarms as detection_alarms
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, Refused, between_units
 from service.analysis.detection.registry import DETECTORS
 from service.analysis.detection.windows import Judgement
+from service.wording import formats, statements
 
 
 def detect(
@@ -143,27 +143,32 @@ def _judged(history: History, options: DetectOptions, warnings: tuple[str, ...])
     detector, default = DETECTORS[options.detector]
     threshold = default if options.threshold is None else options.threshold
     judged = detector(history, threshold)
-    judged = replace(judged, warnings=(*warnings, *judged.warnings))
     if options.online:
-        return replayed(list(detection_alarms.replay(history, threshold)), judged)
-    return document(judged)
+        return replayed(list(detection_alarms.replay(history, threshold)), judged, warnings)
+    return document(judged, warnings)
 
 
-def replayed(alarms: Sequence[detection_alarms.Alarm], whole: Judgement) -> dict[str, Any]:
+def replayed(
+    alarms: Sequence[detection_alarms.Alarm], whole: Judgement, warnings: Sequence[str] = ()
+) -> dict[str, Any]:
     """Alarms as they are printed, with what is odd in the whole history and in what they tell."""
     return {
         "alarms": [{"at": alarm.at, **shown(alarm.change)} for alarm in alarms],
-        "warnings": [*whole.warnings, *_units([alarm.change for alarm in alarms])],
+        "warnings": [*warnings, *_worded(whole), *_units([alarm.change for alarm in alarms])],
     }
 
 
-def document(judged: Judgement) -> dict[str, Any]:
+def document(judged: Judgement, warnings: Sequence[str] = ()) -> dict[str, Any]:
     """A judgement as it is printed; what is infinite becomes null."""
     return {
         "change_points": [shown(change) for change in judged.change_points],
         "noise": asdict(judged.noise) if judged.noise else None,
-        "warnings": [*judged.warnings, *_units(judged.change_points)],
+        "warnings": [*warnings, *_worded(judged), *_units(judged.change_points)],
     }
+
+
+def _worded(judged: Judgement) -> Iterator[str]:
+    return map(statements.say, judged.warnings)
 
 
 def _units(changes: Sequence[ChangePoint]) -> Iterator[str]:

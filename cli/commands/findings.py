@@ -17,7 +17,7 @@ from cli.exits import Stop
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.lines import say
-from service import formats
+from service.wording import formats
 
 app = typer.Typer(help="List and show findings, and act on them.", no_args_is_help=True)
 FindingId = Annotated[str, typer.Argument(metavar="FINDING", help="The finding's id.")]

@@ -15,7 +15,7 @@ from cli.client import ServiceClient
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.lines import say
-from service import formats
+from service.wording import formats
 
 app = typer.Typer(help="List, show and cancel jobs.", no_args_is_help=True)
 JobId = Annotated[str, typer.Argument(metavar="JOB", help="The job's id.")]

@@ -13,7 +13,7 @@ from cli import answers, options, parse_case
 from cli.client import ServiceClient
 from cli.output import output_format
 from cli.output.lines import say
-from service import formats
+from service.wording import formats
 
 _NARROW = ("schedule", "cron", "suite", "next")
 _ROOMY = ("schedule", "project", "cron", "time zone", "suite", "revision", "requires", "next")

@@ -23,9 +23,9 @@ from cli.local.supervisor import Ensemble
 from cli.output import output_format, progress
 from cli.output.console import Console
 from cli.revision import Version
-from service import formats
 from service.auth.sign_in_link import LASTS
 from service.settings import Settings
+from service.wording import formats
 from worker.child import containment
 from worker.settings import Settings as WorkerSettings
 

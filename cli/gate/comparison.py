@@ -8,7 +8,7 @@ from pydantic import AwareDatetime
 
 from benchmarks.contracts import Id
 from cli.answers import Answer
-from service import formats
+from service.wording import formats
 
 
 class Outcome(StrEnum):

@@ -10,7 +10,7 @@ from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
 from cli.gate.comparison import CaseFinding, ComparisonAnswer
 from cli.output.console import Console
-from service import formats
+from service.wording import formats
 
 LOOK_S = 2.0
 PATIENCE_S = 60.0

@@ -18,8 +18,8 @@ from cli.gate.comparison import CaseFinding, ComparisonAnswer, Decision, Outcome
 from cli.gate.follow import plain
 from cli.output import output_format
 from cli.output.console import Console
-from service import formats
 from service.reports.markup import escape, table
+from service.wording import formats
 
 REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")

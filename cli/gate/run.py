@@ -16,7 +16,7 @@ from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
 from cli.output.console import Console
 from cli.output.lines import say
-from service import formats
+from service.wording import formats
 
 _CODES = {
     Outcome.PASS: Exit.OK,

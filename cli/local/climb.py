@@ -15,7 +15,7 @@ from cli.exits import Exit, Stop
 from cli.local.measure import LONGEST_S, DeviceHeld, LocalRunner
 from cli.output.climb_report import Climb, answer, remarks, say
 from cli.output.console import Console
-from service import formats
+from service.wording import formats
 
 BRIEF = contracts.Protocol(
     warmup_min_steps=5,

@@ -14,7 +14,7 @@ from benchmarks import contracts
 from benchmarks.diagnosis import hill_climb, suggestions
 from benchmarks.diagnosis.hill_climb import Ending, Rung
 from cli.output.console import Console
-from service import formats
+from service.wording import formats
 
 
 @dataclass

@@ -7,7 +7,7 @@ from rich.table import Table
 
 from cli.answers import EffectsView, TermView
 from cli.output.console import Console
-from service import formats
+from service.wording import formats
 
 
 def show(effects: EffectsView, console: Console) -> None:

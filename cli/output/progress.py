@@ -14,7 +14,7 @@ from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.contracts import Progress as CaseProgress
 from cli import answers
 from cli.output.console import Console
-from service import formats
+from service.wording import formats
 
 _QUIET_S = 10.0
 """A case that goes on says so this often in plain lines."""

@@ -11,9 +11,9 @@ from rich.text import Text
 from benchmarks.contracts import Profile, Result, Sample, Status
 from benchmarks.terminal import printable
 from cli.output.console import Console
-from service import formats
 from service.analysis.summary import summarise
 from service.reports import efficiency
+from service.wording import formats
 
 
 def show(result: Result, console: Console | None = None) -> None:

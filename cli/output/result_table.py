@@ -11,7 +11,7 @@ from rich.text import Text
 from benchmarks.contracts import JobState, ParityStatus, Status
 from cli.answers import RowView
 from cli.output.console import Console
-from service import formats
+from service.wording import formats
 
 ROOMY = 100
 """Columns of a terminal from which on peak memory has room beside the rest."""

@@ -495,7 +495,7 @@ def _findings() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("cause", sa.String(16), nullable=False),
         sa.Column("certainty", sa.String(16), nullable=False),
-        sa.Column("sentence", sa.Text(), nullable=False),
+        sa.Column("says", sa.JSON(), nullable=False),
         sa.Column("attribution", sa.JSON(), nullable=True),
         sa.Column("measured", sa.JSON(), nullable=False),
         sa.Column("last_good", sa.String(100), nullable=True),
@@ -567,6 +567,7 @@ def _findings() -> None:
         sa.Column("actor", sa.String(100), nullable=False),
         sa.Column("action", sa.String(32), nullable=False),
         sa.Column("detail", sa.Text(), nullable=False),
+        sa.Column("says", sa.JSON(), nullable=True),
         sa.ForeignKeyConstraint(
             ["finding_id"], ["findings.id"], name="fk_finding_events_finding_id"
         ),
@@ -590,7 +591,7 @@ def _findings() -> None:
         sa.Column("state", sa.String(16), nullable=False),
         sa.Column("comparisons", sa.JSON(), nullable=False),
         sa.Column("reading", sa.JSON(), nullable=True),
-        sa.Column("sentence", sa.Text(), nullable=False),
+        sa.Column("says", sa.JSON(), nullable=False),
         sa.Column("created_at", NOW, nullable=False),
         sa.Column("decided_at", NOW, nullable=True),
         _one_of(

@@ -11,7 +11,7 @@ from benchmarks.version import installed
 from service.api.dependencies import get_database
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.background import AnalysisProcess
+from service.maintenance.background import AnalysisProcess
 
 router = noun("", "health")
 

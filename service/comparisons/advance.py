@@ -12,9 +12,10 @@ from sqlalchemy import ColumnElement, Table, bindparam, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
-from service import formats, models
+from service import models
 from service.analysis import gate
 from service.analysis.gate import Decision
+from service.analysis.statement import Statement, state
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.request import ComparisonRequest
 from service.database.prepared import Prepared, Runner, session_on
@@ -168,19 +169,19 @@ def _lacked(
     now: datetime,
     *,
     cut: bool,
-) -> Iterator[str]:
+) -> Iterator[Statement]:
     """Yield what an inconclusive comparison lacked: time if it was ``cut``, or a worker."""
     if cut:
-        budget = formats.duration(request.budget_s).replace(formats.NBSP, " ")
-        yield f"The budget of {budget} ended before every case was decided."
+        yield state("budget_ended", budget_s=request.budget_s)
     if row.worker is None:
-        yield worker_choice.lacking(session, request, now) or f"No {_worker(request)} was heard of."
+        why = worker_choice.lacking(session, request, now)
+        yield state("remark", text=why or f"No {_worker(request)} was heard of.")
         return
     found = (
         comparison_jobs.last_loss(session, row.id),
         worker_choice.lost(session, row.worker, now),
     )
-    yield from filter(None, found)
+    yield from (state("remark", text=text) for text in found if text)
 
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from service.analysis import gate
-from service.analysis.gate import Decision, Outcome
+from service.analysis.gate import Outcome
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.advance import NONE_KNOWN
 from service.comparisons.request import ComparisonRequest
@@ -17,6 +17,8 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.models import ComparisonRow, ComparisonState
+from service.schemas.gate import DecisionView
+from service.wording.statements import worded
 
 
 class ComparisonSummary(BaseModel):
@@ -50,9 +52,9 @@ class ComparisonView(ComparisonSummary):
     jobs_ended: int
     note: str
     """What it waits for, or why it was cancelled; empty if there is nothing to say."""
-    decision: Decision | None
+    decision: DecisionView | None
     """The decision, once it stands: ``state`` is ``decided``."""
-    so_far: Decision
+    so_far: DecisionView
     """What the pairs say by now; the same as ``decision`` once that stands."""
     page: str
     """Address of its page on the dashboard."""
@@ -69,13 +71,13 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> Comp
         raise NotFound(NONE_KNOWN)
     request = ComparisonRequest.model_validate(row.request)
     made = comparison_jobs.of(session, comparison_id)
-    decision = None if row.decision is None else Decision.model_validate(row.decision)
-    so_far = decision
-    if so_far is None:
+    stored = row.decision
+    if stored is None:
         records = comparison_jobs.records(row, made)
         used = comparison_jobs.used(records, made, request.policy.max_pairs)
         so_far = gate.decide(records, request.policy, (row.baseline, row.contender), last=False)
-        so_far = so_far.model_copy(update={"used": used})
+        stored = so_far.model_copy(update={"used": used}).model_dump(mode="json")
+    shown = DecisionView.model_validate(worded(stored))
     return ComparisonView(
         **_summary(row).model_dump(),
         request=request,
@@ -84,8 +86,8 @@ def load_comparison(session: Session, comparison_id: str, now: datetime) -> Comp
         jobs=len(made),
         jobs_ended=sum(one.measured is not None for one in made),
         note=_note(session, row, now),
-        decision=decision,
-        so_far=so_far,
+        decision=None if row.decision is None else shown,
+        so_far=shown,
         page=f"/comparisons/{row.id}",
     )
 

@@ -8,12 +8,12 @@ from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
 
 from service import comparisons
-from service.analysis.gate.sentences import GOOD, REGRESSIONS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
 from service.dashboard.rendering import partial, render
 from service.dashboard.routers import COUNTED, page_router
+from service.schemas.gate import GOOD, REGRESSIONS
 
 router = page_router(COUNTED)
 

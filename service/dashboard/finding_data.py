@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case
 from service import models
-from service.analysis.attribution import Attribution
-from service.analysis.attribution.types import Evidence, State
+from service.analysis.attribution import State
 from service.analysis.detection.alarms import SAME
 from service.dashboard.figures import Judged, Step, place_of
 from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
 from service.findings.bad_nodes import METRIC, against_others
+from service.findings.types import AttributionView, EvidenceView
 from service.history.types import Series
 
 NODE_RESULTS = 20
@@ -47,7 +47,7 @@ class Node:
     results: tuple[NodeResult, ...]
 
 
-def grouped(attribution: Attribution | None) -> dict[State, list[Evidence]]:
+def grouped(attribution: AttributionView | None) -> dict[State, list[EvidenceView]]:
     """The evidence by what it says, what changed first."""
     told = attribution.evidence if attribution else ()
     order = (State.CHANGED, State.UNCLEAR, State.UNCHANGED)

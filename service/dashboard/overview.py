@@ -11,12 +11,12 @@ from markupsafe import Markup
 from benchmarks import contracts
 from benchmarks.catalog import catalog
 from benchmarks.catalog.metrics import metric
-from service import formats
 from service.dashboard import labels
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
 from service.history import compare
 from service.history.types import Series, SeriesPoint
+from service.wording import formats
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,12 +10,12 @@ from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.catalog.metrics import metric
-from service import formats
 from service.auth.permissions import Permission
 from service.auth.principal import READER
 from service.dashboard import assets, figures, labels
 from service.http.security_headers import PAGE_POLICY
 from service.reports import efficiency
+from service.wording import formats
 
 _TITLES = {
     400: "That request was not understood",

@@ -10,12 +10,12 @@ from markupsafe import Markup
 from benchmarks import contracts
 from benchmarks.catalog.metrics import metric, reading_order
 from benchmarks.diagnosis import disturbances as benchmark_flags
-from service import formats
 from service.analysis.summary import summarise
 from service.dashboard import labels
 from service.dashboard.figures import PassName
 from service.dashboard.queries import MetricValue
 from service.dashboard.sparkline import stacked_bar
+from service.wording import formats
 
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
 

@@ -11,7 +11,8 @@ from sqlalchemy.orm import Session
 from service import models
 from service.analysis.attribution import Attribution, Cause, attribute
 from service.analysis.detection.change import ChangePoint
-from service.findings import lifecycle, queries
+from service.analysis.statement import state
+from service.findings import lifecycle
 from service.findings.gather_evidence import question_of
 from service.findings.types import Candidate, Certainty, FindingKind, FindingSummary, Remeasured
 from service.history import revisions
@@ -26,18 +27,13 @@ def say_again(histories: Histories, row: models.FindingRow, whole: Sequence[Cand
     told = attribute(question_of(histories, whole, measured))
     if row.measured.get("not_reproduced"):
         told = without_cause(told)
-    attribution = queries.ATTRIBUTION.dump_python(told, mode="json")
-    lifecycle.reword(histories.session, row, told.sentence, told.cause, attribution)
+    lifecycle.revise(histories.session, row, told)
 
 
 def without_cause(told: Attribution) -> Attribution:
     """The history says so, and measuring again does not: then the revision is not to blame."""
-    head = told.sentence.partition("): ")[0]
-    sentence = (
-        f"{head}): measured again beside each other, revisions before and after it were at the old "
-        "level, so the code does not explain it; what differs in the regular runs is not known."
-    )
-    return replace(told, cause=Cause.UNKNOWN, sentence=sentence)
+    facts = {**told.says.facts, "reasons": (state("not_reproduced"),)}
+    return replace(told, cause=Cause.UNKNOWN, says=replace(told.says, facts=facts))
 
 
 def members(session: Session, row: models.FindingRow) -> list[Candidate]:

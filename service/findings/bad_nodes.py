@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from benchmarks.diagnosis.disturbances import THROTTLED
 from service.analysis.attribution import Cause
+from service.analysis.statement import Statement, state
 from service.findings import lifecycle
 from service.findings.bad_node_statistics import (
     Contrast,
@@ -44,7 +45,7 @@ class NodeChange:
     last_good: str
     first_bad: str
     share: float
-    sentence: str
+    says: Statement
     certainty: Certainty = Certainty.STANDING
     series: tuple[str, ...] = ()
     """In which it was found slow; empty means in everything."""
@@ -94,7 +95,7 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
                     _close_if_well(session, row, kind, now)
             elif (found := kind.slow.get(worker)) is not None:
                 news = NodeChange(
-                    found.worker, found.last_good, found.first_bad, found.share, _sentence(found)
+                    found.worker, found.last_good, found.first_bad, found.share, _says(found)
                 )
                 opened += open_bad_node(session, news, kind.comparability, now)
     return opened
@@ -200,11 +201,14 @@ def _close_if_well(session: Session, row: FindingRow, kind: Compared, now: datet
         lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
 
 
-def _sentence(found: Slowdown) -> str:
-    return (
-        f"Worker {found.worker} is {found.share:.1%} slower than the others, against its own past, "
-        f"in {found.results} results at {found.revisions} revisions since {found.first_bad}: "
-        "look at the node, not at the code."
+def _says(slowdown: Slowdown) -> Statement:
+    return state(
+        "bad_node",
+        worker=slowdown.worker,
+        share=slowdown.share,
+        results=slowdown.results,
+        revisions=slowdown.revisions,
+        first_bad=slowdown.first_bad,
     )
 
 
@@ -217,10 +221,10 @@ def open_bad_node(
     finding_id = lifecycle.open_finding(
         session,
         now,
+        told.says,
         kind=FindingKind.BAD_NODE,
         cause=Cause.NODE,
         certainty=told.certainty,
-        sentence=told.sentence,
         attribution=None,
         measured={"series": list(told.series)},
         share=told.share,

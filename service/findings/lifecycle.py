@@ -7,9 +7,12 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from typing import Any
 
+from pydantic import TypeAdapter
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
+from service.analysis.attribution import Attribution
+from service.analysis.statement import Statement, state
 from service.database.ids import new_id
 from service.database.session import rows
 from service.errors import Conflict, NotFound
@@ -17,11 +20,13 @@ from service.findings.actions import ACTIONS
 from service.findings.types import ACTIVE
 from service.history.placed_changes import PlacedChange
 from service.models import FindingEvent, FindingRow, FindingState
+from service.wording.statements import say
 
 log = logging.getLogger(__name__)
 
 SYSTEM_ACTOR = "throughline"
 """The actor of what nobody did by hand."""
+_ATTRIBUTION = TypeAdapter(Attribution)
 NO_SUCH = "There is no such finding; GET /api/v1/findings lists them."
 
 
@@ -36,7 +41,7 @@ class Plan:
     """Whether the due date is taken away."""
 
 
-def open_finding(session: Session, now: datetime, **known: Any) -> str:
+def open_finding(session: Session, now: datetime, says: Statement, **known: Any) -> str:
     """Store a new finding, of which ``known`` gives what it is; its id."""
     row = FindingRow(
         id=new_id(now),
@@ -47,12 +52,13 @@ def open_finding(session: Session, now: datetime, **known: Any) -> str:
         opened_at=now,
         closed_at=None,
         version=1,
+        says=says.stored(),
         **known,
     )
     session.add(row)
     session.flush()
-    record(session, row.id, SYSTEM_ACTOR, "open", row.sentence, now)
-    log.warning("finding %s: %s", row.id, row.sentence)
+    _note(session, row.id, "open", says, now)
+    log.warning("finding %s: %s", row.id, say(says))
     return row.id
 
 
@@ -117,21 +123,31 @@ def plan(
     record(session, finding_id, actor, "plan", said, now)
 
 
-def reword(
-    session: Session, row: FindingRow, sentence: str, cause: str, attribution: dict[str, Any]
-) -> None:
+def attributed(attribution: Attribution) -> dict[str, Any]:
+    """The columns of a finding that tell its attribution."""
+    evidence = _ATTRIBUTION.dump_python(attribution, mode="json", exclude={"says"})
+    return {"cause": attribution.cause, "attribution": evidence}
+
+
+def revise(session: Session, row: FindingRow, attribution: Attribution) -> None:
     """Say again what a finding is, now that more is known of it."""
-    _change(session, row, {"sentence": sentence, "cause": cause, "attribution": attribution})
+    _change(session, row, {"says": attribution.says.stored()} | attributed(attribution))
 
 
 def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> None:
     """Say where a finding begins, now that it is better known."""
     place = {"last_good": to.last_good, "first_bad": to.first_bad, "first_bad_at": to.first_bad_at}
-    was = f"last good {row.last_good}, first bad {row.first_bad}"
+    was = (row.last_good, row.first_bad)
     _change(session, row, place)
-    by_now = f"last good {row.last_good}, first bad {row.first_bad}"
-    if by_now != was:
-        record(session, row.id, SYSTEM_ACTOR, "move", f"from {was} to {by_now}", now)
+    if (row.last_good, row.first_bad) != was:
+        says = state(
+            "moved",
+            old_last_good=was[0],
+            old_first_bad=was[1],
+            last_good=row.last_good,
+            first_bad=row.first_bad,
+        )
+        _note(session, row.id, "move", says, now)
 
 
 def record(
@@ -145,6 +161,22 @@ def record(
             actor=actor,
             action=action,
             detail=detail,
+            says=None,
+        )
+    )
+    session.flush()
+
+
+def _note(session: Session, finding_id: str, action: str, says: Statement, now: datetime) -> None:
+    """Write down what the service did."""
+    session.add(
+        FindingEvent(
+            finding_id=finding_id,
+            at=now,
+            actor=SYSTEM_ACTOR,
+            action=action,
+            detail="",
+            says=says.stored(),
         )
     )
     session.flush()

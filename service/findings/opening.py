@@ -204,11 +204,10 @@ def _open(
     finding_id = lifecycle.open_finding(
         session,
         now,
+        told.says,
         kind=first.kind,
-        cause=told.cause,
+        **lifecycle.attributed(told),
         certainty=first.certainty,
-        sentence=told.sentence,
-        attribution=queries.ATTRIBUTION.dump_python(told, mode="json"),
         measured=known,
         share=None,
         last_good=first.placed.last_good,

@@ -6,13 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import datetime
+from typing import Any
 
-from pydantic import TypeAdapter
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from service import models
-from service.analysis.attribution import Attribution
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
@@ -21,6 +20,7 @@ from service.findings.types import (
     ACTIVE,
     REFUTED,
     AffectedSeries,
+    AttributionView,
     Certainty,
     FindingEventView,
     FindingKind,
@@ -28,8 +28,7 @@ from service.findings.types import (
     FindingView,
 )
 from service.history.queries import name_of
-
-ATTRIBUTION = TypeAdapter(Attribution)
+from service.wording.statements import say_stored, worded
 
 
 def load_finding(session: Session, finding_id: str) -> FindingView:
@@ -44,13 +43,22 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
     events = select(models.FindingEvent).where(models.FindingEvent.finding_id == finding_id)
     return FindingView(
         summary=_summaries(session, [row])[0],
-        attribution=ATTRIBUTION.validate_python(row.attribution) if row.attribution else None,
+        attribution=attribution_of(row.says, row.attribution) if row.attribution else None,
         series=tuple(_affected(session, finding_id)),
         events=tuple(
-            FindingEventView(each.at, each.actor, each.action, each.detail)
+            FindingEventView(each.at, each.actor, each.action, _detail(each))
             for each in session.scalars(events.order_by(models.FindingEvent.id))
         ),
     )
+
+
+def attribution_of(says: dict[str, Any], stored: dict[str, Any]) -> AttributionView:
+    """An attribution in words."""
+    return AttributionView.model_validate({**worded(stored), "sentence": say_stored(says)})
+
+
+def _detail(event: models.FindingEvent) -> str:
+    return event.detail if event.says is None else say_stored(event.says)
 
 
 def list_findings(
@@ -136,7 +144,7 @@ def _summary(row: models.FindingRow, effects: Sequence[float]) -> FindingSummary
         state=models.FindingState(row.state),
         cause=row.cause,
         certainty=Certainty(row.certainty),
-        sentence=row.sentence,
+        sentence=say_stored(row.says),
         last_good=row.last_good,
         first_bad=row.first_bad,
         first_bad_at=row.first_bad_at,

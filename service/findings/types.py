@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
 
-from service.analysis.attribution import Attribution
+from pydantic import BaseModel
+
+from service.analysis.attribution import Cause, Part, State, Strength
 from service.history.placed_changes import PlacedChange
 from service.history.types import SeriesName
 from service.models import FindingState
@@ -151,12 +153,44 @@ class FindingSummary:
     """Whose series it is about; empty: nobody's, or it is about a node."""
 
 
+class EvidenceView(BaseModel):
+    """One thing that was looked at, and what it says."""
+
+    part: Part
+    name: str
+    """A fact, a metric, a reading, a worker, a condition."""
+    state: State
+    strength: Strength
+    says: str
+    """Half a sentence for a person, such as ``driver 550 -> 560``."""
+    before: str | float | None
+    after: str | float | None
+    unit: str
+    change: float | None
+    """Relative for amounts, a difference for shares and counts."""
+    low: float | None
+    high: float | None
+    """99 % interval of ``change``, from the spread between processes; None if it is not known."""
+
+
+class AttributionView(BaseModel):
+    """The cause that a change is put down to, with its evidence."""
+
+    cause: Cause
+    sentence: str
+    """For a person who has to act; each clause after the colon is what some evidence says."""
+    evidence: tuple[EvidenceView, ...]
+    """What may carry a cause, what else changed, what did not, what is not clear."""
+    not_excluded: tuple[str, ...]
+    """Other explanations that these data leave open, each one sentence."""
+
+
 @dataclass(frozen=True, slots=True)
 class FindingView:
     """A finding with all that belongs to it."""
 
     summary: FindingSummary
-    attribution: Attribution | None
+    attribution: AttributionView | None
     series: tuple[AffectedSeries, ...]
     """The one that it was opened for, which the attribution is about, first."""
     events: tuple[FindingEventView, ...]

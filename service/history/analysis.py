@@ -19,6 +19,8 @@ from service.analysis.detection import windows as detection_windows
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import Refused
 from service.analysis.detection.windows import Judgement, end_needed, first_needed
+from service.analysis.statement import read as read_statement
+from service.analysis.statement import state
 from service.database.session import insert_if_absent
 from service.history import changes
 from service.history.placed_changes import SeriesAnalysis, noise_document, noise_of
@@ -67,7 +69,8 @@ def analyse(of: AnalysisInput) -> AnalysisResult:
         history = of.tail.history
     except Refused as refused:
         settled = detection_windows.joined(list(of.settled))
-        return AnalysisResult(of, Judgement(settled, None, (str(refused),), of.settled))
+        warning = state("refused", reason=str(refused))
+        return AnalysisResult(of, Judgement(settled, None, (warning,), of.settled))
     first = of.tail.first
     return AnalysisResult(of, detection_windows.resume(of.settled, history, first, known=of.known))
 
@@ -89,7 +92,7 @@ def store(session: Session, weighed: AnalysisResult, now: datetime) -> None:
     row.points = tail.first + len(tail.points)
     row.newest = [asdict(change) for change in told.newest]
     row.noise = noise_document(told.noise)
-    row.warnings = list(told.warnings)
+    row.warnings = [warning.stored() for warning in told.warnings]
     row.judged_at = now
     session.flush()
     settled = (change for window in weighed.of.settled for change in window)
@@ -103,7 +106,7 @@ def reset(session: Session, series_id: str) -> None:
     if row is not None:
         row.points, row.newest, row.noise = 0, [], None
         changes.forget(session, series_id)
-        row.warnings = ["Judging this series failed; the service's log says why."]
+        row.warnings = [state("analysis_failed").stored()]
 
 
 def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
@@ -116,7 +119,7 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
         points=row.points,
         changes=changes.present(session, series_id),
         noise=noise_of(row.noise),
-        warnings=tuple(row.warnings),
+        warnings=tuple(map(read_statement, row.warnings)),
         judged_at=row.judged_at,
     )
 

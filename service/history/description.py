@@ -9,13 +9,14 @@ from datetime import datetime
 
 from sqlalchemy.orm import Session
 
-from service import formats
 from service.analysis.detection.change import Noise
-from service.analysis.detection.sample_size import Need, Spread, needed
+from service.analysis.detection.sample_size import Spread, needed
 from service.analysis.summary import half_width_factor
 from service.history.analysis import load_analysis
 from service.history.placed_changes import PlacedChange
 from service.history.types import Series, SeriesPoint
+from service.wording import formats
+from service.wording.statements import say
 
 SPREADS = 30
 """Newest points whose processes say how processes differ."""
@@ -37,6 +38,17 @@ class NoiseView:
 
 
 @dataclass(frozen=True, slots=True)
+class NeedView:
+    """The number of processes that it takes to see ``target``."""
+
+    target: float
+    replicates: int | None
+    """Processes for each point; None if no number of them would do, or if nobody can say."""
+    reason: str
+    """One sentence for a person."""
+
+
+@dataclass(frozen=True, slots=True)
 class AnalysisView:
     """The changes of a series' level, and what the series can and cannot show."""
 
@@ -46,7 +58,7 @@ class AnalysisView:
     """Null if it has not been judged yet."""
     changes: tuple[PlacedChange, ...]
     noise: NoiseView | None
-    one_percent: Need
+    one_percent: NeedView
     """What it takes to see a change of one per cent."""
     disturbed: int
     """Points that are shown and not judged, because their device was disturbed."""
@@ -57,15 +69,16 @@ def describe(session: Session, series: Series) -> AnalysisView:
     """Describe the analysis of ``series``."""
     standing = load_analysis(session, series.id)
     disturbed = [point for point in series.points if point.disturbed and not point.excluded]
+    need = needed(standing.noise, _spreads(series.points[-SPREADS:]))
     return AnalysisView(
         series_id=series.id,
         points=standing.points,
         judged_at=standing.judged_at,
         changes=standing.changes,
         noise=_noise(standing.noise),
-        one_percent=needed(standing.noise, _spreads(series.points[-SPREADS:])),
+        one_percent=NeedView(need.target, need.replicates, say(need.reason)),
         disturbed=len(disturbed),
-        warnings=(*standing.warnings, *_left_out(disturbed, len(series.points))),
+        warnings=(*map(say, standing.warnings), *_left_out(disturbed, len(series.points))),
     )
 
 

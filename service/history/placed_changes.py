@@ -9,6 +9,7 @@ from datetime import datetime
 from typing import Any, Self
 
 from service.analysis.detection.change import ChangePoint, Noise
+from service.analysis.statement import Statement
 from service.history.recent import RecentPoints, without_worker_offset
 from service.models import ChangeRow
 
@@ -61,7 +62,7 @@ class SeriesAnalysis:
     changes: tuple[PlacedChange, ...]
     noise: Noise | None
     """Of the newest level; None if there are too few points to tell."""
-    warnings: tuple[str, ...]
+    warnings: tuple[Statement, ...]
     judged_at: datetime | None
     """None if the series has not been judged yet."""
 

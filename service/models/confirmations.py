@@ -51,7 +51,8 @@ class ConfirmationRow(Base):
     """What was measured again, in order; the last one is under way while the state is running."""
     reading: Mapped[dict[str, Any] | None]
     """What the first comparison said, once there is a second."""
-    sentence: Mapped[str] = mapped_column(Text)
+    says: Mapped[dict[str, Any]]
+    """The statement of its outcome, or of what is under way."""
     created_at: Mapped[datetime]
     decided_at: Mapped[datetime | None]
     __table_args__ = (

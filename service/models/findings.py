@@ -36,7 +36,8 @@ class FindingRow(ProjectOwned, Base):
     cause: Mapped[str] = mapped_column(String(16))
     certainty: Mapped[str] = mapped_column(String(16))
     """``confirmed`` by measuring again, or ``standing`` in the history for several points."""
-    sentence: Mapped[str] = mapped_column(Text)
+    says: Mapped[dict[str, Any]]
+    """The statement that sums it up."""
     attribution: Mapped[dict[str, Any] | None]
     measured: Mapped[dict[str, Any]]
     """Results that were measured for it, by ``before`` and ``after``: which level they show.
@@ -108,3 +109,6 @@ class FindingEvent(Base):
     """A person's name, or ``throughline``."""
     action: Mapped[str] = mapped_column(String(32))
     detail: Mapped[str] = mapped_column(Text)
+    """As somebody wrote it."""
+    says: Mapped[dict[str, Any] | None]
+    """The statement of what the service itself did."""

@@ -37,7 +37,7 @@ class AnalysisRow(Base):
     newest: Mapped[list[dict[str, Any]]]
     """Change points of the newest window; more points may move them."""
     noise: Mapped[dict[str, Any] | None]
-    warnings: Mapped[list[str]]
+    warnings: Mapped[list[dict[str, Any]]]
     judged_at: Mapped[datetime]
 
 

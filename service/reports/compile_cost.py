@@ -7,7 +7,7 @@ from statistics import fmean
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Result
-from service import formats
+from service.wording import formats
 
 _AXIS = "compile"
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.contracts import Efficiency, Use
-from service import formats
+from service.wording import formats
 
 PASSES = {"full": "with input", "synth": "without input"}
 

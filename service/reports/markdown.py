@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.contracts import Case
-from service import formats
 from service.analysis.factorial import Effects, Term
 from service.analysis.summary import Summary
 from service.history.compare import Ratio, RevisionChange
@@ -13,6 +12,7 @@ from service.history.types import SeriesPoint
 from service.reports.markup import escape, table
 from service.reports.report import Report, Row
 from service.reports.suggestions import Advice
+from service.wording import formats
 
 
 def report(told: Report) -> str:

@@ -21,7 +21,9 @@ from benchmarks.contracts import (
     Trace,
 )
 from benchmarks.diagnosis.merge import merge, samples
-from service.analysis.attribution import Measurement, Question, Residual
+from service.analysis.attribution import Measurement, Question, Residual, attribute
+from service.findings import lifecycle, queries
+from service.findings.types import AttributionView
 
 START = datetime(2026, 11, 1, 2, tzinfo=UTC)
 CASE = Case(workload="unet", preset="full", axes={"compile": "default", "precision": "bf16"})
@@ -183,3 +185,10 @@ def residuals(
         for worker in workers
         for number in range(series)
     ]
+
+
+def explained(asked: Question) -> AttributionView:
+    """The attribution of a change as it is shown: stored, read and put into words."""
+    attribution = attribute(asked)
+    stored = lifecycle.attributed(attribution)["attribution"]
+    return queries.attribution_of(attribution.says.stored(), stored)

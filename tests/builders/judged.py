@@ -15,6 +15,7 @@ from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from service import findings
+from service.analysis.statement import state
 from service.database.session import Database
 from service.findings import Certainty, Plan, pipeline
 from service.findings.bad_nodes import NodeChange, open_bad_node
@@ -72,7 +73,7 @@ def _slow(worker: str) -> NodeChange:
         last_good=long.revision_of(STEADY),
         first_bad=long.revision_of(STEADY + 1),
         share=0.08,
-        sentence=f"Worker {worker} is 8.0 % slower than the others {HOSTILE}",
+        says=state("worker_at_fault", worker=worker, why=state("refused", reason=HOSTILE)),
         certainty=Certainty.CONFIRMED,
     )
 
@@ -98,7 +99,7 @@ def _suspect(session: Session, now: datetime) -> None:
             state=ConfirmationState.NOT_REPRODUCED,
             comparisons=[],
             reading=None,
-            sentence=f"Measured again, both are at the old level. {HOSTILE}",
+            says=state("again_nothing", sentence=HOSTILE).stored(),
             created_at=now - DAY,
             decided_at=now - DAY,
         )

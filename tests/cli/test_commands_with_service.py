@@ -21,7 +21,7 @@ from benchmarks.contracts import Case
 from cli.answers import ChangeView
 from cli.commands.compare import outcome
 from cli.exits import Exit
-from service import formats
+from service.wording import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
 SHORT = {

@@ -16,8 +16,8 @@ from cli.gate import GateFormat
 from cli.gate.comparison import ComparisonAnswer, Decision, Used
 from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
-from service import formats
 from service.analysis.gate import CaseRecord, Limit, Measured, Pair, Policy, Rule, Trouble, decide
+from service.wording import formats
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
 STRANGE = "It <b>fails</b> | `x` ]]> \ufffe"

@@ -9,13 +9,13 @@ import pytest
 from sqlalchemy import select
 
 from benchmarks.contracts import Case, Claim, JobState, Worker
-from service import background
-from service.background import Background, WallClock
 from service.database.session import Database, now_of
 from service.jobs import expiry, leases, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Terms
+from service.maintenance import background
+from service.maintenance.background import Background, WallClock
 from service.models import Job
 
 pytestmark = pytest.mark.both_databases

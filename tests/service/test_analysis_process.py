@@ -19,11 +19,11 @@ from builders.service_program import Program, outcome, run, serving
 from fastapi.testclient import TestClient
 from sqlalchemy import func, select
 
-from service import background
 from service.app import create_app
-from service.background import AnalysisProcess
 from service.database.session import Database
 from service.history import pending
+from service.maintenance import background
+from service.maintenance.background import AnalysisProcess
 from service.models import FindingRow
 from service.settings import Settings
 

@@ -9,7 +9,7 @@ from builders.service_hand import Hand
 from fastapi.testclient import TestClient
 
 from benchmarks.contracts import Lease, Result, Status
-from service import formats
+from service.wording import formats
 
 
 def gate_of(client: TestClient, hand: Hand) -> GateHand:

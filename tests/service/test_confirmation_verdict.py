@@ -13,6 +13,7 @@ from service.findings.confirm.suspicion import Baseline, Suspicion, Where
 from service.findings.confirm.verdict import RemeasuredValue, verdict
 from service.history.series_history import SeriesName
 from service.models import ConfirmationState as State
+from service.wording.statements import say
 
 OLD, NEW = 100.0, 95.0
 
@@ -66,7 +67,7 @@ OTHER = reading(Answer.SAME, NEW, NEW, same_code=True).model_copy(update={"other
 def test_one_comparison_says_what_it_can(told: RemeasuredValue, state: State) -> None:
     said = verdict(SUSPECTED, told)
     assert (said.state, said.ask_suspect) == (state, False)
-    assert said.sentence.endswith(".")
+    assert say(said.says).endswith(".")
 
 
 def test_what_a_slower_worker_reads_is_held_against_its_own_past() -> None:
@@ -82,7 +83,7 @@ def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> No
     assert verdict(SUSPECTED, elsewhere).ask_suspect
     slow = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"), elsewhere)
     assert slow.state is State.BAD_NODE
-    assert "on b" in slow.sentence
+    assert "on b" in say(slow.says)
     fast = verdict(SUSPECTED, reading(Answer.SAME, OLD, OLD, worker="b"), elsewhere)
     assert fast.state is State.NOT_REPRODUCED
     differ = verdict(SUSPECTED, reading(Answer.DIFFERENT, OLD, NEW, worker="b"), elsewhere)
@@ -98,7 +99,7 @@ def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(new: float)
 
 def test_without_another_worker_the_node_is_not_excluded() -> None:
     said = verdict(SUSPECTED, reading(Answer.SAME, NEW, NEW, worker="b"))
-    assert "is not excluded" in said.sentence
+    assert "is not excluded" in say(said.says)
 
 
 @pytest.mark.parametrize(

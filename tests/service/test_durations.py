@@ -18,10 +18,10 @@ from benchmarks.contracts import Case, Protocol
 from cli import estimate
 from cli.answers import CatalogView, SubmissionView
 from cli.durations import seconds
-from service import formats
 from service.database.session import Database
 from service.jobs.estimates import expectations, taken_before
 from service.models import Attempt
+from service.wording import formats
 
 pytestmark = pytest.mark.both_databases
 

@@ -17,6 +17,7 @@ from service.history.description import describe
 from service.history.queries import load_series
 from service.history.recent import RecentPoints
 from service.models import AnalysisRow, PendingAnalysis, Point, SettledWindow
+from service.wording.statements import say
 
 LENGTH = 700
 """Three settled windows and a newest one."""
@@ -205,7 +206,7 @@ def test_values_that_cannot_be_judged_are_said_to_be_so(database: Database) -> N
         session.execute(update(Point).values(value=1e200))  # no contract takes such a value
         told = judge_all(session)
         assert told.changes == ()
-        assert "cannot be judged" in told.warnings[0]
+        assert "cannot be judged" in say(told.warnings[0])
         assert session.scalar(select(func.count()).select_from(PendingAnalysis)) == 0
 
 

@@ -23,7 +23,7 @@ from benchmarks.contracts import (
 )
 from cli.answers import ReportView
 from cli.output import result_table
-from service import formats
+from service.wording import formats
 
 WRONG = "It computes something else than fp32 eager: the loss up to step 5 is off by 0.4."
 CASES = [

@@ -37,8 +37,8 @@ if __name__ == "__main__":
         from trials.chaos import mutants
 
         mutants.apply(told)
-    from service import background
     from service.__main__ import main
+    from service.maintenance import background
 
     assert __spec__ is not None
     background.ANALYSIS = (sys.executable, "-m", __spec__.name, "--role", "analysis")

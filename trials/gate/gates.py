@@ -19,8 +19,9 @@ from service.analysis.gate import (
     Policy,
     judge_case,
 )
-from service.analysis.gate.cases import CaseFinding
 from service.analysis.gate.pairs import Metric
+from service.analysis.statement import Statement
+from service.schemas.gate import CaseFinding
 from trials.gate.replicates import Times
 
 POLICY = Policy()
@@ -96,7 +97,7 @@ def _sides(times: Times) -> tuple[Times, Times]:
     return pairs[:, 0], pairs[:, 1]
 
 
-def settled(name: str, baseline: Times, contender: Times, levels: Levels) -> CaseFinding:
+def settled(name: str, baseline: Times, contender: Times, levels: Levels) -> CaseFinding[Statement]:
     """What the gate says of a case, given step times in s of both sides, at least three each."""
     rule = POLICY.rule_of(name)
     pairs = [

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from service import formats
+from service.wording import formats
 
 Row = dict[str, Any]
 BEGIN = "<!-- The table below is made from the rows: python -m trials.load table --write -->"

@@ -23,6 +23,7 @@ from benchmarks.contracts import Case
 from service.database.migrate import upgrade
 from service.database.session import Database
 from service.models import FindingRow, FindingSeries, SeriesRow
+from service.wording.statements import say_stored
 
 ROWS = Path("benchmarks/results/nights/simulated.jsonl")
 PAGE = ROWS.parent / "README.md"
@@ -144,7 +145,7 @@ def _false(database: Database, kind: str) -> Iterator[str]:
         for row in session.scalars(select(FindingRow)):
             near = abs(int(row.first_bad[1:]) - PLANTED_AT) <= 1
             if not (kind == "planted" and row.kind == "regression" and near):
-                yield row.sentence
+                yield say_stored(row.says)
 
 
 def table(rows: Iterable[Row]) -> list[str]:

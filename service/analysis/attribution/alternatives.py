@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from service import formats
 from service.analysis.attribution import headline, node
-from service.analysis.attribution.fingerprint import DIGESTS, Mechanism, title
+from service.analysis.attribution.fingerprint import DIGESTS, Mechanism
 from service.analysis.attribution.mechanism import moved_by_clocks
 from service.analysis.attribution.observed import Observed
 from service.analysis.attribution.types import Cause, Part, Question, State
+from service.analysis.statement import Statement, state
 
 
-def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[str, ...]:
+def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[Statement, ...]:
     """Other explanations, each one sentence; the most likely first."""
     if seen.revision is None:
         return ()
@@ -24,66 +24,68 @@ def not_excluded(question: Question, seen: Observed, cause: Cause) -> tuple[str,
         *_input(seen, cause),
         *headline.not_told_apart(seen.rule),
     )
-    return tuple(dict.fromkeys(sentences))
+    return tuple(one for place, one in enumerate(sentences) if one not in sentences[:place])
 
 
-def _code(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
+def _code(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
     if cause is Cause.CODE or seen.revision is None or seen.revision.state is State.UNCHANGED:
         return
-    good = formats.revision(question.last_good)
-    where = "again" if seen.same_machine else f"on {node.workers(question.after)}"
+    good = question.last_good
     if cause is Cause.ENVIRONMENT:
-        where = "in the environment of now"
-    yield f"The code changed as well: measuring {good} {where} would tell."
+        yield state("code_untried_in_environment", revision=good)
+    elif seen.same_machine:
+        yield state("code_untried", revision=good)
+    else:
+        yield state("code_untried_on", revision=good, workers=node.workers(question.after))
 
 
-def _environment(seen: Observed, cause: Cause) -> Iterator[str]:
+def _environment(seen: Observed, cause: Cause) -> Iterator[Statement]:
     if not seen.environment:
-        yield "The environment is not known on both sides."
+        yield state("environment_unknown")
     if cause is not Cause.ENVIRONMENT:
         for each in seen.changed_facts:
-            yield f"Also different: {each.says}."
+            yield state("also_different", fact=each.says)
     elif len(seen.changed_facts) > 1:
-        yield f"{len(seen.changed_facts)} facts changed together and cannot be told apart."
+        yield state("facts_together", count=len(seen.changed_facts))
     for each in seen.environment:
         if each.name in DIGESTS and each.state is State.CHANGED:
-            yield f"Also different, and the fingerprint does not say in what: {title(each.name)}."
+            yield state("digest_also_different", fact=each.name)
 
 
-def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
+def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
     workers = {each.worker for each in question.after}
     if cause is Cause.NODE or len(workers) != 1:
         return
     worker = workers.pop()
     apart = [each for each in seen.node if each.state is State.CHANGED]
     for each in apart:
-        yield f"Also true: {each.says}."
+        yield state("also_true", fact=each.says)
     if any(each.state is State.UNCHANGED for each in seen.node):
-        yield f"Only {worker} shows the new level: a fault of it that touches only this remains."
-    elif not any(worker in each.says for each in apart):  # a shared device names no node
-        yield f"Only {worker} shows the new level: a run on another would tell if it is the node."
+        yield state("only_worker", worker=worker)
+    elif all(each.says.kind == node.SHARED_DEVICE for each in apart):
+        yield state("only_worker_tried", worker=worker)
 
 
-def _clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[str]:
+def _clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
     if cause is Cause.CLOCKS:
         if _changed(seen, "power_cap") or not _changed(seen, "thermal", "hw_", "power_brake"):
-            yield "Code that draws more power lowers the clock as well."
+            yield state("power_of_code")
         return
     if cause not in (Cause.CODE, Cause.UNKNOWN) or not moved_by_clocks(question):
         return
     known = [each for each in seen.accounts if each.mechanism is Mechanism.CLOCKS]
     if not known:
-        yield "Clocks were not recorded on both sides: heat and power are not excluded."
+        yield state("clocks_unknown")
     elif known[0].evidence.state is State.UNCLEAR:
-        yield "Clocks vary too much, or too little was measured, to exclude heat and power."
+        yield state("clocks_unclear")
 
 
-def _input(seen: Observed, cause: Cause) -> Iterator[str]:
+def _input(seen: Observed, cause: Cause) -> Iterator[Statement]:
     if cause not in (Cause.CODE, Cause.UNKNOWN):
         return
     known = [each for each in seen.accounts if each.mechanism is Mechanism.INPUT]
     if known and known[0].evidence.state is State.UNCLEAR:
-        yield "Whether the data pipeline has a part in it is not clear from these measurements."
+        yield state("input_unclear")
 
 
 def _changed(seen: Observed, *words: str) -> bool:

@@ -22,6 +22,7 @@ from service.analysis.attribution.alternatives import not_excluded
 from service.analysis.attribution.fingerprint import Mechanism
 from service.analysis.attribution.observed import Observed, observe
 from service.analysis.attribution.types import Attribution, Cause, Evidence, Question, State
+from service.analysis.statement import Statement, state
 
 MOST_FACTS = 2
 """Of an environment that changed; a person looks at the rest in the evidence."""
@@ -36,7 +37,7 @@ def attribute(question: Question) -> Attribution:
     head = headline.headline(question, seen.rule)
     return Attribution(
         cause=cause,
-        sentence=f"{head}: {'; '.join(clauses)}.",
+        says=state("change", headline=head, reasons=tuple(clauses)),
         evidence=seen.everything(),
         not_excluded=not_excluded(question, seen, cause),
     )
@@ -58,9 +59,9 @@ def _cause(seen: Observed) -> Cause:
     return next((cause for cause, holds in order if holds), Cause.UNKNOWN)
 
 
-def _reasons(question: Question, seen: Observed, cause: Cause) -> list[str]:
+def _reasons(question: Question, seen: Observed, cause: Cause) -> list[Statement]:
     """List what carries the cause, then what clears the other causes."""
-    reasons: list[str | None]
+    reasons: list[Statement | None]
     match cause:
         case Cause.ENVIRONMENT:
             reasons = [_environment(question, seen), _cleared_code(seen), _mechanism(seen)]
@@ -75,48 +76,45 @@ def _reasons(question: Question, seen: Observed, cause: Cause) -> list[str]:
     return [reason for reason in reasons if reason]
 
 
-def _environment(question: Question, seen: Observed) -> str:
+def _environment(question: Question, seen: Observed) -> Statement:
     """The facts, one of a group, and in which way they differ."""
     by_group: dict[fingerprint.FactGroup, Evidence] = {}
     for each in seen.acting_facts:
         by_group.setdefault(fingerprint.group(each.name), each)
     named = list(by_group.values())[:MOST_FACTS]
-    says = " and ".join(each.says for each in named)
-    rest = len(seen.changed_facts) - len(named)
-    more = f" ({rest} more {'fact' if rest == 1 else 'facts'} with it)" if rest else ""
-    if not seen.same_machine:
-        return f"{says}{more}, between the machines that measured before and after"
+    facts, rest = tuple(each.says for each in named), len(seen.changed_facts) - len(named)
     adjacent = any(each.revision == question.last_good for each in question.before) and any(
         each.revision == question.first_bad for each in question.after
     )
-    return f"{says}{more} {'changed at the same point' if adjacent else 'changed in between'}"
+    kind = "facts_changed_here" if adjacent else "facts_changed_between"
+    if not seen.same_machine:
+        kind = "facts_differ_by_machine"
+    return state(kind, changed=facts, rest=rest)
 
 
-def _mechanism(seen: Observed) -> str | None:
+def _mechanism(seen: Observed) -> Statement | None:
     return next((_says(each.evidence) for each in seen.accounts if each.carries), None)
 
 
-def _cleared_code(seen: Observed) -> str | None:
+def _cleared_code(seen: Observed) -> Statement | None:
     cleared = seen.revision is not None and seen.revision.state is State.UNCHANGED
     return _says(seen.revision) if cleared else None
 
 
-def _on_several(seen: Observed) -> str | None:
+def _on_several(seen: Observed) -> Statement | None:
     return next((each.says for each in seen.node if each.state is State.UNCHANGED), None)
 
 
-def _too_little(question: Question, seen: Observed) -> str:
+def _too_little(question: Question, seen: Observed) -> Statement:
     if not question.before or not question.after:
-        return f"no measurement from {'after' if question.before else 'before'} it is at hand"
+        return state("no_measurement_after" if question.before else "no_measurement_before")
     if not seen.environment:
-        return "its cause is not known, as the environments cannot be compared"
+        return state("environments_unknown")
     if seen.revision is not None and seen.revision.state is State.CHANGED and not seen.same_machine:
-        sides = node.workers(question.before), node.workers(question.after)
-        return (
-            f"the revision and the machine changed together ({sides[0]} before, {sides[1]} after)"
-        )
-    return "nothing that is known explains it"
+        before, after = node.workers(question.before), node.workers(question.after)
+        return state("revision_and_machine", before=before, after=after)
+    return state("unexplained")
 
 
-def _says(evidence: Evidence | None) -> str | None:
+def _says(evidence: Evidence | None) -> Statement | None:
     return None if evidence is None else evidence.says

@@ -15,6 +15,7 @@ from service.analysis.attribution.types import (
     State,
     Strength,
 )
+from service.analysis.statement import Statement, state
 
 NONE = "none"
 """How the absence of a variable or a package is written."""
@@ -30,12 +31,11 @@ class EnvironmentDifference:
     """The values, sorted; several only where workers differ among themselves."""
 
     @property
-    def says(self) -> str:
+    def says(self) -> Statement:
         """Half a sentence: ``driver 550 -> 560``."""
-        title = fingerprint.title(self.fact)
         if self.fact in fingerprint.DIGESTS:
-            return f"{title} is another"
-        return f"{title} {_written(self.before)} -> {_written(self.after)}"
+            return state("digest_changed", fact=self.fact)
+        return state("fact_changed", fact=self.fact, before=self.before, after=self.after)
 
 
 def evidence(question: Question) -> tuple[Evidence, ...]:
@@ -49,10 +49,9 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     kept, mixed = _kept(question.before, question.after)
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
-    unchanged = f"environment unchanged ({len(kept)} facts)"
-    if mixed:
-        unchanged = f"no fact of the environment tells the sides apart ({len(kept)} unchanged)"
-    return (_none_differs(unchanged),)
+    kind = "environment_mixed" if mixed else "environment_unchanged"
+    says = state(kind, unchanged=len(kept))
+    return (Evidence(Part.ENVIRONMENT, "environment", State.UNCHANGED, Strength.STRONG, says),)
 
 
 def differences(
@@ -136,10 +135,6 @@ def _differs(difference: EnvironmentDifference) -> Evidence:
         before=_written(difference.before),
         after=_written(difference.after),
     )
-
-
-def _none_differs(says: str) -> Evidence:
-    return Evidence(Part.ENVIRONMENT, "environment", State.UNCHANGED, Strength.STRONG, says)
 
 
 def _written(values: Iterable[str | None]) -> str:

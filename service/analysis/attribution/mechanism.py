@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from benchmarks.catalog.metrics import metric
-from service.analysis.attribution import wording
 from service.analysis.attribution.difference import difference
 from service.analysis.attribution.fingerprint import Mechanism
-from service.analysis.attribution.quantities import Differences
+from service.analysis.attribution.quantities import Differences, says_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
 from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+from service.analysis.statement import Statement, state
 
 HALF = 0.5
 """Share of the change from which a mechanism accounts for it rather than adds to it."""
@@ -67,16 +67,10 @@ def _of_input(question: Question, before: Side, after: Side, found: Differences)
     return Account(Mechanism.INPUT, _told(Part.INPUT, loader.state, says, share, strength))
 
 
-def _of_loader(state: State, share: float | None) -> str:
-    if state is State.UNCHANGED:
-        return "what the loader adds to the step is unchanged"
-    if state is State.UNCLEAR:
-        return "what the loader adds to the step is not clear"
-    if share is None:
-        return "what the loader adds to the step changed"
-    if share <= 0:
-        return "what the loader adds to the step changed the other way"
-    return f"{_of_the_change(share)} goes away without the loader"
+def _of_loader(known: State, share: float | None) -> Statement:
+    if known is not State.CHANGED or share is None:
+        return state(f"loader_{known.value}")
+    return state("loader_share", share=share) if share > 0 else state("loader_other_way")
 
 
 def moved_by_clocks(question: Question) -> bool:
@@ -106,9 +100,9 @@ def _of_clocks(question: Question, differences: Differences) -> Account | None:
 def _of_clock(question: Question, name: str, found: Differences, whole: float | None) -> Account:
     clock = found[name]
     share = None if clock.log is None else _share(-clock.log, whole, question)
-    says = wording.says(name, clock)
+    says = says_of(name, clock)
     if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
-        says += f", which accounts for {_of_the_change(share)}"
+        says = state("clock_share", clock=says, share=share)
         return Account(Mechanism.CLOCKS, _told(Part.CLOCKS, State.CHANGED, says, share))
     return Account(Mechanism.CLOCKS, _told(Part.CLOCKS, clock.state, says, share, Strength.WEAK))
 
@@ -139,12 +133,12 @@ def _share(own: float, whole: float | None, question: Question) -> float | None:
     return own / whole
 
 
-def _of_the_change(share: float) -> str:
-    return "all of the change" if share >= 0.995 else f"{wording.whole(share)} of the change"
-
-
 def _told(
-    part: Part, state: State, says: str, share: float | None, strength: Strength = Strength.STRONG
+    part: Part,
+    known: State,
+    says: Statement,
+    share: float | None,
+    strength: Strength = Strength.STRONG,
 ) -> Evidence:
     name = "share of the input" if part is Part.INPUT else "share of the clock"
-    return Evidence(part, name, state, strength, says, unit="1", change=share)
+    return Evidence(part, name, known, strength, says, unit="1", change=share)

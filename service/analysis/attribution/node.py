@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.diagnosis.disturbances import OTHER_PROCESSES as SHARED
-from service import formats
 from service.analysis.attribution.quantities_of import flags
 from service.analysis.attribution.types import (
     Evidence,
@@ -19,6 +18,7 @@ from service.analysis.attribution.types import (
     State,
     Strength,
 )
+from service.analysis.statement import Statement, state
 
 PERSISTENCE = 2
 """Rounds in a row in which the machine must stand apart: one bad night is not a bad node."""
@@ -34,6 +34,8 @@ SHARE_OF_EFFECT = 0.25
 """A node that is slower by less than a quarter of the effect explains little of it."""
 TO_SIGMA = 1.4826
 """Median absolute deviation to standard deviation, for normal noise."""
+SHARED_DEVICE = "shared_device"
+"""The statement that a device was shared; it names no worker."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +72,7 @@ def workers(side: Iterable[Measurement]) -> str:
 def _of_machines(question: Question) -> tuple[Evidence, ...]:
     names = workers(question.after)
     if len({each.worker for each in question.after}) > 1:
-        return (_said(names, State.UNCHANGED, Strength.STRONG, f"the same on {names}"),)
+        return (_said(names, State.UNCHANGED, Strength.STRONG, state("same_on", workers=names)),)
     elsewhere = _elsewhere_good(question, names)
     own = _by_residuals(question, names)
     return (own,) if elsewhere is None else (elsewhere, own)
@@ -84,10 +86,7 @@ def _shared_device(question: Question) -> Evidence | None:
         return None
     if not all(SHARED in flags(each) for each in slow) or any(SHARED in flags(e) for e in fast):
         return None
-    says = (
-        f"another process computed on the device in all {len(slow)} slow measurements and in none "
-        f"of {len(fast)} others"
-    )
+    says = state(SHARED_DEVICE, slow=len(slow), others=len(fast))
     names = ", ".join(sorted({each.worker for each in slow}))
     return _said(names, State.CHANGED, Strength.STRONG, says)
 
@@ -104,7 +103,7 @@ def _elsewhere_good(question: Question, worker: str) -> Evidence | None:
         return None
     revision, other = others[0]
     repeated = len(question.after) >= PERSISTENCE
-    says = f"{revision} is at the old level on {other} and at the new one on {worker}"
+    says = state("other_level_elsewhere", revision=revision, worker=worker, other=other)
     strength = Strength.STRONG if repeated else Strength.WEAK
     return _said(worker, State.CHANGED, strength, says)
 
@@ -114,25 +113,21 @@ def _by_residuals(question: Question, worker: str) -> Evidence:
     met = rounds(question.residuals, worker, sign)
     newest = met[-PERSISTENCE:]
     if not newest:
-        return _said(
-            worker, State.UNCLEAR, Strength.WEAK, f"no other worker to hold {worker} against"
-        )
+        says = state("no_other_worker", worker=worker)
+        return _said(worker, State.UNCLEAR, Strength.WEAK, says)
     limit = threshold(question, worker)
     apart = [each.stands_apart(limit) for each in newest]
     contrasts = [contrast for each in newest for contrast in each.contrasts]
     size, count = median(contrasts), min(len(each.contrasts) for each in newest)
-    over = f"over {count} series" if count > 1 else "in one series"
     if all(apart) and len(newest) >= PERSISTENCE:
-        word = "faster" if question.improvement else "slower"
-        says = (
-            f"{worker} is {formats.change(math.expm1(size)).removeprefix('+')} {word} than other "
-            f"workers {over} at {len(newest)} revisions in a row"
-        )
+        kind = "worker_faster" if question.improvement else "worker_slower"
+        by = math.expm1(size)
+        says = state(kind, worker=worker, by=by, series=count, revisions=len(newest))
         return _said(worker, State.CHANGED, Strength.STRONG, says, size)
     if not any(apart) and size < limit / 2 and count >= LEAST_SERIES:
-        says = f"{worker} does not stand apart from other workers {over}"
+        says = state("worker_alike", worker=worker, series=count)
         return _said(worker, State.UNCHANGED, Strength.WEAK, says, size)
-    says = f"whether {worker} is slow in everything is not clear yet"
+    says = state("worker_unclear", worker=worker)
     return _said(worker, State.UNCLEAR, Strength.WEAK, says, size)
 
 
@@ -184,7 +179,7 @@ def threshold(question: Question, worker: str) -> float:
 
 
 def _said(
-    worker: str, state: State, strength: Strength, says: str, size: float | None = None
+    worker: str, known: State, strength: Strength, says: Statement, size: float | None = None
 ) -> Evidence:
     change = None if size is None else math.expm1(size)
-    return Evidence(Part.NODE, worker, state, strength, says, change=change)
+    return Evidence(Part.NODE, worker, known, strength, says, change=change)

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Bottleneck
-from service.analysis.attribution import wording
 from service.analysis.attribution.difference import Difference, difference
 from service.analysis.attribution.quantities_of import Reading, flags
 from service.analysis.attribution.types import (
@@ -17,8 +16,18 @@ from service.analysis.attribution.types import (
     State,
     Strength,
 )
+from service.analysis.statement import Statement, state
 
 Differences = Mapping[str, Difference]
+
+_PARTS = (
+    (Part.COMPILE, ("compile", "graph", "recompil", "first_step", "dynamo", "inductor")),
+    (Part.PARITY, ("parity", "loss")),
+    (Part.CLOCKS, ("clock", "power", "temperature", "thermal", "throttled", "slowdown", "reason.")),
+    (Part.INPUT, ("input", "stall", "copy", "loader", "data")),
+)
+"""Words in a name that say what it is about, first match first; a metric that comes later is sorted
+by its name."""
 
 _ASKED_FOR = (Part.INPUT, Part.CLOCKS, Part.COMPILE, Part.PARITY)
 """Of these, and of times, it is told also that they did not change; of the rest only what did."""
@@ -48,21 +57,42 @@ def evidence(question: Question, differences: Differences) -> tuple[Evidence, ..
     return (*changes, *limits, *_flagged(question.before, question.after))
 
 
+def says_of(name: str, difference: Difference) -> Statement:
+    """Half a sentence: ``data wait +41.0 %``, ``graph breaks 0 -> 3``, ``SM clock unchanged``."""
+    return state(
+        f"quantity_{difference.state.value}",
+        name=name,
+        kind=difference.kind.value,
+        unit=difference.unit,
+        before=difference.before,
+        after=difference.after,
+        change=difference.change,
+    )
+
+
+def part_of(name: str) -> Part:
+    """Return the part that a quantity or a flag belongs to."""
+    for part, words in _PARTS:
+        if any(word in name for word in words):
+            return part
+    return Part.NODE if name.endswith("other_processes") else Part.PHASES
+
+
 def _worth_telling(name: str, found: Difference) -> bool:
     if found.state is State.CHANGED:
         return True
     quiet = found.before == found.after == 0
-    asked_for = found.unit == "s" or wording.part(name) in _ASKED_FOR
+    asked_for = found.unit == "s" or part_of(name) in _ASKED_FOR
     return found.state is State.UNCHANGED and not quiet and asked_for
 
 
 def _evidence(name: str, found: Difference) -> Evidence:
     return Evidence(
-        part=wording.part(name),
+        part=part_of(name),
         name=name,
         state=found.state,
         strength=Strength.WEAK,
-        says=wording.says(name, found),
+        says=says_of(name, found),
         before=found.before,
         after=found.after,
         unit=found.unit,
@@ -78,7 +108,7 @@ def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> 
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         old, new = sides[0].pop(), sides[1].pop()
         if old and new and not _same_but_finer(old, new):
-            says = f"the limit {old} -> {new}"
+            says = state("limit_changed", before=old, after=new)
             strength = Strength.WEAK
             yield Evidence(Part.PHASES, "bottleneck", State.CHANGED, strength, says, old, new)
 
@@ -104,13 +134,12 @@ def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Ite
 
 
 def _flag(name: str, *, came: bool, own: int, theirs: int) -> Evidence:
-    here, there = ("after", "before") if came else ("before", "after")
     return Evidence(
-        part=wording.part(name),
+        part=part_of(name),
         name=name,
         state=State.CHANGED,
         strength=Strength.WEAK,
-        says=f"{name} flagged in all {own} measurements {here} and none of {theirs} {there}",
+        says=state("flag_came" if came else "flag_went", flag=name, with_it=own, without=theirs),
         before=0.0 if came else 1.0,
         after=1.0 if came else 0.0,
         unit="1",

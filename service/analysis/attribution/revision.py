@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service import formats
 from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+from service.analysis.statement import state
 
 
 def evidence(question: Question) -> Evidence | None:
@@ -13,7 +13,8 @@ def evidence(question: Question) -> Evidence | None:
     if not old or not new:
         return None
     if shared := sorted(old & new):
-        says = f"{formats.revision(shared[0])} was measured at both levels"
+        says = state("at_both_levels", revision=shared[0])
         return Evidence(Part.REVISION, shared[0], State.UNCHANGED, Strength.STRONG, says)
     name = f"{question.last_good}..{question.first_bad}"
-    return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, "the revision changed")
+    says = state("revision_changed")
+    return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, says)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from service.analysis.attribution.types import Cause, Evidence, Part, State
+from service.analysis.statement import Statement
 
 MOST = 2
 _FIRST = (
@@ -31,9 +32,9 @@ _REASSURING = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
 """What a reader asks about when it did not change."""
 
 
-def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[str]:
+def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:
     """Clauses for what changed as well, one of a part; then for what did not."""
-    first: dict[Part, str] = {}
+    first: dict[Part, Statement] = {}
     carrying = "_clock" if cause is Cause.CLOCKS else None
     changed = [
         evidence

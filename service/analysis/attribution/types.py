@@ -9,6 +9,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from benchmarks.contracts import Case, Direction, Result, Status
+from service.analysis.statement import Statement
 
 
 class Cause(StrEnum):
@@ -163,7 +164,7 @@ class Evidence:
     """A fact, a metric, a reading, a worker, a condition."""
     state: State
     strength: Strength
-    says: str
+    says: Statement
     """Half a sentence for a person, such as ``driver 550 -> 560``."""
     before: str | float | None = None
     after: str | float | None = None
@@ -180,10 +181,10 @@ class Attribution:
     """The cause that a change is put down to, with its evidence."""
 
     cause: Cause
-    sentence: str
-    """For a person who has to act; each clause after the colon is what some evidence says."""
+    says: Statement
+    """For a person who has to act; each reason in it is what some evidence says."""
     evidence: tuple[Evidence, ...]
     """What may carry a cause, what else changed, what did not, what is not clear; in the order of
     `Part` within each."""
-    not_excluded: tuple[str, ...]
+    not_excluded: tuple[Statement, ...]
     """Other explanations that these data leave open, each one sentence."""

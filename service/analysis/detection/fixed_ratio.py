@@ -10,11 +10,11 @@ import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
 from benchmarks.contracts import Direction
-from service import formats
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, transform
 from service.analysis.detection.robust import Floats
 from service.analysis.detection.windows import Judgement
+from service.analysis.statement import state
 
 WIDTH = 8
 """Points on either side; medians of eight ignore three outliers."""
@@ -26,9 +26,7 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Judgement:
     """Judge by a fixed ratio."""
     y, scale = transform(history.values)
     if len(y) < 2 * WIDTH:
-        return Judgement(
-            (), None, (f"{formats.counted(len(y), 'point')}: a ratio needs {2 * WIDTH}.",)
-        )
+        return Judgement((), None, (state("points_for_ratio", points=len(y), least=2 * WIDTH),))
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
     found = []

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import chdtri
 
-from service import formats
 from service.analysis.detection.change import Noise, largest_scale_that_shows
+from service.analysis.statement import Statement, state
 
 TARGET = 0.01
 """One per cent: what people ask for first."""
@@ -38,7 +38,7 @@ class Need:
     target: float
     replicates: int | None
     """Processes for each point; None if no number of them would do, or if nobody can say."""
-    reason: str
+    reason: Statement
     """One sentence for a person."""
 
 
@@ -50,36 +50,30 @@ def needed(noise: Noise | None, spreads: Sequence[Spread], target: float = TARGE
     rest stays.
     """
     if noise is None or math.isinf(noise.minimum_detectable_effect):
-        return Need(target, None, "There are too few points to say what this series can show.")
+        return Need(target, None, state("need_unknown"))
     now = _usual(spreads)
-    seen = f"{formats.share(target)} within {POINTS} points"
-    enough = Need(target, now.replicates if now else 1, f"What is measured now shows {seen}.")
+    seen = {"target": target, "points": POINTS}
+    enough = Need(target, now.replicates if now else 1, state("need_met", **seen))
     if noise.typical_size is not None:  # spreads are shares of each value, and say nothing of zero
-        blind = Need(target, None, f"Beside zeros nobody can say how many processes show {seen}.")
+        blind = Need(target, None, state("need_beside_zeros", **seen))
         return enough if noise.minimum_detectable_effect <= target else blind
     largest = largest_scale_that_shows(target, noise, POINTS)
     if largest >= SURELY * noise.scale:
         return enough
     if now is None:
-        return Need(
-            target, None, "Its points have one process each: measure with two or more to learn it."
-        )
+        return Need(target, None, state("need_processes"))
     allowed = largest**2 - _shared(noise, now, len(spreads))
-    return _more(now, allowed, target, seen)
+    return _more(now, allowed, target)
 
 
-def _more(now: Spread, allowed: float, target: float, seen: str) -> Need:
+def _more(now: Spread, allowed: float, target: float) -> Need:
     """Find how many processes bring the variance of their mean down to ``allowed``."""
     if allowed <= 0:
-        return Need(
-            target,
-            None,
-            "No number of processes would do: its points differ more than their processes do.",
-        )
+        return Need(target, None, state("need_impossible"))
     count = max(now.replicates + 1, math.ceil(now.deviation**2 / allowed))
     if count > MOST:
-        return Need(target, None, f"It would take about {count} processes for each point.")
-    return Need(target, count, f"About {count} processes for each point would show {seen}.")
+        return Need(target, None, state("need_many", count=count))
+    return Need(target, count, state("need_count", count=count, target=target, points=POINTS))
 
 
 def _shared(noise: Noise, now: Spread, points: int) -> float:

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from service import formats
 from service.analysis.detection.change import ChangePoint, Noise, described, noise_in
 from service.analysis.detection.history import History, Scale, transform
 from service.analysis.detection.pruning import THRESHOLD
 from service.analysis.detection.window import explain_window
+from service.analysis.statement import Statement, state
 
 STRIDE, CONTEXT = 192, 96
 """Half a year of nights, and more context than evidence reaches (60 points)."""
@@ -31,7 +31,7 @@ class Judgement:
     change_points: tuple[ChangePoint, ...]
     noise: Noise | None
     """None if there are too few points to tell."""
-    warnings: tuple[str, ...] = ()
+    warnings: tuple[Statement, ...] = ()
     settled: tuple[tuple[ChangePoint, ...], ...] = ()
     """Change points of the windows that no appended point touches; pass them on to ``extend``."""
     newest: tuple[ChangePoint, ...] = ()
@@ -73,8 +73,7 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        warning = f"{formats.counted(count, 'point')}: changes are told from {LEAST_POINTS} on."
-        return Judgement((), None, (warning,))
+        return Judgement((), None, (state("few_points", points=count, least=LEAST_POINTS),))
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
@@ -96,7 +95,7 @@ def end_needed(window: int) -> int:
 
 
 Changes = tuple[ChangePoint, ...]
-Found = tuple[Changes, Noise, tuple[str, ...]]
+Found = tuple[Changes, Noise, tuple[Statement, ...]]
 
 
 def _window_changes(history: History, first: int, number: int, threshold: float) -> Found:
@@ -133,7 +132,7 @@ def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
     return tuple(kept)
 
 
-def _warnings(scale: Scale) -> tuple[str, ...]:
+def _warnings(scale: Scale) -> tuple[Statement, ...]:
     if scale.logarithmic:
         return ()
-    return (f"Zeros or both signs: no ratios, effects are shares of {scale.size:.6g}.",)
+    return (state("no_ratios", size=scale.size),)

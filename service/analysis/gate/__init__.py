@@ -4,13 +4,22 @@ Pure: no session, no clock, no HTTP. `sequential` turns pairs into an interval t
 often one looks, `cases` judges one case by the policy's rule, `decision` joins the cases.
 """
 
-from service.analysis.gate.cases import CaseFinding, judge_case
-from service.analysis.gate.decision import Decision, Outcome, Used, decide, judge_all
-from service.analysis.gate.metrics import Levels, MetricFinding
-from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Side, Trouble, software_of
+from service.analysis.gate.cases import judge_case
+from service.analysis.gate.decision import Decision, decide, judge_all
+from service.analysis.gate.metrics import Levels
+from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, software_of
 from service.analysis.gate.policy import Limit, Policy, Rule, Trade
-from service.analysis.gate.sentences import GOOD, CaseVerdict
-from service.analysis.gate.sequential import Answer, Estimate, estimate
+from service.analysis.gate.sequential import Estimate, estimate
+from service.schemas.gate import (
+    GOOD,
+    Answer,
+    CaseFinding,
+    CaseVerdict,
+    MetricFinding,
+    Outcome,
+    Side,
+    Used,
+)
 
 __all__ = [
     "GOOD",

@@ -4,36 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from benchmarks.contracts import Contract
-from service import formats
 from service.analysis.gate import sentences, tradeoffs
-from service.analysis.gate.metrics import Levels, MetricFinding, findings
+from service.analysis.gate.metrics import Levels, findings
 from service.analysis.gate.pairs import CaseRecord
 from service.analysis.gate.policy import Limit, Rule, Trade
-from service.analysis.gate.sentences import CaseVerdict
-from service.analysis.gate.sequential import Answer
 from service.analysis.gate.trouble import trouble_of
-
-
-class CaseFinding(Contract):
-    """The finding on one case, from its pairs."""
-
-    case_key: str
-    verdict: CaseVerdict
-    answer: Answer
-    """About the rule's first metric."""
-    settled: bool
-    """No further pair is needed."""
-    pairs: int
-    """Compared ones; a pair with a side that failed is none."""
-    sentence: str
-    metrics: tuple[MetricFinding, ...] = ()
-    """The first is the one that the answer is about."""
+from service.analysis.statement import Statement, state
+from service.schemas.gate import GOOD, Answer, CaseFinding, CaseVerdict, MetricFinding
 
 
 def judge_case(
     record: CaseRecord, rule: Rule, levels: Levels, *, last: bool = False
-) -> CaseFinding:
+) -> CaseFinding[Statement]:
     """Judge one case; ``last`` says that no pair will follow, whatever the pairs say."""
     pairs = record.whole[: levels.max_pairs]
     found = findings(pairs, levels, last=last)
@@ -59,7 +41,7 @@ def judge_case(
     )
 
 
-_ANSWERED = sentences.GOOD | {CaseVerdict.WORSE, CaseVerdict.UNCLEAR}
+_ANSWERED = GOOD | {CaseVerdict.WORSE, CaseVerdict.UNCLEAR}
 
 
 def _lacking(
@@ -69,20 +51,22 @@ def _lacking(
     levels: Levels,
     *,
     last: bool,
-) -> tuple[CaseVerdict, str] | None:
+) -> tuple[CaseVerdict, Statement] | None:
     """Say so where there is nothing to judge: too few pairs, or pairs without a metric."""
     pairs = len(record.whole)
     if last and record.disturbed and pairs < levels.min_pairs:
-        kept = formats.counted(pairs, "pair")
-        return CaseVerdict.DISTURBED, (
-            f"The device was disturbed in {record.disturbed} of {len(record.pairs)} pairs "
-            f"({sentences.disturbances(record)}), and {kept} without that is too few to judge."
+        return CaseVerdict.DISTURBED, state(
+            "device_disturbed",
+            disturbed=record.disturbed,
+            pairs=len(record.pairs),
+            flags=sentences.disturbances(record),
+            kept=pairs,
         )
     if last and not pairs:
-        return CaseVerdict.MISSING, "No pair was measured before the budget ended."
+        return CaseVerdict.MISSING, state("no_pair")
     absent = [limit.metric for limit in rule.limits if limit.metric not in found]
     if absent and pairs >= levels.min_pairs:
-        return CaseVerdict.MISSING, f"Not every process has a {' and a '.join(absent)} above zero."
+        return CaseVerdict.MISSING, state("no_metric", metrics=tuple(absent))
     return None
 
 

@@ -4,55 +4,30 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from enum import StrEnum
 from itertools import compress
 
-from benchmarks.contracts import Contract
-from service.analysis.gate.cases import CaseFinding, judge_case
+from service.analysis.gate.cases import judge_case
 from service.analysis.gate.metrics import Levels
-from service.analysis.gate.pairs import CaseRecord, Side
+from service.analysis.gate.pairs import CaseRecord
 from service.analysis.gate.policy import Policy
-from service.analysis.gate.sentences import GOOD, REGRESSIONS, CaseVerdict
+from service.analysis.statement import Statement, state
+from service.schemas.gate import (
+    GOOD,
+    REGRESSIONS,
+    CaseFinding,
+    CaseVerdict,
+    GateDecision,
+    Outcome,
+    Side,
+)
 
-
-class Outcome(StrEnum):
-    """The outcome of a gate."""
-
-    PASS = "pass"  # noqa: S105 - no secret
-    REGRESSION = "regression"
-    INCONCLUSIVE = "inconclusive"
-
-
-class Used(Contract):
-    """One attempt that the decision rests on, or that gave it nothing."""
-
-    case_key: str
-    pair: int
-    side: Side
-    job_id: str
-    attempt: int | None
-    worker: str | None
-    device: str
-    result_id: str | None
-    compared: bool
-    """Whether its pair is one of those that were compared."""
-
-
-class Decision(Contract):
-    """The answer, what it rests on, and how often such an answer may be wrong."""
-
-    outcome: Outcome
-    sentence: str
-    cases: tuple[CaseFinding, ...]
-    warnings: tuple[str, ...] = ()
-    used: tuple[Used, ...] = ()
-    false_alarm: float
-    false_pass: float
+Decision = GateDecision[Statement]
+Case = CaseFinding[Statement]
 
 
 def judge_all(
     records: Sequence[CaseRecord], policy: Policy, *, last: bool = False
-) -> tuple[CaseFinding, ...]:
+) -> tuple[Case, ...]:
     """Judge every case; the permitted error is split over all of them.
 
     A case that was settled before the end stays as it is: what is left of the error may be spent
@@ -62,7 +37,7 @@ def judge_all(
     return tuple(_judged(record, policy, levels, last=last) for record in records)
 
 
-def _judged(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> CaseFinding:
+def _judged(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> Case:
     rule = policy.rule_of(record.case_key)
     found = judge_case(record, rule, levels)
     return judge_case(record, rule, levels, last=True) if last and not found.settled else found
@@ -86,7 +61,7 @@ def decide(
     outcome = Outcome.INCONCLUSIVE if check else _outcome([case.verdict for case in cases])
     return Decision(
         outcome=outcome,
-        sentence=_check(revisions[0], cases) if check else _sentence(outcome, cases),
+        sentence=_sentence(None if check else outcome, cases, revisions[0]),
         cases=cases,
         warnings=tuple(_idle_rules(records, policy)),
         false_alarm=policy.false_alarm,
@@ -103,36 +78,29 @@ def _outcome(verdicts: Sequence[CaseVerdict]) -> Outcome:
     return Outcome.INCONCLUSIVE
 
 
-def _tally(cases: Sequence[CaseFinding]) -> str:
+def _tally(cases: Sequence[Case]) -> Statement:
     count = Counter(case.verdict for case in cases)
-    return ", ".join(
-        f"{count[one]} {one.value.replace('_', ' ')}" for one in CaseVerdict if count[one]
-    )
+    return state("tally", **{one.value: count[one] for one in CaseVerdict if count[one]})
 
 
-def _check(revision: str, cases: Sequence[CaseFinding]) -> str:
-    return (
-        f"A check of the set-up, not a comparison: {revision} was measured against itself, which "
-        f"shows the noise ({_tally(cases)})."
-    )
-
-
-def _sentence(outcome: Outcome, cases: Sequence[CaseFinding]) -> str:
+def _sentence(outcome: Outcome | None, cases: Sequence[Case], baseline: str) -> Statement:
     tally = _tally(cases)
     match outcome:
+        case None:
+            return state("check", revision=baseline, tally=tally)
         case Outcome.PASS:
-            return f"No case got worse than allowed ({tally})."
+            return state("passed", tally=tally)
         case Outcome.REGRESSION:
             worst = next(case for case in cases if case.verdict in REGRESSIONS)
-            return f"Regression ({tally}). {worst.case_key}: {worst.sentence}"
+            return state("regressed", tally=tally, case=worst.case_key, why=worst.sentence)
         case Outcome.INCONCLUSIVE if cases:
             good = GOOD | {CaseVerdict.UNSUPPORTED}
             open_ = next((case for case in cases if case.verdict not in good), cases[0])
-            return f"Not decided ({tally}). {open_.case_key}: {open_.sentence}"
-    return "Not decided: there is no case."
+            return state("undecided", tally=tally, case=open_.case_key, why=open_.sentence)
+    return state("no_case")
 
 
-def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[str]:
+def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[Statement]:
     """Rules that limited nothing, once every case has been tried."""
     sides = [[each for side in Side for each in record.side(side)] for record in records]
     if not all(sides):

@@ -6,43 +6,14 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pydantic import FiniteFloat
-
-from benchmarks.contracts import Contract, Direction
-from service import formats
+from benchmarks.contracts import Direction
 from service.analysis.gate.pairs import Measured, Metric, Pair
 from service.analysis.gate.policy import Policy
 from service.analysis.gate.sequential import Estimate, estimate
+from service.schemas.gate import MetricFinding
 
 WIDEST = math.log(1e6)
 """An interval that reaches further than a millionfold says no more than this."""
-
-
-class MetricFinding(Contract):
-    """One metric of one case. Changes are shares of the baseline, signed so that + is better."""
-
-    metric: str
-    unit: str
-    direction: Direction
-    baseline: FiniteFloat
-    contender: FiniteFloat
-    """Geometric means over the pairs."""
-    pairs: int
-    change: FiniteFloat
-    low: FiniteFloat
-    high: FiniteFloat
-    """Holds over all looks except with the policy's ``false_pass``; a case passes on it."""
-    strict_low: FiniteFloat
-    strict_high: FiniteFloat
-    """Holds over all looks, metrics and cases except with the policy's ``false_alarm``; a
-    difference is called on it."""
-    consistent: bool = True
-
-    @property
-    def shown(self) -> tuple[str, str]:
-        """The change and its interval as people read them, signed as measured."""
-        more = self.direction is Direction.HIGHER
-        return formats.as_measured(self.change, self.low, self.high, more_is_better=more)
 
 
 @dataclass(frozen=True, slots=True)

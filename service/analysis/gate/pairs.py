@@ -12,19 +12,13 @@ from pydantic import Field, FiniteFloat
 
 from benchmarks.contracts import Contract, Direction, Line, Result, Sample, Status, line
 from benchmarks.diagnosis import disturbances
+from service.schemas.gate import Side
 
 CYCLES = "cycles"
 """SM clock cycles of a FULL step: mean step time times mean SM clock, where telemetry has one."""
 PARITY = "parity_fail"
 """A result with this flag (or one that ends so, or with a status of this name) computed something
 else than it should, however fast."""
-
-
-class Side(StrEnum):
-    """One of the two revisions."""
-
-    BASELINE = "baseline"
-    CONTENDER = "contender"
 
 
 class Trouble(StrEnum):

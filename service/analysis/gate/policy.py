@@ -9,6 +9,7 @@ from typing import Annotated, Literal, Self
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from benchmarks.contracts import Contract, Name
+from service.analysis.statement import Statement, state
 
 THROUGHPUT = "throughput"
 
@@ -107,16 +108,14 @@ class Policy(Contract):
         """The rule that decides the case of this key."""
         return next((rule for rule in self.rules if rule.fits(case_key)), DEFAULT_RULE)
 
-    def idle(self, case_keys: Sequence[str]) -> Iterator[str]:
+    def idle(self, case_keys: Sequence[str]) -> Iterator[Statement]:
         """A sentence for each rule that decides none of these cases, and so limits nothing."""
         deciding = [self.rule_of(case_key) for case_key in case_keys]
         for rule in self.rules:
             if any(one is rule for one in deciding):
                 continue
-            why = "fits no case that was measured"
-            if any(map(rule.fits, case_keys)):
-                why = "fits only cases that an earlier rule decides"
-            yield f"The rule for '{rule.cases}' {why}, so it limited nothing."
+            kind = "rule_shadowed" if any(map(rule.fits, case_keys)) else "rule_fits_none"
+            yield state(kind, rule=rule.cases)
 
 
 DEFAULT_RULE = Rule()

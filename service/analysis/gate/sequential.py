@@ -23,7 +23,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 
 import numpy as np
 import numpy.typing as npt
@@ -41,14 +40,6 @@ TRIMMED_SHARE = 0.25
 TRIMMED_TAIL = 2.0
 """Yuen's approximation misses up to 1.7 times as often as it says (4 million normal samples each
 of 5 to 12 differences, errors from 0.01 down to 0.00003), so its error is divided by this."""
-
-
-class Answer(StrEnum):
-    """The answer that the pairs give so far."""
-
-    DIFFERENT = "different"
-    SAME = "same"
-    UNKNOWN = "unknown"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from service.analysis.gate.metrics import MetricFinding
 from service.analysis.gate.policy import Limit, Trade
+from service.schemas.gate import MetricFinding
 
 
 def loosening(limit: Limit, trades: Sequence[Trade]) -> list[Trade]:

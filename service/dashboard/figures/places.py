@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from datetime import UTC
 from typing import Literal, Self
 
-from service import formats
 from service.dashboard.figures.frame import Figure, axis
 from service.history.types import SeriesPoint
+from service.wording import formats
 
 XAxis = Literal["order", "time"]
 

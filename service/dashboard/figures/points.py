@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks.catalog.metrics import metric
-from service import formats
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places, View
 from service.dashboard.figures.segments import MARGIN, Judged, drawn
 from service.history.types import Series, SeriesPoint
+from service.wording import formats
 
 MOST_BARS = 150
 """Up to so many points each gets its own error bar; beyond that a band reads better."""

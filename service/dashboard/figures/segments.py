@@ -10,10 +10,10 @@ from itertools import pairwise
 from statistics import median
 from urllib.parse import quote
 
-from service import formats
 from service.dashboard.figures.frame import TOOLS, Figure
 from service.dashboard.figures.places import Places
 from service.history.types import SeriesPoint
+from service.wording import formats
 
 MOST_LABELS = 30
 """More changes than this are marked without a label each, which nobody could read."""

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from benchmarks import contracts
-from service import formats
 from service.dashboard.figures import frame
+from service.wording import formats
 
 PassName = Literal["full", "synth"]
 

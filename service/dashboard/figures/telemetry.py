@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from benchmarks import contracts
-from service import formats
 from service.dashboard.figures import frame
 from service.dashboard.figures.steps import PassName
+from service.wording import formats
 
 _CHANNELS = {
     "sm_clock_hz": ("SM clock", "Hz"),

@@ -12,6 +12,7 @@ from service.database import paging
 from service.database.paging import Page
 from service.findings.confirm.suspicion import Baseline
 from service.models import ConfirmationRow, ConfirmationState
+from service.wording.statements import say_stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +58,7 @@ def _view(row: ConfirmationRow) -> ConfirmationView:
         expected=usual.at(row.worker),
         measured=row.after * usual.at(row.worker) / row.before,
         state=ConfirmationState(row.state),
-        sentence=row.sentence,
+        sentence=say_stored(row.says),
         comparisons=row.comparisons,
         created_at=row.created_at,
         decided_at=row.decided_at,

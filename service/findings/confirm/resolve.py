@@ -12,6 +12,7 @@ from benchmarks.contracts import Direction
 from service.analysis import gate
 from service.analysis.detection.change import ChangePoint
 from service.analysis.gate import Answer, Side
+from service.analysis.statement import Statement, state
 from service.comparisons import ComparisonView, load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
@@ -35,6 +36,7 @@ from service.models import (
     ResultRow,
     SeriesRow,
 )
+from service.wording.statements import say
 
 log = logging.getLogger(__name__)
 
@@ -64,8 +66,7 @@ def follow_all(database: Database) -> list[str]:
 def _give_up(session: Session, confirmation_id: str, now: datetime) -> None:
     row = session.get_one(ConfirmationRow, confirmation_id, populate_existing=True)
     if row.state == ConfirmationState.RUNNING and row.created_at < now - PATIENT:
-        said = "What was measured again could not be read; the service's log says why."
-        _end(session, row, ConfirmationVerdict(ConfirmationState.UNRESOLVED, said), now)
+        _end(session, row, _unresolved("unreadable"), now)
 
 
 def follow(session: Session, confirmation_id: str, now: datetime) -> list[str]:
@@ -91,36 +92,33 @@ class _Confirmation:
         """Ask again or end it; the ids of findings that this opened."""
         if _one_code(view):
             worker = view.worker or self.row.worker
-            said = f"{worker} has one code for both revisions; it is being measured again."
-            self._ask(worker, said, apart=False)
+            self._ask(worker, state("one_code", worker=worker), apart=False)
             return []
         reading = reading_of(self.session, self.row, view, self.series.metric)
         if reading is None:
-            said = f"Measuring again gave nothing: {view.so_far.sentence}"
-            self._end(ConfirmationVerdict(ConfirmationState.UNRESOLVED, said))
+            self._end(_unresolved("again_nothing", sentence=view.so_far.sentence))
             return []
         earlier = self.row.reading
         elsewhere = None if earlier is None else RemeasuredValue.model_validate(earlier)
         outcome = verdict(self.suspicion, reading, elsewhere, ill_nodes(self.session))
         if outcome.ask_suspect:
             suspect = self.row.worker
-            said = f"{reading.worker} shows the old level; {suspect} is being asked as well."
-            if self._ask(suspect, said):
+            if self._ask(suspect, state("asked_as_well", worker=reading.worker, suspect=suspect)):
                 self.row.reading = reading.model_dump(mode="json")
                 self.session.flush()
             return []
         self._end(outcome)
         return self._open_findings(outcome, reading)
 
-    def _ask(self, worker: str, sentence: str, *, apart: bool = True) -> bool:
+    def _ask(self, worker: str, says: Statement, *, apart: bool = True) -> bool:
         """Start one more comparison, or end where there can be none."""
         try:
             asked = ask(self.session, self.row, self.series, worker, self.now, apart=apart)
         except ServiceError as error:
-            self._end(ConfirmationVerdict(ConfirmationState.UNRESOLVED, str(error)))
+            self._end(_unresolved("refused", reason=str(error)))
             return False
         self.row.comparisons = [*self.row.comparisons, asked]
-        self.row.sentence = sentence
+        self.row.says = says.stored()
         self.session.flush()
         return True
 
@@ -136,7 +134,7 @@ class _Confirmation:
                 last_good=row.last_good,
                 first_bad=row.first_bad,
                 share=abs(self.suspicion.effect),
-                sentence=f"Worker {row.worker} is at fault: {outcome.sentence}",
+                says=state("worker_at_fault", worker=row.worker, why=outcome.says),
                 certainty=Certainty.CONFIRMED,
                 series=(row.series_id,),
             )
@@ -243,10 +241,14 @@ def _other_code(session: Session, row: ConfirmationRow, comparison_id: str) -> b
     return not ran <= {gate.software_of(facts) for facts in session.scalars(first)}
 
 
+def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
+    return ConfirmationVerdict(ConfirmationState.UNRESOLVED, state(kind, **facts))
+
+
 def _end(session: Session, row: ConfirmationRow, told: ConfirmationVerdict, now: datetime) -> None:
     seen = ConfirmationRow.id == row.id, ConfirmationRow.state == ConfirmationState.RUNNING
     done = update(ConfirmationRow).where(*seen)
-    values = {"state": told.state, "sentence": told.sentence, "decided_at": now}
+    values = {"state": told.state, "says": told.says.stored(), "decided_at": now}
     assert rows(session, done.values(**values)) == 1
     session.refresh(row)
-    log.info("%s at %s: %s", row.case_key, row.first_bad, told.sentence)
+    log.info("%s at %s: %s", row.case_key, row.first_bad, say(told.says))

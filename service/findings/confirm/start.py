@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from service import comparisons
 from service.analysis.gate import Limit, Policy, Rule, Side
+from service.analysis.statement import state
 from service.comparisons import ComparisonRequest, deployed
 from service.comparisons.worker_choice import LATELY
 from service.database.ids import new_id
@@ -147,7 +148,7 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
         state=ConfirmationState.RUNNING,
         comparisons=[],
         reading=None,
-        sentence="Being measured again.",
+        says=state("being_measured").stored(),
         created_at=now,
         decided_at=None,
     )

@@ -11,10 +11,11 @@ import math
 from dataclasses import dataclass
 
 from benchmarks.contracts import Contract
-from service.analysis.gate.sequential import Answer
+from service.analysis.statement import Statement, state
 from service.findings.bad_node_statistics import LEAST_CONTRAST
 from service.findings.confirm.suspicion import Suspicion, Where
 from service.models.confirmations import ConfirmationState as State
+from service.schemas.gate import Answer
 
 LEAST_SHARE = 0.5
 """Of what was suspected: a surprise looks larger than it is, and what is left of a fluke when it
@@ -46,7 +47,7 @@ class ConfirmationVerdict:
     """The outcome, or that the suspicious worker has to be asked as well."""
 
     state: State
-    sentence: str
+    says: Statement
     ask_suspect: bool = False
 
 
@@ -65,71 +66,43 @@ def verdict(
         ill: workers that are known to be slow.
     """
     if reading.answer is Answer.UNKNOWN:
-        return ConfirmationVerdict(
-            State.UNRESOLVED, f"Measuring again did not decide it: {reading.sentence}"
-        )
+        return _unresolved("again_undecided", sentence=reading.sentence)
     beside = reading.answer is Answer.DIFFERENT and not reading.same_code
     if reading.worker in ill - {told.worker} and not beside:
-        return ConfirmationVerdict(
-            State.UNRESOLVED,
-            f"{reading.worker} is known to be slow: without a difference between the revisions, "
-            "what it measures says nothing of them.",
-        )
+        return _unresolved("known_slow", worker=reading.worker)
     if reading.same_code:
         return _without_comparison(told, reading)
     if reading.answer is Answer.DIFFERENT:
         return _different(told, reading)
     where = told.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
     if where is Where.BETWEEN:
-        return ConfirmationVerdict(
-            State.UNRESOLVED,
-            f"On {reading.worker} {told.last_good} and {told.first_bad} are alike, between the old "
-            "level and the new one.",
-        )
+        return _unresolved("alike_between", worker=reading.worker, **_revisions(told))
     return _alike(told, reading, where, elsewhere)
 
 
 def _without_comparison(told: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
     """All that can be asked is whether the newest code is slow again."""
+    worker = reading.worker
     if reading.other_code:
-        return ConfirmationVerdict(
-            State.UNRESOLVED,
-            f"{reading.worker} runs other code by now than the one that {told.first_bad} was "
-            "measured with: it says nothing of it.",
-        )
-    where = told.where(reading.worker, reading.contender)
-    note = f"{reading.worker} has one code for both revisions, so they were not compared"
+        return _unresolved("other_code_by_now", worker=worker, first_bad=told.first_bad)
+    where = told.where(worker, reading.contender)
     if where is Where.NEW:
-        return ConfirmationVerdict(State.CONFIRMED, f"Measured again, and still so; {note}.")
+        return ConfirmationVerdict(State.CONFIRMED, state("one_code_still", worker=worker))
     if where is Where.OLD:
-        return ConfirmationVerdict(
-            State.NOT_REPRODUCED, f"Measured again, and back at the old level; {note}."
-        )
-    return ConfirmationVerdict(
-        State.UNRESOLVED, f"Measured again, between the old level and the new; {note}."
-    )
+        return ConfirmationVerdict(State.NOT_REPRODUCED, state("one_code_back", worker=worker))
+    return _unresolved("one_code_between", worker=worker)
 
 
 def _different(told: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
-    found = abs(reading.contender / reading.baseline - 1.0)
-    if told.same_way(reading.baseline, reading.contender) and found < LEAST_SHARE * abs(
-        told.effect
-    ):
-        return ConfirmationVerdict(
-            State.UNRESOLVED,
-            f"The revisions differ on {reading.worker}, by less than half of what was suspected.",
-        )
+    worker = reading.worker
     if not told.same_way(reading.baseline, reading.contender):
-        return ConfirmationVerdict(
-            State.UNRESOLVED,
-            f"On {reading.worker} the revisions differ the other way round.",
-        )
-    where = "another worker" if reading.worker != told.worker else "the same worker"
-    return ConfirmationVerdict(
-        State.CONFIRMED,
-        f"{told.first_bad} and {told.last_good} differ beside each other too, on {where} "
-        f"({reading.worker}, {reading.pairs} pairs).",
-    )
+        return _unresolved("differ_other_way", worker=worker)
+    effect = abs(reading.contender / reading.baseline - 1.0)
+    if effect < LEAST_SHARE * abs(told.effect):
+        return _unresolved("differ_by_less", worker=worker)
+    kind = "differ_elsewhere" if worker != told.worker else "differ_again"
+    says = state(kind, worker=worker, pairs=reading.pairs, **_revisions(told))
+    return ConfirmationVerdict(State.CONFIRMED, says)
 
 
 def _alike(
@@ -138,38 +111,27 @@ def _alike(
     where: Where,
     elsewhere: RemeasuredValue | None,
 ) -> ConfirmationVerdict:
-    revisions = f"{told.last_good} and {told.first_bad}"
-    other = reading.worker != told.worker
+    revisions, other = _revisions(told), reading.worker != told.worker
     if where is Where.OLD and other:
-        return ConfirmationVerdict(
-            State.RUNNING,
-            f"On {reading.worker} {revisions} are both at the old level.",
-            ask_suspect=True,
-        )
+        says = state("old_level_elsewhere", worker=reading.worker, **revisions)
+        return ConfirmationVerdict(State.RUNNING, says, ask_suspect=True)
     if where is Where.OLD:
-        return ConfirmationVerdict(
-            State.NOT_REPRODUCED, f"Measured again, {revisions} are both at the old level."
-        )
-    if elsewhere is not None and not (told.worse and abs(told.effect) >= LEAST_CONTRAST):
-        return ConfirmationVerdict(
-            State.NOT_REPRODUCED,
-            f"{revisions} are alike on {told.worker} and on {elsewhere.worker}, which differ as "
-            "nodes of one kind do.",
-        )
+        return ConfirmationVerdict(State.NOT_REPRODUCED, state("old_level_again", **revisions))
     if elsewhere is not None:
-        return ConfirmationVerdict(
-            State.BAD_NODE,
-            f"{revisions} are both at the new level on {told.worker}, and both at the old one on "
-            f"{elsewhere.worker}.",
-        )
-    if other:
-        return ConfirmationVerdict(
-            State.ENVIRONMENT,
-            f"{revisions} are both at the new level, on {reading.worker} as well: what changed is "
-            "around the code.",
-        )
-    return ConfirmationVerdict(
-        State.ENVIRONMENT,
-        f"{revisions} are both at the new level now: what changed is around the code. There is no "
-        f"other worker to ask, so {told.worker} itself is not excluded.",
-    )
+        workers = {"worker": told.worker, "other": elsewhere.worker}
+        if told.worse and abs(told.effect) >= LEAST_CONTRAST:
+            return ConfirmationVerdict(
+                State.BAD_NODE, state("new_level_here", **revisions, **workers)
+            )
+        says = state("nodes_differ", **revisions, **workers)
+        return ConfirmationVerdict(State.NOT_REPRODUCED, says)
+    kind, worker = ("new_level_too", reading.worker) if other else ("new_level_now", told.worker)
+    return ConfirmationVerdict(State.ENVIRONMENT, state(kind, worker=worker, **revisions))
+
+
+def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
+    return ConfirmationVerdict(State.UNRESOLVED, state(kind, **facts))
+
+
+def _revisions(told: Suspicion) -> dict[str, str]:
+    return {"last_good": told.last_good, "first_bad": told.first_bad}

@@ -15,12 +15,12 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis.gate import GOOD, CaseVerdict, Decision, Measured, Outcome, Side
-from service.analysis.gate.sentences import REGRESSIONS
 from service.comparisons import ComparisonRequest
 from service.history import queries, revisions
 from service.history.types import StoredResult
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.values import Breach
+from service.schemas.gate import REGRESSIONS
 
 BATCH = 16
 """Documents in memory at once: each may have many megabytes."""

@@ -19,6 +19,7 @@ from fastapi.testclient import TestClient
 from sqlalchemy import delete, select, update
 
 from service import findings
+from service.analysis.statement import state
 from service.app import create_app
 from service.dashboard import finding_labels, inbox
 from service.database.session import Database
@@ -213,7 +214,8 @@ def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
         running = ConfirmationRow.state == ConfirmationState.RUNNING
         known = session.scalars(select(ConfirmationRow).where(running)).one()
         known.series_id, known.first_bad = long.SERIES, long.revision_of(30)
-        known.state, known.sentence = ConfirmationState.CONFIRMED, "They differ."
+        known.state = ConfirmationState.CONFIRMED
+        known.says = state("refused", reason="They differ.").stored()
         comparison = known.comparisons[0]
     text = read(acting, f"/findings/{ids.regression}")
     again = text[text.index('id="again"') :]
@@ -230,7 +232,8 @@ def test_a_finding_that_moved_leads_to_what_did_not_confirm_it_where_it_was(
         known = session.scalars(select(ConfirmationRow).where(running)).one()
         known.series_id, known.first_bad = long.SERIES, long.revision_of(33)
         known.first_bad_result = long.result_of(33)
-        known.state, known.sentence = ConfirmationState.NOT_REPRODUCED, "They do not differ."
+        known.state = ConfirmationState.NOT_REPRODUCED
+        known.says = state("refused", reason="They do not differ.").stored()
         row = session.get_one(FindingRow, ids.regression)
         row.measured = row.measured | {"not_reproduced": [long.result_of(33)]}
     assert "They do not differ." in read(acting, f"/findings/{ids.regression}")

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service import formats
+from service.wording import formats
 
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
 

@@ -18,9 +18,9 @@ from fastapi.testclient import TestClient
 
 from benchmarks.catalog import catalog, suites
 from benchmarks.contracts import Case
-from service import formats
 from service.database.session import Database, now_of
 from service.models import Job, SeriesRow, WorkerRow
+from service.wording import formats
 
 
 @pytest.fixture(scope="session")

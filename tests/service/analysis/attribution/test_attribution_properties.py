@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any
 
 import pytest
-from builders.attributed import Night, measurement, question, residuals, side, values_of
+from builders.attributed import Night, explained, measurement, question, residuals, side, values_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -148,7 +148,7 @@ def _without_loader(asked: Question) -> float:
 @QUICK
 @given(questions())
 def test_every_clause_of_the_sentence_is_what_some_evidence_says(asked: Question) -> None:
-    answer = attribute(asked)
+    answer = explained(asked)
     told = answer.sentence.partition("): ")[2].removesuffix(".")
     for each in answer.evidence:
         told = told.replace(each.says, "")
@@ -229,7 +229,7 @@ def test_the_unit_in_which_the_metric_points_does_not_matter(asked: Question) ->
 @QUICK
 @given(questions())
 def test_with_one_machine_the_machine_is_the_cause_or_left_open(asked: Question) -> None:
-    answer = attribute(asked)
+    answer = explained(asked)
     workers = {m.worker for m in asked.after}
     if len(workers) == 1 and answer.cause is not Cause.NODE:
         assert any(workers & set(re.findall(r"w\d", each)) for each in answer.not_excluded)

@@ -3,12 +3,13 @@
 from dataclasses import replace
 
 import pytest
-from builders.attributed import Night, question, residuals, side
+from builders.attributed import Night, explained, question, residuals, side
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.attribution import Evidence, Residual, State, Strength, attribute
+from service.analysis.attribution import Evidence, Residual, State, Strength
 from service.analysis.attribution.node import evidence, rounds
+from service.wording.statements import say
 
 SLOW = Night(revision="r12", work_s=0.103, worker="w3")
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
@@ -66,7 +67,7 @@ def test_one_series_is_not_everything() -> None:
 def test_one_revision_alone_shows_no_persistence() -> None:
     found = said(residuals({"w3": 0.03}, revisions=("r12",)))
     assert not named(found)
-    assert found.says == "whether w3 is slow in everything is not clear yet"
+    assert say(found.says) == "whether w3 is slow in everything is not clear yet"
 
 
 def test_faster_in_a_third_of_the_series_is_not_slow_in_everything() -> None:
@@ -111,14 +112,14 @@ def test_jobs_that_only_one_worker_took_are_held_against_others_of_that_revision
 def test_alone_no_worker_can_be_judged() -> None:
     found = said(residuals({"w3": 0.03}, workers=("w3",)))
     assert found.state is State.UNCLEAR
-    assert found.says == "no other worker to hold w3 against"
+    assert say(found.says) == "no other worker to hold w3 against"
 
 
 def test_a_worker_that_became_faster_in_everything_explains_an_improvement() -> None:
     faster = replace(SLOW, work_s=0.097)
     found = said(residuals({"w3": -0.03}), effect=0.03, night=faster)
     assert named(found)
-    assert "faster" in found.says
+    assert "faster" in say(found.says)
     assert not named(said(residuals({"w3": 0.03}), effect=0.03, night=faster))
 
 
@@ -127,8 +128,8 @@ def test_the_first_bad_revision_good_elsewhere_is_the_node_once_it_is_repeated()
     once, twice = (side(SLOW, count, first_day=10) for count in (1, 2))
     told = [evidence(question(before, after, last_good="r11"))[0] for after in (once, twice)]
     assert [named(each) for each in told] == [False, True]
-    assert told[0].says == "r12 is at the old level on w2 and at the new one on w3"
-    assert told[0].says in attribute(question(before, once, last_good="r11")).not_excluded[0]
+    assert say(told[0].says) == "r12 is at the old level on w2 and at the new one on w3"
+    assert say(told[0].says) in explained(question(before, once, last_good="r11")).not_excluded[0]
 
 
 def test_rounds_follow_the_clock_and_not_the_names() -> None:

@@ -3,19 +3,18 @@
 from dataclasses import replace
 
 import pytest
-from builders.attributed import CASE, Night, measurement, question, residuals, side
+from builders.attributed import CASE, Night, explained, measurement, question, residuals, side
 
 from benchmarks.contracts import Direction, Sample, Status
 from service.analysis.attribution import (
-    Attribution,
     Cause,
     Measurement,
     Part,
     Question,
     State,
-    attribute,
 )
-from service.formats import NBSP
+from service.findings.types import AttributionView
+from service.wording.formats import NBSP
 
 SLOW = Night(revision="r12", work_s=0.103)
 
@@ -28,8 +27,8 @@ def later(night: Night, count: int = 3) -> list[Measurement]:
     return side(night, count, first_day=10)
 
 
-def asked(night: Night) -> Attribution:
-    return attribute(question(good(), later(night)))
+def asked(night: Night) -> AttributionView:
+    return explained(question(good(), later(night)))
 
 
 def plain(text: str) -> str:
@@ -38,7 +37,7 @@ def plain(text: str) -> str:
 
 def test_a_change_with_the_revision_alone_is_put_down_to_the_code() -> None:
     still = side(Night(noise=1e-4))
-    answer = attribute(question(still, later(replace(SLOW, noise=1e-4))))
+    answer = explained(question(still, later(replace(SLOW, noise=1e-4))))
     assert answer.cause is Cause.CODE
     assert plain(answer.sentence) == (
         "unet:full compile=default precision=bf16 is 2.9 % slower since r12 (last good r11): "
@@ -57,7 +56,7 @@ def test_a_new_driver_at_the_same_point_is_named_and_the_code_is_left_open() -> 
 def test_the_last_good_revision_slow_under_the_new_driver_clears_the_code() -> None:
     new = {"hw.gpu.driver": "560.2"}
     after = later(replace(SLOW, facts=new), 2) + later(replace(SLOW, revision="r11", facts=new), 1)
-    answer = attribute(question(good(), after, first_bad="r12"))
+    answer = explained(question(good(), after, first_bad="r12"))
     assert answer.cause is Cause.ENVIRONMENT
     assert "r11 was measured at both levels" in answer.sentence
     assert not any("code" in each.lower() for each in answer.not_excluded)
@@ -66,7 +65,7 @@ def test_the_last_good_revision_slow_under_the_new_driver_clears_the_code() -> N
 def test_the_last_good_revision_fast_under_the_new_driver_clears_the_driver() -> None:
     new = {"hw.gpu.driver": "560.2"}
     before = [*good(), measurement(Night(facts=new, day=11))]
-    answer = attribute(question(before, later(replace(SLOW, facts=new))))
+    answer = explained(question(before, later(replace(SLOW, facts=new))))
     assert answer.cause is Cause.CODE
     assert "driver" not in answer.sentence
 
@@ -155,14 +154,14 @@ def test_a_clock_that_fell_by_far_more_than_the_change_is_not_its_reason() -> No
 
 def test_measurements_that_went_the_other_way_than_the_change_explain_nothing() -> None:
     faster = later(Night(revision="r12", work_s=0.095, clock_hz=1.98e9 / 0.95))
-    answer = attribute(question(good(), faster, effect=-0.05))
+    answer = explained(question(good(), faster, effect=-0.05))
     assert answer.cause is Cause.CODE
     assert "accounts for" not in answer.sentence
 
 
 def test_one_machine_slow_in_everything_is_named() -> None:
     after = later(replace(SLOW, worker="w3"))
-    answer = attribute(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
+    answer = explained(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
     assert answer.cause is Cause.NODE
     assert "w3 is 3.1 % slower than other workers over 6 series at 2 revisions in a row" in plain(
         answer.sentence
@@ -173,14 +172,14 @@ def test_a_driver_that_changed_on_the_slow_machine_comes_before_the_machine() ->
     """The machine measured both sides, so the driver is what became another."""
     before = side(Night(worker="w3"))
     after = later(replace(SLOW, worker="w3", facts={"hw.gpu.driver": "560.2"}))
-    answer = attribute(question(before, after, residuals=tuple(residuals({"w3": 0.03}))))
+    answer = explained(question(before, after, residuals=tuple(residuals({"w3": 0.03}))))
     assert answer.cause is Cause.ENVIRONMENT
     assert any("w3 is 3.1 % slower" in plain(each) for each in answer.not_excluded)
 
 
 def test_facts_in_which_two_machines_always_differ_do_not_excuse_a_bad_one() -> None:
     after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
-    answer = attribute(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
+    answer = explained(question(good(), after, residuals=tuple(residuals({"w3": 0.03}))))
     assert answer.cause is Cause.NODE
     assert "Also different: kernel 6.8.0 -> 6.9." in answer.not_excluded
 
@@ -188,18 +187,18 @@ def test_facts_in_which_two_machines_always_differ_do_not_excuse_a_bad_one() -> 
 def test_a_machine_that_takes_over_with_a_new_revision_leaves_open_which_of_them_it_is() -> None:
     """All that differs between two machines of one kind may be how fast they are."""
     new = replace(SLOW, worker="w2", facts={"hw.host": "other", "hw.gpu.uuid": "GPU-2"})
-    answer = attribute(question(side(Night()), later(new)))
+    answer = explained(question(side(Night()), later(new)))
     assert answer.cause is Cause.UNKNOWN
     assert "the revision and the machine changed together (w1 before, w2 after)" in answer.sentence
     assert "The code changed as well: measuring r11 on w2 would tell." in answer.not_excluded
     alike = [*side(Night(worker="w2"), 1), *side(Night(), 2)]
-    assert attribute(question(alike, later(new))).cause is Cause.CODE
-    assert attribute(question(side(Night()), [*later(new), *later(SLOW, 1)])).cause is Cause.CODE
+    assert explained(question(alike, later(new))).cause is Cause.CODE
+    assert explained(question(side(Night()), [*later(new), *later(SLOW, 1)])).cause is Cause.CODE
 
 
 def test_facts_that_differ_between_machines_are_not_said_to_have_changed() -> None:
     after = later(replace(SLOW, worker="w3", facts={"sw.kernel": "6.9"}))
-    answer = attribute(question(good(), after))
+    answer = explained(question(good(), after))
     assert answer.cause is Cause.ENVIRONMENT
     assert "between the machines that measured before and after" in answer.sentence
     assert "same point" not in answer.sentence
@@ -207,7 +206,7 @@ def test_facts_that_differ_between_machines_are_not_said_to_have_changed() -> No
 
 def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, worker="w2"), 1)
-    answer = attribute(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
+    answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
     assert "the same on w1 and w2" in answer.sentence
     assert not any("w1" in each for each in answer.not_excluded)
@@ -226,7 +225,7 @@ def test_graph_breaks_are_told_by_their_number() -> None:
         return (Sample(metric="graph_breaks", unit="1", direction=lower, values=values),)
 
     before = side(Night(metrics=breaks(0)))
-    answer = attribute(question(before, later(replace(SLOW, metrics=breaks(3)))))
+    answer = explained(question(before, later(replace(SLOW, metrics=breaks(3)))))
     assert "graph breaks 0 -> 3" in answer.sentence
     assert [each.part for each in answer.evidence if each.name == "graph_breaks"] == [Part.COMPILE]
 
@@ -238,7 +237,7 @@ def test_a_metric_that_nobody_has_heard_of_flows_in_by_its_name() -> None:
         return (Sample(metric="phase.forward_s", unit="s", direction=lower, values=values),)
 
     before = side(Night(metrics=forward(0.03)))
-    answer = attribute(question(before, later(replace(SLOW, metrics=forward(0.033)))))
+    answer = explained(question(before, later(replace(SLOW, metrics=forward(0.033)))))
     assert "phase forward +10.0 %" in plain(answer.sentence)
 
 
@@ -258,7 +257,7 @@ def test_another_process_on_the_device_is_the_node() -> None:
 
 def test_without_telemetry_clocks_are_not_excluded() -> None:
     dark = replace(SLOW, telemetry=False)
-    answer = attribute(question(side(Night(telemetry=False)), later(dark)))
+    answer = explained(question(side(Night(telemetry=False)), later(dark)))
     assert answer.cause is Cause.CODE
     assert "clock" not in answer.sentence
     assert any(each.startswith("Clocks were not recorded") for each in answer.not_excluded)
@@ -273,7 +272,7 @@ def test_clocks_are_no_question_of_what_they_cannot_move(
 ) -> None:
     before, after = side(Night(telemetry=telemetry)), later(replace(SLOW, telemetry=telemetry))
     more = {"metric": metric, "unit": unit, "direction": Direction.LOWER, "effect": 0.2}
-    answer = attribute(question(before, after, **more))
+    answer = explained(question(before, after, **more))
     assert answer.cause is Cause.CODE
     assert not any("Clocks" in each for each in answer.not_excluded)
 
@@ -281,7 +280,7 @@ def test_clocks_are_no_question_of_what_they_cannot_move(
 def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:
     before = side(Night(processes=1), 1)
     after = later(replace(HOT, processes=1), 1)
-    answer = attribute(question(before, after))
+    answer = explained(question(before, after))
     measured = (Part.CLOCKS, Part.INPUT, Part.PHASES, Part.COMPILE)
     claims = [e for e in answer.evidence if e.part in measured and e.state is not State.UNCLEAR]
     assert claims == []
@@ -292,7 +291,7 @@ def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:
 @pytest.mark.parametrize("missing", ["before", "after"])
 def test_a_side_without_measurements_is_unknown_and_says_so(missing: str) -> None:
     asked_of = question(good(), later(SLOW))
-    answer = attribute(replace(asked_of, **{missing: ()}))
+    answer = explained(replace(asked_of, **{missing: ()}))
     assert answer.cause is Cause.UNKNOWN
     assert f"no measurement from {missing} it is at hand" in answer.sentence
 
@@ -301,7 +300,7 @@ def test_environments_that_are_not_known_are_never_the_code() -> None:
     unknown = dict.fromkeys(question(good(), []).before[0].facts)
     before = side(Night(facts=unknown | {"hw.device": "cuda"}))
     after = later(replace(SLOW, facts=unknown | {"hw.device": "cuda"}))
-    answer = attribute(question(before, after))
+    answer = explained(question(before, after))
     assert answer.cause is Cause.UNKNOWN
     assert "the environments cannot be compared" in answer.sentence
     assert "The environment is not known on both sides." in answer.not_excluded
@@ -309,7 +308,7 @@ def test_environments_that_are_not_known_are_never_the_code() -> None:
 
 def test_one_revision_at_both_levels_with_nothing_else_different_is_unknown() -> None:
     after = later(SLOW, 2) + later(replace(SLOW, revision="r11"), 1)
-    answer = attribute(question(good(), after, first_bad="r12"))
+    answer = explained(question(good(), after, first_bad="r12"))
     assert answer.cause is Cause.UNKNOWN
     assert "nothing that is known explains it; r11 was measured at both levels" in answer.sentence
 
@@ -339,7 +338,7 @@ def test_the_sentence_says_which_way_in_the_words_of_the_metric(
     told = question(
         good(), later(SLOW), metric=metric, unit=unit, effect=effect, direction=direction
     )
-    assert words in plain(attribute(told).sentence)
+    assert words in plain(explained(told).sentence)
 
 
 def test_a_measurement_of_another_case_is_refused() -> None:

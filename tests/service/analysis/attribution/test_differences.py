@@ -10,8 +10,9 @@ from scipy.stats import ttest_ind
 
 from service.analysis.attribution import Part, State
 from service.analysis.attribution.difference import Difference, band, difference
+from service.analysis.attribution.quantities import part_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
-from service.analysis.attribution.wording import amount, part, title
+from service.wording.quantities import moved, title
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 
@@ -86,6 +87,11 @@ def test_a_part_of_the_step_is_judged_by_the_step() -> None:
     assert judged(old, new).state is State.UNCHANGED
 
 
+def amount(found: Difference) -> str:
+    sides = found.before, found.after
+    return moved("full.stall_s", found.kind, found.unit, *sides, found.change)
+
+
 def test_units_that_differ_are_not_compared() -> None:
     assert difference(reading(1.0), reading(1.0, unit="s"), -0.03) is None
 
@@ -94,7 +100,7 @@ def test_from_nothing_there_is_no_ratio() -> None:
     kinds = {"unit": "s", "kind": QuantityKind.PART}
     found = judged(reading(0, 0, 0, **kinds), reading(0.02, 0.02, 0.02, **kinds))  # type: ignore[arg-type]
     assert (found.state, found.change) == (State.CHANGED, None)
-    assert amount(found).replace("\u00a0", " ") == "0 s -> 20 ms"
+    assert amount(found).replace("\u00a0", " ") == "data wait 0 s -> 20 ms"
 
 
 amounts = st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=4)
@@ -143,7 +149,7 @@ def test_the_unit_of_an_amount_does_not_matter(
     ],
 )
 def test_a_quantity_is_sorted_and_named_by_its_name(name: str, expected: Part, words: str) -> None:
-    assert (part(name), title(name)) == (expected, words)
+    assert (part_of(name), title(name)) == (expected, words)
 
 
 def test_a_part_that_grew_from_next_to_nothing_has_no_ratio() -> None:

@@ -15,6 +15,7 @@ from service.analysis.attribution.fingerprint import (
     telling,
     title,
 )
+from service.wording.statements import say
 
 
 def night(day: int, worker: str = "w1", **facts: str | None) -> Measurement:
@@ -40,7 +41,7 @@ def test_machines_may_differ_among_themselves_and_still_all_change() -> None:
     before = [night(0, sw__kernel="5"), night(1, "w2", sw__kernel="6")]
     after = [night(2, sw__kernel="7"), night(3, "w2", sw__kernel="7")]
     (found,) = differences(before, after)
-    assert found.says == "kernel 5 or 6 -> 7"
+    assert say(found.says) == "kernel 5 or 6 -> 7"
 
 
 def test_a_value_that_occurs_on_both_sides_is_no_reason_whoever_measured() -> None:
@@ -85,7 +86,7 @@ def test_a_size_that_differs_by_some_megabytes_is_the_same(after: str, counts: b
 def test_a_fact_that_was_not_recorded_is_not_a_change_but_an_unset_variable_is() -> None:
     facts = {"sw__libc": "glibc-2.39", "sw__env__OMP_NUM_THREADS": "4"}
     (found,) = differences([night(0)], [night(1, **facts)])
-    assert found.says == "env.OMP_NUM_THREADS none -> 4"
+    assert say(found.says) == "env.OMP_NUM_THREADS none -> 4"
 
 
 def test_the_weak_digests_come_last_and_do_not_say_what_changed() -> None:
@@ -94,7 +95,7 @@ def test_the_weak_digests_come_last_and_do_not_say_what_changed() -> None:
     found = evidence(question(side(Night(), 1), after))
     assert [each.name for each in found] == ["hw.gpu.driver", "sw.packages", "sw.benchmarks"]
     assert [each.strength for each in found] == [Strength.STRONG, Strength.WEAK, Strength.WEAK]
-    assert "ff" not in found[1].says
+    assert "ff" not in say(found[1].says)
 
 
 def test_an_environment_with_mixed_facts_is_not_called_unchanged() -> None:
@@ -102,7 +103,7 @@ def test_an_environment_with_mixed_facts_is_not_called_unchanged() -> None:
     answer = attribute(question([night(0)], after, first_bad="r12"))
     told = [each for each in answer.evidence if each.part is Part.ENVIRONMENT]
     assert [each.state for each in told] == [State.UNCHANGED]
-    assert told[0].says == "no fact of the environment tells the sides apart (12 unchanged)"
+    assert say(told[0].says) == "no fact of the environment tells the sides apart (12 unchanged)"
 
 
 @pytest.mark.parametrize(

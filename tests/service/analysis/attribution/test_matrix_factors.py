@@ -4,14 +4,15 @@ from collections.abc import Iterable
 from itertools import combinations
 
 import pytest
-from builders.attributed import Night, question, side
+from builders.attributed import Night, explained, question, side
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.contracts import Case
-from service.analysis.attribution import Moved, Question, attribute
+from service.analysis.attribution import Moved, Question
 from service.analysis.attribution.factors import MOST_CONDITIONS, AxisRule, cells, rule
 from service.analysis.attribution.headline import not_told_apart, where
+from service.wording.statements import say
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 BEFORE, AFTER = side(Night(), 2), side(Night(revision="r12", work_s=0.103), 2, first_day=5)
@@ -51,7 +52,7 @@ def asked(moved: Iterable[Case], among: Iterable[Case] = MATRIX, effect: float =
 
 def described(moved: Iterable[Case], among: Iterable[Case] = MATRIX) -> str:
     told = asked(moved, among)
-    return where(told, rule(told))
+    return say(where(told, rule(told)))
 
 
 def those(**wanted: str) -> list[Case]:
@@ -127,7 +128,7 @@ def test_a_case_that_moved_the_other_way_did_not_move_with_it() -> None:
         moved=(*told.moved, *(Moved(each, 0.05) for each in faster)),
     )  # fmt: skip
     assert [each.workload for each in cells(told)[0]] == ["unet"] * 12
-    assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in attribute(told).sentence
+    assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in explained(told).sentence
 
 
 def test_effects_that_differ_are_given_from_least_to_most() -> None:
@@ -135,7 +136,7 @@ def test_effects_that_differ_are_given_from_least_to_most() -> None:
     effects = [-0.021, -0.048, *[-0.03] * 9]
     moved = tuple(Moved(m.case, e) for m, e in zip(told.moved, effects, strict=True))
     spread = question(told.before, told.after, case=told.case, effect=-0.03, moved=moved)
-    assert "is 2.1\u00a0% to 4.8\u00a0% slower" in attribute(spread).sentence
+    assert "is 2.1\u00a0% to 4.8\u00a0% slower" in explained(spread).sentence
 
 
 def test_conditions_that_cover_the_same_cells_are_not_told_apart() -> None:
@@ -146,7 +147,7 @@ def test_conditions_that_cover_the_same_cells_are_not_told_apart() -> None:
     ]
     moved = [each for each in tied if each.axes]
     told = asked(moved, tied)
-    assert not_told_apart(rule(told)) == (
+    assert tuple(map(say, not_told_apart(rule(told)))) == (
         "compile=default and precision=bf16 cover the same cells here: they cannot be told apart.",
     )
 

@@ -10,6 +10,7 @@ import pytest
 
 from service.analysis.detection.history import History, Refused
 from service.analysis.detection.windows import STRIDE, detect, extend
+from service.wording.statements import say
 
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
@@ -17,7 +18,7 @@ def test_too_few_points_are_said_to_be_too_few(count: int) -> None:
     judged = detect(History.of([1.0] * count))
     assert judged.change_points == ()
     assert judged.noise is None
-    assert judged.warnings[0].startswith("1 point: " if count == 1 else f"{count} points: ")
+    assert say(judged.warnings[0]).startswith("1 point: " if count == 1 else f"{count} points: ")
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -5.0, 1e-150, 1e150])
@@ -64,7 +65,7 @@ def test_zeros_and_both_signs_are_judged_without_ratios() -> None:
     values[70] = 0.0
     judged = detect(History.of(values))
     assert [abs(change.index - 50) <= 1 for change in judged.change_points] == [True]
-    assert "no ratios" in judged.warnings[0]
+    assert "no ratios" in say(judged.warnings[0])
     assert judged.change_points[0].after - judged.change_points[0].before == pytest.approx(
         20, abs=1
     )

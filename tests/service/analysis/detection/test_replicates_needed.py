@@ -9,6 +9,7 @@ from service.analysis.detection.change import Noise
 from service.analysis.detection.history import History
 from service.analysis.detection.sample_size import TARGET, Spread, needed
 from service.analysis.detection.windows import detect
+from service.wording.statements import say
 
 
 def noise(scale: float, effect: float) -> Noise:
@@ -28,7 +29,7 @@ def test_more_processes_are_asked_for_as_long_as_they_average_the_noise_away() -
 def test_noise_that_all_processes_of_a_night_share_cannot_be_averaged_away() -> None:
     told = needed(noise(0.01, 0.02), [Spread(0.001, 3)] * 5)
     assert told.replicates is None
-    assert "No number of processes" in told.reason
+    assert "No number of processes" in say(told.reason)
 
 
 def test_what_is_visible_already_needs_nothing_more() -> None:
@@ -37,7 +38,7 @@ def test_what_is_visible_already_needs_nothing_more() -> None:
 
 def test_single_processes_do_not_say_how_processes_differ() -> None:
     told = needed(noise(0.01, 0.02), [Spread(0.01, 1)])
-    assert (told.replicates, "two or more" in told.reason) == (None, True)
+    assert (told.replicates, "two or more" in say(told.reason)) == (None, True)
 
 
 def test_nothing_is_promised_of_a_history_that_is_too_short() -> None:
@@ -45,13 +46,13 @@ def test_nothing_is_promised_of_a_history_that_is_too_short() -> None:
     assert needed(noise(0.01, math.inf), []).replicates is None
     far = needed(noise(0.5, 0.9), [Spread(0.5 * math.sqrt(3), 3)] * 30)
     assert far.replicates is None
-    assert "processes" in far.reason
+    assert "processes" in say(far.reason)
 
 
 def test_nothing_is_promised_of_processes_where_values_have_no_ratios() -> None:
     """Their spread is known as a share of a point's value, which may lie beside zero."""
     told = needed(replace(noise(0.003, 0.02), typical_size=100.0), [Spread(0.1, 3)] * 30)
-    assert (told.replicates, "zero" in told.reason) == (None, True)
+    assert (told.replicates, "zero" in say(told.reason)) == (None, True)
     shown = needed(replace(noise(0.001, 0.004), typical_size=100.0), [Spread(0.1, 3)] * 30)
     assert shown.replicates == 3
 

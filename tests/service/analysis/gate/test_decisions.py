@@ -25,6 +25,7 @@ from service.analysis.gate import (
     decide,
     judge_all,
 )
+from service.wording.statements import say
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
 LOGS = st.lists(st.floats(-0.1, 0.1), max_size=12)
@@ -83,7 +84,7 @@ def test_fewer_than_three_pairs_never_decide(differences: list[float]) -> None:
 @pytest.mark.parametrize(("count", "sentence"), [(1, "1 pair, too few"), (2, "2 pairs, too few")])
 def test_too_few_pairs_are_said_as_they_are(count: int, sentence: str) -> None:
     [case] = decided(record([0.0] * count)).cases
-    assert case.sentence.startswith(sentence)
+    assert say(case.sentence).startswith(sentence)
 
 
 @given(LOGS)
@@ -135,7 +136,7 @@ def test_a_sure_change_within_what_is_allowed_is_not_called_the_same(
     policy = Policy(rules=(Rule(limits=(Limit(max_regression=0.1),)),))
     [case] = decided(record(slower(by)), policy=policy).cases
     assert case.verdict is verdict
-    assert said in case.sentence
+    assert said in say(case.sentence)
 
 
 def test_what_one_metric_surely_lost_is_told_though_another_stays_open() -> None:
@@ -150,7 +151,7 @@ def test_what_one_metric_surely_lost_is_told_though_another_stays_open() -> None
     policy = Policy(rules=(Rule(limits=limits),))
     [case] = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases
     assert case.verdict is CaseVerdict.ALLOWED
-    assert case.sentence.startswith("throughput \u22125.0 %")
+    assert say(case.sentence).startswith("throughput \u22125.0 %")
 
 
 def test_rules_are_for_the_cases_that_they_name_and_the_first_that_fits_counts() -> None:
@@ -175,7 +176,7 @@ def test_a_rule_that_limited_nothing_is_told() -> None:
     found = decided(
         record(QUIET), record(QUIET, "unet:full"), unmeasured, policy=Policy(rules=rules)
     )
-    assert list(found.warnings) == [
+    assert list(map(say, found.warnings)) == [
         "The rule for 'resnet:*' fits no case that was measured, so it limited nothing.",
         "The rule for 'unet:full' fits only cases that an earlier rule decides, "
         "so it limited nothing.",
@@ -207,7 +208,7 @@ def test_two_names_for_one_code_are_no_comparison_and_end_after_one_pair() -> No
     found = decided(same, last=False)
     assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.SAME_CODE)
     assert found.cases[0].settled
-    assert "ran the same code and software, so nothing was compared" in found.sentence
+    assert "ran the same code and software, so nothing was compared" in say(found.sentence)
 
 
 @given(LOGS, st.integers(0, 11))
@@ -223,7 +224,7 @@ def test_code_that_nobody_knows_is_no_comparison() -> None:
     ]
     found = decided(case_of(*unknown))
     assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.SAME_CODE)
-    assert "nobody knows whether two revisions were compared" in found.sentence
+    assert "nobody knows whether two revisions were compared" in say(found.sentence)
 
 
 @pytest.mark.parametrize("by", [0.0, 0.05])
@@ -234,7 +235,9 @@ def test_a_revision_against_itself_checks_the_set_up_and_decides_nothing(by: flo
     ]
     found = decide([case_of(*pairs, one_revision=True)], Policy(), ("same", "same"))
     assert found.outcome is Outcome.INCONCLUSIVE
-    assert found.sentence.startswith("A check of the set-up, not a comparison: same was measured")
+    assert say(found.sentence).startswith(
+        "A check of the set-up, not a comparison: same was measured"
+    )
     assert found.cases[0].verdict is (CaseVerdict.WORSE if by else CaseVerdict.SAME), (
         "the noise is told"
     )
@@ -249,7 +252,7 @@ def test_pairs_on_a_disturbed_device_decide_nothing_and_are_named() -> None:
     assert not going.settled, "they are measured again while the budget lasts"
     found = decided(case_of(*pairs))
     assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.DISTURBED)
-    assert "8 of 8 pairs (baseline: throttled, other_processes), and 0 pairs" in found.sentence
+    assert "8 of 8 pairs (baseline: throttled, other_processes), and 0 pairs" in say(found.sentence)
 
 
 def test_pairs_that_were_disturbed_are_left_out_and_told_beside_the_others() -> None:
@@ -258,7 +261,7 @@ def test_pairs_that_were_disturbed_are_left_out_and_told_beside_the_others() -> 
         found = decided(case_of(lost, *record(slower(by)).pairs, lost))
         assert found.outcome is outcome
         assert "2 pairs left out, measured on a disturbed device (contender: throttled)." in (
-            found.cases[0].sentence
+            say(found.cases[0].sentence)
         )
 
 
@@ -303,7 +306,7 @@ def test_a_trade_whose_metric_is_not_measured_neither_holds_nor_fails(
     [quick] = judge_all([record(slower(by))], policy)
     assert (quick.verdict, quick.settled) == (verdict, True)  # and nothing more is measured
     if verdict is CaseVerdict.MISSING:
-        assert found.sentence.endswith(
+        assert say(found.sentence).endswith(
             ", allowed only if peak_memory got better by 20.0 %: "
             "not every process has one above zero."
         )
@@ -342,8 +345,8 @@ def test_what_is_open_of_a_trade_is_said(
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     [found] = decided(record(throughput, **more), policy=policy).cases
     assert found.verdict is CaseVerdict.UNCLEAR
-    assert told in found.sentence
-    assert "likely worse" not in found.sentence
+    assert told in say(found.sentence)
+    assert "likely worse" not in say(found.sentence)
 
 
 def test_every_limit_of_a_rule_must_hold() -> None:
@@ -353,21 +356,21 @@ def test_every_limit_of_a_rule_must_hold() -> None:
     assert decided(record(QUIET, peak_memory=1.1), policy=policy).outcome is Outcome.REGRESSION
     missing = decided(record(QUIET), policy=policy)
     assert missing.cases[0].verdict is CaseVerdict.MISSING
-    assert "peak_memory" in missing.cases[0].sentence
+    assert "peak_memory" in say(missing.cases[0].sentence)
 
 
 def test_a_sentence_is_about_the_limit_that_was_broken_not_about_the_widest_interval() -> None:
     both = Rule(limits=(Limit(), Limit(metric="peak_memory", max_regression=0.05)))
     found = decided(record(LOUD, peak_memory=1.07), policy=Policy(rules=(both,)))
     assert found.cases[0].verdict is CaseVerdict.WORSE
-    assert found.cases[0].sentence.startswith("peak_memory ")
+    assert say(found.cases[0].sentence).startswith("peak_memory ")
 
 
 def test_pairs_that_turn_midway_contradict_the_early_ones_and_a_few_late_ones_do_not() -> None:
     off = [each - 0.3 for each in QUIET]
     [midway] = decided(record([*QUIET[:6], *off[:6]])).cases
     assert midway.verdict is CaseVerdict.UNCLEAR
-    assert "earlier and later pairs disagree" in midway.sentence
+    assert "earlier and later pairs disagree" in say(midway.sentence)
     [late] = decided(record([*QUIET, *off[:4]])).cases
     assert late.verdict is CaseVerdict.SAME
 
@@ -384,7 +387,7 @@ def test_a_sentence_is_about_the_limit_that_is_unclear() -> None:
     ]
     found = decided(CaseRecord(case_key="unet:full", pairs=tuple(pairs)), policy=policy).cases[0]
     assert found.verdict is CaseVerdict.UNCLEAR
-    assert found.sentence.startswith("peak_memory")
+    assert say(found.sentence).startswith("peak_memory")
 
 
 @pytest.mark.parametrize(
@@ -401,7 +404,7 @@ def test_a_good_verdict_names_the_first_metric_that_it_comes_from(
     both = Policy(rules=(Rule(limits=(Limit(), Limit(metric="peak_memory"))),))
     found = decided(record(throughput, peak_memory=memory), policy=both).cases[0]
     assert found.verdict is verdict
-    assert found.sentence.startswith(named)
+    assert say(found.sentence).startswith(named)
 
 
 CRASH = Measured(trouble=Trouble.FAILED, reason="OOM.")
@@ -436,7 +439,7 @@ def test_an_accident_of_the_machine_is_held_against_neither_revision(
     pairs = tuple(Pair(baseline=old, contender=new) for old, new in zip(before, after, strict=True))
     found = decided(CaseRecord(case_key="unet:full", pairs=pairs)).cases[0]
     assert found.verdict is verdict
-    assert found.sentence.startswith(sentence)
+    assert say(found.sentence).startswith(sentence)
 
 
 def accidents(good: int, gone: int, *others: Measured) -> CaseRecord:
@@ -458,7 +461,7 @@ def test_a_side_that_the_machine_mostly_lost_is_missing_and_says_how_often(
     good: int, gone: int, sentence: str
 ) -> None:
     [found] = judge_all([accidents(good, gone)], Policy())
-    assert (found.verdict, found.sentence) == (CaseVerdict.MISSING, sentence)
+    assert (found.verdict, say(found.sentence)) == (CaseVerdict.MISSING, sentence)
     assert found.settled
 
 
@@ -475,22 +478,22 @@ def test_people_read_a_change_as_it_was_measured(memory: float, said: str) -> No
     policy = Policy(rules=(Rule(limits=(Limit(metric="peak_memory", max_regression=0.05),)),))
     (case,) = decided(record(QUIET, peak_memory=memory), policy=policy).cases
     assert case.verdict is (CaseVerdict.WORSE if memory > 1 else CaseVerdict.BETTER)
-    assert case.sentence.startswith(f"peak_memory {said} ({said} to {said})")
+    assert say(case.sentence).startswith(f"peak_memory {said} ({said} to {said})")
     assert case.metrics[0].change == pytest.approx(1 - memory)  # for programs: + is better
 
 
 def test_more_cycles_are_said_to_be_more() -> None:
     code = decided(record(slower(0.03), cycles=1.03)).cases[0]
-    assert "in clock cycles +3.0 %" in code.sentence
+    assert "in clock cycles +3.0 %" in say(code.sentence)
 
 
 def test_a_lower_clock_is_named_as_the_cause() -> None:
     clock = decided(record(slower(0.03), cycles=1.0)).cases[0]
     code = decided(record(slower(0.03), cycles=1.03)).cases[0]
     assert clock.verdict is code.verdict is CaseVerdict.WORSE
-    assert "clock was slower, not the code" in clock.sentence
-    assert "clock was" not in code.sentence
-    assert "in clock cycles" in code.sentence
+    assert "clock was slower, not the code" in say(clock.sentence)
+    assert "clock was" not in say(code.sentence)
+    assert "in clock cycles" in say(code.sentence)
 
 
 @pytest.mark.parametrize(
@@ -507,8 +510,8 @@ def test_cycles_that_surely_rose_are_never_put_down_to_the_clock(
     policy = Policy(rules=(Rule(limits=(limit,)),))
     found = decided(record(slower(by), cycles=cycles), policy=policy).cases[0]
     assert found.verdict is CaseVerdict.WORSE
-    assert "clock was" not in found.sentence
-    assert "in clock cycles" in found.sentence
+    assert "clock was" not in say(found.sentence)
+    assert "in clock cycles" in say(found.sentence)
 
 
 def test_more_cases_need_stronger_evidence() -> None:

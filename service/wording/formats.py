@@ -10,6 +10,9 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
+from benchmarks.contracts import Direction
+from service.schemas.gate import MetricFinding
+
 NBSP = "\u00a0"
 MINUS = "\u2212"
 DASH = "\u2013"
@@ -139,6 +142,12 @@ def as_measured(by: float, low: float, high: float, *, more_is_better: bool) -> 
     if not more_is_better:
         by, low, high = -by, -high, -low
     return change(by), f"{change(low)} to {change(high)}"
+
+
+def metric_change(metric: MetricFinding) -> tuple[str, str]:
+    """Write what became of a metric of a gate, and between what."""
+    rising = metric.direction is Direction.HIGHER
+    return as_measured(metric.change, metric.low, metric.high, more_is_better=rising)
 
 
 def size(ratio: float) -> str:

@@ -1,12 +1,10 @@
-"""Puts evidence into words: names of quantities, and differences in half a sentence."""
+"""Quantities in words: their names, and how one differs between two sides."""
 
 from __future__ import annotations
 
 from benchmarks.catalog.metrics import METRICS
-from service import formats
-from service.analysis.attribution.difference import Difference
 from service.analysis.attribution.quantities_of import QuantityKind
-from service.analysis.attribution.types import Part, State
+from service.wording import formats
 
 _TITLES = {
     "full.stall_s": "data wait",
@@ -36,23 +34,6 @@ _REASONS = {
 _PASSES = {"full": "", "synth": " without input"}
 _UNIT_WORDS = ("_s", "_b", "_hz", "_w", "_j", "_c")
 
-_PARTS = (
-    (Part.COMPILE, ("compile", "graph", "recompil", "first_step", "dynamo", "inductor")),
-    (Part.PARITY, ("parity", "loss")),
-    (Part.CLOCKS, ("clock", "power", "temperature", "thermal", "throttled", "slowdown", "reason.")),
-    (Part.INPUT, ("input", "stall", "copy", "loader", "data")),
-)
-"""Words in a name that say what it is about, first match first; a metric that comes later is sorted
-by its name."""
-
-
-def part(name: str) -> Part:
-    """Return the part that a quantity or a flag belongs to."""
-    for found, words in _PARTS:
-        if any(word in name for word in words):
-            return found
-    return Part.NODE if name.endswith("other_processes") else Part.PHASES
-
 
 def title(name: str) -> str:
     """A quantity in plain words."""
@@ -71,28 +52,17 @@ def title(name: str) -> str:
     return what.replace("_", " ").replace(".", " ") + _PASSES[where]
 
 
-def says(name: str, found: Difference) -> str:
-    """Half a sentence: ``data wait +41.0 %``, ``graph breaks 0 -> 3``, ``SM clock unchanged``."""
-    if found.state is State.UNCHANGED:
-        return f"{title(name)} unchanged"
-    change = f"{title(name)} {amount(found)}"
-    return change if found.state is State.CHANGED else f"{change}, which is not clear"
+def moved(
+    name: str, kind: str, unit: str, before: float, after: float, change: float | None
+) -> str:
+    """Half a sentence: ``data wait +41.0 %`` or, where a share says little, with both values."""
+    relative = kind in (QuantityKind.AMOUNT, QuantityKind.PART)
+    if relative and change is not None and -0.5 <= change <= 1.0:
+        return f"{title(name)} {formats.change(change)}"
+    return f"{title(name)} {_value(before, kind, unit)} -> {_value(after, kind, unit)}"
 
 
-def amount(found: Difference) -> str:
-    """Write a difference as a change in per cent or, where that says little, as both values."""
-    near = found.change is not None and -0.5 <= found.change <= 1.0
-    if found.kind in (QuantityKind.AMOUNT, QuantityKind.PART) and near and found.change is not None:
-        return formats.change(found.change)
-    return f"{_written(found.before, found)} -> {_written(found.after, found)}"
-
-
-def _written(value: float, found: Difference) -> str:
-    if found.kind is QuantityKind.SHARE:
+def _value(value: float, kind: str, unit: str) -> str:
+    if kind == QuantityKind.SHARE:
         return formats.share(value)
-    return formats.quantity(value, "" if found.unit == "1" else found.unit)
-
-
-def whole(share: float) -> str:
-    """A share in whole per cent: ``92 %``."""
-    return f"{share * 100:.0f}{formats.NBSP}%"
+    return formats.quantity(value, "" if unit == "1" else unit)

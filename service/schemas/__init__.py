@@ -1,0 +1,1 @@
+"""The documents that the API answers with and the command line reads: pydantic, nothing else."""

@@ -1,0 +1,1 @@
+"""Words for people: how values, findings and decisions read, made where they are shown."""
