@@ -12,9 +12,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping
+from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
-from typing import IO
+from typing import IO, Any
 
 ROOT = Path(__file__).parents[2]
 
@@ -83,6 +84,7 @@ class ForkServer:
         environment: Mapping[str, str],
         stdout: IO[bytes] | IO[str],
         stderr: IO[bytes] | IO[str],
+        stdin: IO[bytes] | None = None,
         session: bool = False,
     ) -> Forked:
         """Start a module with arguments; ``session``: in one of its own."""
@@ -94,18 +96,28 @@ class ForkServer:
             "session": session,
         }
         with its, Path(os.devnull).open("rb") as nothing:
-            files = [nothing.fileno(), stdout.fileno(), stderr.fileno(), its.fileno()]
+            streams = (stdin or nothing, stdout, stderr, its)
+            files = [stream.fileno() for stream in streams]
             socket.send_fds(self._asking, [json.dumps(request).encode()], files)
             return Forked(mine, words)
 
     def run(
-        self, *words: str, folder: Path, environment: Mapping[str, str], limit_s: float
+        self,
+        *words: str,
+        folder: Path,
+        environment: Mapping[str, str],
+        limit_s: float,
+        given: bytes = b"",
     ) -> subprocess.CompletedProcess[str]:
-        """Run a module to its end."""
-        with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
-            process = self.start(
-                *words, folder=folder, environment=environment, stdout=stdout, stderr=stderr
+        """Run a module to its end, with ``given`` as its standard input."""
+        with ExitStack() as open_files:
+            stdin, stdout, stderr = (
+                open_files.enter_context(tempfile.TemporaryFile()) for _ in range(3)
             )
+            stdin.write(given)
+            stdin.seek(0)
+            streams: Any = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+            process = self.start(*words, folder=folder, environment=environment, **streams)
             try:
                 code = process.wait(limit_s)
             finally:

@@ -7,7 +7,7 @@ from functools import cache
 from corpus import address, meaning, numbers, results, structure, syntax, text, traces
 from corpus.case import Case
 
-_FAMILIES = {
+MODULES = {
     "syntax": syntax,
     "text": text,
     "numbers": numbers,
@@ -17,6 +17,7 @@ _FAMILIES = {
     "results": results,
     "traces": traces,
 }
+"""By family, what makes its cases: seconds of work, so not as tests are collected."""
 
 
 @cache
@@ -24,7 +25,7 @@ def families() -> dict[str, tuple[Case, ...]]:
     """The cases by family, each request once, in an order that never changes."""
     seen: set[object] = set()
     found: dict[str, tuple[Case, ...]] = {}
-    for name, module in _FAMILIES.items():
+    for name, module in MODULES.items():
         listed = {case.request: case for case in reversed(list(module.cases()))}
         found[name] = tuple(case for case in reversed(listed.values()) if case.request not in seen)
         seen.update(listed)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import cache
 from typing import Any, cast
 
-from sqlalchemy import Column, ForeignKeyConstraint, Row, Table, and_, func, or_, select
+from sqlalchemy import Column, ForeignKeyConstraint, Row, Select, Table, and_, func, or_, select
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -48,25 +49,34 @@ def made_at_their_time(session: Session) -> Iterator[Breach]:
 
 def lost_parents(session: Session) -> Iterator[Breach]:
     """6 and 9: rows that refer to one that is not there."""
-    for table in models.Base.metadata.sorted_tables:
-        for constraint in table.foreign_key_constraints:
-            yield from _orphans(session, table, constraint)
+    for table, constraint, question in _orphans():
+        parent = constraint.referred_table.name
+        for row in session.execute(question):
+            of = ((name, row._mapping[f"of_{name}"]) for name in constraint.column_keys)
+            sentence = f"Its {', '.join(f'{n} {v}' for n, v in of)} is in no row of {parent}."
+            promise = 6 if (table.name, parent) == ("points", "results") else 9
+            yield Breach(promise, _subject(table, tuple(table.primary_key), row), sentence)
 
 
-def _orphans(session: Session, table: Table, constraint: ForeignKeyConstraint) -> Iterator[Breach]:
+@cache
+def _orphans() -> tuple[tuple[Table, ForeignKeyConstraint, Select[Any]], ...]:
+    """For each reference of each table, the question for rows without what they refer to."""
+    return tuple(
+        (table, constraint, _orphans_of(table, constraint))
+        for table in models.Base.metadata.sorted_tables
+        for constraint in table.foreign_key_constraints
+    )
+
+
+def _orphans_of(table: Table, constraint: ForeignKeyConstraint) -> Select[Any]:
     parent = constraint.referred_table.alias("parent")
     pairs = [(each.parent, parent.c[each.column.name]) for each in constraint.elements]
-    key = tuple(table.primary_key)
-    wanted = (
-        select(*key, *(here.label(f"of_{here.name}") for here, _ in pairs))
+    return (
+        select(*table.primary_key, *(here.label(f"of_{here.name}") for here, _ in pairs))
         .outerjoin(parent, and_(*(here == there for here, there in pairs)))
         .where(pairs[0][1].is_(None), *(here.is_not(None) for here, _ in pairs))
+        .limit(MOST)
     )
-    promise = 6 if table.name == "points" and constraint.referred_table.name == "results" else 9
-    for row in session.execute(wanted.limit(MOST)):
-        names = ", ".join(f"{here.name} {row._mapping[f'of_{here.name}']}" for here, _ in pairs)
-        sentence = f"Its {names} is in no row of {constraint.referred_table.name}."
-        yield Breach(promise, _subject(table, key, row), sentence)
 
 
 def wrong_digests(session: Session) -> Iterator[Breach]:

@@ -3,12 +3,13 @@
 import json
 import os
 import subprocess
-import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from builders.forked import ForkServer
 from typer.testing import CliRunner
 
 from cli.commands import detect as detecting
@@ -27,11 +28,18 @@ def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(arguments, *done)
 
 
-def run_process(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "cli", "detect", *arguments]
-    return subprocess.run(
-        command, input=given, capture_output=True, text=True, check=False, env=dict(os.environ)
-    )
+Process = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def process(forks: ForkServer, tmp_path: Path) -> Process:
+    """The command as a process, which turns what it raises into a sentence and an exit code."""
+
+    def call(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[str]:
+        words, environment = ("cli", "detect", *arguments), os.environ
+        return forks.run(*words, folder=tmp_path, environment=environment, limit_s=60, given=given)
+
+    return call
 
 
 def stepped(count: int = 100, place: int = 60) -> list[float]:
@@ -44,10 +52,12 @@ def answers(done: subprocess.CompletedProcess[str]) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_json_lines_from_a_file_or_standard_input_give_the_same(tmp_path: Path) -> None:
+def test_json_lines_from_a_file_or_standard_input_give_the_same(
+    tmp_path: Path, process: Process
+) -> None:
     text = json.dumps({"id": "a", "direction": "higher", "values": stepped()}) + "\n\n"
     (tmp_path / "in.jsonl").write_text(text)
-    one, other = run_process(str(tmp_path / "in.jsonl")), run_process("-", given=text)
+    one, other = process(str(tmp_path / "in.jsonl")), process("-", given=text.encode())
     assert one.returncode == 0
     assert one.stdout == other.stdout == run(given=text).stdout
     (answer,) = answers(one)
@@ -390,8 +400,10 @@ def test_a_revision_column_orders_the_rows_and_is_no_history() -> None:
         (["--online", "--detector", "ratio"], "", "--online"),
     ],
 )
-def test_wrong_input_is_one_sentence(arguments: list[str], given: str, sentence: str) -> None:
-    done = run_process(*arguments, given=given)
+def test_wrong_input_is_one_sentence(
+    process: Process, arguments: list[str], given: str, sentence: str
+) -> None:
+    done = process(*arguments, given=given.encode())
     assert done.returncode == 2
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
@@ -407,19 +419,21 @@ def test_wrong_input_is_one_sentence(arguments: list[str], given: str, sentence:
 )
 @pytest.mark.parametrize("from_file", [False, True])
 def test_input_that_is_no_text_is_one_sentence(
-    arguments: list[str], given: bytes, sentence: str, from_file: bool, tmp_path: Path
+    process: Process,
+    tmp_path: Path,
+    arguments: list[str],
+    given: bytes,
+    sentence: str,
+    from_file: bool,
 ) -> None:
-    source = tmp_path / "in"
-    source.write_bytes(given)
-    command = [sys.executable, "-m", "cli", "detect", *arguments]
     if from_file:
-        done = subprocess.run([*command, str(source)], capture_output=True, check=False)
+        (tmp_path / "in").write_bytes(given)
+        done = process(*arguments, "in")
     else:
-        done = subprocess.run(command, input=given, capture_output=True, check=False)
-    said = done.stderr.decode()
-    assert (done.returncode, said.count("\n")) == (2, 1)
-    assert sentence in said
-    assert len(said) < 500
+        done = process(*arguments, given=given)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+    assert sentence in done.stderr
+    assert len(done.stderr) < 500
 
 
 def test_a_threshold_may_be_asked_for() -> None:
