@@ -126,8 +126,8 @@ async def post_result(result: Result, holder: AttemptHolder, request: Request) -
     def work(connection: Connection) -> Completion:
         now = now_of(connection)
         completion = attempts.complete(connection, holder, result, now)
-        if completion.counted:
-            comparisons.move_on_after(connection, holder.job_id, now)
+        if completion.counted and completion.comparison_id:
+            comparisons.move_on_after(connection, completion.comparison_id, now)
         return completion
 
     completion = await get_database(request).write(work)

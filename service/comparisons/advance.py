@@ -6,9 +6,8 @@ import logging
 from bisect import bisect_right
 from collections.abc import Iterator
 from datetime import datetime
-from typing import cast
 
-from sqlalchemy import ColumnElement, Table, bindparam, select, update
+from sqlalchemy import ColumnElement, Connection, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
@@ -18,17 +17,13 @@ from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.request import ComparisonRequest
-from service.database.prepared import Prepared, Runner, session_on
+from service.database.prepared import session_on
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
 
 log = logging.getLogger(__name__)
 
-_TRIES = cast(Table, models.ComparisonJob.__table__)
-_COMPARISON_OF = Prepared(
-    select(_TRIES.c.comparison_id).where(_TRIES.c.job_id == bindparam("job_id"))
-)
 NONE_KNOWN = "There is no such comparison; GET /api/v1/comparisons lists them."
 
 
@@ -62,14 +57,10 @@ def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
         yield comparison_id, was_decided
 
 
-def move_on_after(on: Runner, job_id: str, now: datetime) -> None:
-    """Move the comparison on that a job belongs to, if any; a fault in it harms no result."""
-    rows_ = _COMPARISON_OF.run(on, job_id=job_id)
-    if not rows_:
-        return
-    ((comparison_id,),) = rows_
+def move_on_after(connection: Connection, comparison_id: str, now: datetime) -> None:
+    """Move a comparison on after a result of one of its jobs; a fault in it harms no result."""
     try:
-        with session_on(on) as session, session.begin_nested():
+        with session_on(connection) as session, session.begin_nested():
             advance(session, comparison_id, now)
     except Exception:
         log.exception("comparison %s could not be moved on; trying again", comparison_id)

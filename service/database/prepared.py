@@ -66,7 +66,7 @@ class Prepared:
 
     def run(self, on: Runner, **values: Any) -> list[tuple[Any, ...]]:
         """Run the statement; return its rows, none if it gives none."""
-        cursor, compiled = self._execute(on, [values])
+        cursor, compiled = self._execute(on, values)
         if cursor.description is None:
             return []
         return [
@@ -79,13 +79,9 @@ class Prepared:
 
     def count(self, on: Runner, **values: Any) -> int:
         """Run the statement; return how many rows it changed."""
-        return int(self._execute(on, [values])[0].rowcount)
+        return int(self._execute(on, values)[0].rowcount)
 
-    def many(self, on: Runner, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Run the statement with the parameters of each row."""
-        self._execute(on, rows)
-
-    def _execute(self, on: Runner, rows: Sequence[Mapping[str, Any]]) -> tuple[Any, _Compiled]:
+    def _execute(self, on: Runner, values: Mapping[str, Any]) -> tuple[Any, _Compiled]:
         connection = connection_of(on)
         dialect = connection.dialect
         compiled = self._compiled.get(dialect.name)
@@ -94,12 +90,9 @@ class Prepared:
         raw = connection.connection.driver_connection
         assert raw is not None
         cursor = raw.cursor()
-        bound = [compiled.bound(values) for values in rows]
+        bound = compiled.bound(values)
         try:
-            if len(bound) == 1:
-                cursor.execute(compiled.sql, bound[0])
-            else:
-                cursor.executemany(compiled.sql, bound)
+            cursor.execute(compiled.sql, bound)
         except dialect.loaded_dbapi.Error as error:
             lost = dialect.is_disconnect(error, raw, cursor)
             if lost:
@@ -119,6 +112,34 @@ class Prepared:
 def inserting(table: Table, *columns: str) -> Prepared:
     """Prepare an insertion of these columns, whose names are its parameters."""
     return Prepared(insert(table).values(new_row(table, columns)))
+
+
+AT_ONCE = 50
+"""Rows that one statement inserts at most; a result has a dozen points."""
+
+
+def insert_rows(
+    on: Runner, table: Table, rows: Sequence[Mapping[str, Any]], shared: frozenset[str]
+) -> None:
+    """Insert rows of the same columns; the value of a ``shared`` one is the same in all of them."""
+    for start in range(0, len(rows), AT_ONCE):
+        some = rows[start : start + AT_ONCE]
+        values = {name: some[0][name] for name in shared}
+        for number, row in enumerate(some):
+            values |= {f"{name}_{number}": row[name] for name in row.keys() - shared}
+        _insertion_of(table, frozenset(some[0]), shared, len(some)).run(on, **values)
+
+
+@cache
+def _insertion_of(
+    table: Table, columns: frozenset[str], shared: frozenset[str], count: int
+) -> Prepared:
+    same = new_row(table, shared)
+    rows: list[dict[str, Any]] = [
+        {name: bindparam(f"{name}_{number}") for name in columns - shared}
+        for number in range(count)
+    ]
+    return Prepared(insert(table).values([same | row for row in rows]))
 
 
 def new_row(table: Table, columns: Collection[str]) -> dict[str, Any]:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from datetime import datetime
 from functools import cache
 from typing import Any, cast
 
 import orjson
-from sqlalchemy import Table, bindparam, or_, select
+from sqlalchemy import Table, bindparam, false, or_, select
 
-from benchmarks.contracts import Environment, Purpose, Result, Sample, Status
+from benchmarks.contracts import Purpose, Result, Sample, Status
 from benchmarks.diagnosis import disturbances
 from service import models
 from service.analysis.summary import summarise
 from service.database.ids import new_id
-from service.database.prepared import Prepared, Runner, inserting, session_on
+from service.database.prepared import Prepared, Runner, insert_rows, inserting, session_on
 from service.database.session import insert_if_absent
 from service.history import exclusions, pending, replicates
 from service.history.types import Origin, StoredResult
@@ -31,15 +31,20 @@ _SERIES = cast(Table, models.SeriesRow.__table__)
 _LEVEL = 1
 """Of zlib: half the time of level 6 for 6 % more bytes; most of a result is packed traces."""
 _POINTS = cast(Table, models.Point.__table__)
-_HAS_ENVIRONMENT = Prepared(
-    select(_ENVIRONMENTS.c.digest).where(_ENVIRONMENTS.c.digest == bindparam("digest"))
+_SHARED = frozenset(
+    ("result_id", "revision", "revision_at", "measured_at", "environment", "worker", "disturbed")
 )
-_REVISION_AT = Prepared(
-    select(_REVISIONS.c.ordered_at)
-    .where(_REVISIONS.c.name == bindparam("name"))
-    # Share-locked, so that a date learnt at this moment cannot miss the new points.
-    .with_for_update(read=True)
-)
+"""Columns of points that are the same in all points of a result."""
+_OF_ROW = tuple(field.name for field in fields(StoredResult) if field.name in _RESULTS.c)
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What the database has already of what a result names."""
+
+    revision_at: datetime
+    environment: bool
+    series_ids: frozenset[str | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +76,15 @@ def record(
     With the last replicate of a case come the points of all of them.
     """
     result = kept.result
-    row = {
+    environment = facts_digest(result.environment.facts)
+    history = counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK
+    single = origin.replicates == 1
+    samples = series_of(result, origin.project) if history and single else {}
+    known = _look_up(on, origin.revision, environment, samples)
+    if not known.environment:
+        facts = {"facts": result.environment.facts, "first_seen_at": now}
+        insert_if_absent(on, _ENVIRONMENTS, {"digest": environment, **facts})
+    row: dict[str, Any] = {
         "id": new_id(now),
         "job_id": origin.job_id,
         "attempt": origin.attempt,
@@ -84,16 +97,18 @@ def record(
         "project": origin.project,
         "revision": origin.revision,
         "worker": origin.worker,
-        "environment": _keep_environment(on, result.environment, now),
+        "environment": environment,
         "measured_at": result.measured_at,
         "received_at": now,
         "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
         "document": zlib.compress(kept.document, _LEVEL),
     }
     inserting(_RESULTS, *row).run(on, **row)
-    if counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK:
-        for part in _parts(on, row, result, origin):
-            _add_points(on, part, now)
+    if history and single:
+        same = {name: row[name] for name in _OF_ROW}
+        _add_points(on, StoredResult(**same, result=result), samples, known, now)
+    elif history:
+        _add_case(on, origin, now)
     return str(row["id"])
 
 
@@ -134,37 +149,57 @@ def facts_digest(facts: Mapping[str, str]) -> str:
     return digest_of(orjson.dumps(facts, option=orjson.OPT_SORT_KEYS))
 
 
-def _keep_environment(on: Runner, environment: Environment, now: datetime) -> str:
-    digest = facts_digest(environment.facts)
-    if not _HAS_ENVIRONMENT.run(on, digest=digest):
-        row = {"digest": digest, "facts": environment.facts, "first_seen_at": now}
-        insert_if_absent(on, _ENVIRONMENTS, row)
-    return digest
+@cache
+def _lookup(series: int) -> Prepared:
+    """Prepare the reading of a revision's time, share-locked, and of what is known of some names.
+
+    The lock is so that a date learnt at this moment cannot miss the new points.
+    """
+    has_environment = (
+        select(_ENVIRONMENTS.c.digest)
+        .where(_ENVIRONMENTS.c.digest == bindparam("environment"))
+        .exists()
+    )
+    same = or_(false(), *(_SERIES.c.id == bindparam(f"series_{n}") for n in range(series)))
+    return Prepared(
+        select(_REVISIONS.c.ordered_at, has_environment.label("environment"), _SERIES.c.id)
+        .select_from(_REVISIONS.outerjoin(_SERIES, same))
+        .where(_REVISIONS.c.name == bindparam("revision"))
+        .with_for_update(read=True, of=_REVISIONS)
+    )
 
 
-def _parts(
-    on: Runner, row: Mapping[str, Any], result: Result, origin: Origin
-) -> list[StoredResult]:
-    """What makes points now: a result by itself, or its case if that is whole with it."""
-    if origin.replicates > 1:
-        with session_on(on) as session:
-            return replicates.whole(session, origin.group_id, origin.replicates)
-    same = {field.name: row[field.name] for field in fields(StoredResult) if field.name in row}
-    return [StoredResult(**same, result=result)]
+def _look_up(on: Runner, revision: str, environment: str, series_ids: Collection[str]) -> _Known:
+    names = {f"series_{number}": name for number, name in enumerate(series_ids)}
+    rows = _lookup(len(names)).run(on, revision=revision, environment=environment, **names)
+    revision_at, has_environment, _ = rows[0]
+    return _Known(revision_at, bool(has_environment), frozenset(row[2] for row in rows))
 
 
-def _add_points(on: Runner, stored: StoredResult, now: datetime) -> None:
-    samples = series_of(stored.result, stored.project)
+def _add_case(on: Runner, origin: Origin, now: datetime) -> None:
+    """Add the points of a case, if it is whole with this result."""
+    with session_on(on) as session:
+        for part in replicates.whole(session, origin.group_id, origin.replicates):
+            samples = series_of(part.result, part.project)
+            known = _look_up(on, part.revision, part.environment, samples)
+            _add_points(on, part, samples, known, now)
+            exclusions.apply(session, part.parts)
+
+
+def _add_points(
+    on: Runner,
+    stored: StoredResult,
+    samples: Mapping[str, Sample],
+    known: _Known,
+    now: datetime,
+) -> None:
     if not samples:  # of replicates that have no metric in common
         return
-    ((revision_at,),) = _REVISION_AT.run(on, name=stored.revision)
-    _keep_series(on, stored, samples)
-    points = points_of(stored, revision_at, samples)
-    inserting(_POINTS, *points[0]).many(on, points)
-    pending.mark_pending(on, now, stored.revision, revision_at, stored.id)
-    if stored.parts:
-        with session_on(on) as session:
-            exclusions.apply(session, stored.parts)
+    # In the order of their names, so that two transactions never wait for each other in a ring.
+    for name in sorted(samples.keys() - known.series_ids):
+        insert_if_absent(on, _SERIES, _new_series(name, samples[name], stored))
+    insert_rows(on, _POINTS, points_of(stored, known.revision_at, samples), _SHARED)
+    pending.mark_pending(on, now, stored.revision, known.revision_at, stored.id)
 
 
 def disturbed(result: Result) -> str:
@@ -188,31 +223,19 @@ def points_of(
     return [{"series_id": name, **same, **_told(sample)} for name, sample in samples.items()]
 
 
-@cache
-def _known(names: tuple[str, ...]) -> Prepared:
-    return Prepared(select(_SERIES.c.id).where(or_(*(_SERIES.c.id == bindparam(n) for n in names))))
-
-
-def _keep_series(on: Runner, stored: StoredResult, samples: Mapping[str, Sample]) -> None:
-    """Make the series that the samples belong to; a night after the first makes none."""
+def _new_series(name: str, sample: Sample, stored: StoredResult) -> dict[str, Any]:
     result = stored.result
-    names = {f"id_{number}": name for number, name in enumerate(samples)}
-    known = {name for (name,) in _known(tuple(names)).run(on, **names)}
-    # In the order of their names, so that two transactions never wait for each other in a ring.
-    for name in sorted(samples.keys() - known):
-        sample = samples[name]
-        row = {
-            "id": name,
-            "case_key": result.case.key,
-            "case": result.case.model_dump(mode="json"),
-            "metric": sample.metric,
-            "unit": sample.unit,
-            "direction": sample.direction.value,
-            "comparability": result.environment.comparability(),
-            "project": stored.project,
-            "created_at": stored.received_at,
-        }
-        insert_if_absent(on, _SERIES, row)
+    return {
+        "id": name,
+        "case_key": result.case.key,
+        "case": result.case.model_dump(mode="json"),
+        "metric": sample.metric,
+        "unit": sample.unit,
+        "direction": sample.direction.value,
+        "comparability": result.environment.comparability(),
+        "project": stored.project,
+        "created_at": stored.received_at,
+    }
 
 
 def _told(sample: Sample) -> dict[str, Any]:

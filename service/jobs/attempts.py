@@ -25,9 +25,10 @@ from service.jobs.transitions import (
 )
 from service.jobs.types import Completion, Held, Holder, Terms
 from service.jobs.validation import check_result, check_size
-from service.models import Attempt, Job, ResultRow, WorkerRow
+from service.models import Attempt, ComparisonJob, Job, ResultRow, WorkerRow
 
 _JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
+_OF_COMPARISONS = cast(Table, ComparisonJob.__table__)
 _LIVE = {"granted": AttemptState.GRANTED, "started": AttemptState.STARTED}
 _BEATING = (
     update(_ATTEMPTS)
@@ -53,10 +54,13 @@ _HELD = Prepared(
         _JOBS.c.revision,
         _JOBS.c.group_id,
         _JOBS.c.project,
+        select(_OF_COMPARISONS.c.comparison_id)
+        .where(_OF_COMPARISONS.c.job_id == _JOBS.c.id)
+        .scalar_subquery(),
     )
     .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
     .where(_ATTEMPTS.c.job_id == bindparam("job_id"), _ATTEMPTS.c.number == bindparam("number"))
-    .with_for_update()
+    .with_for_update(of=(_ATTEMPTS, _JOBS))
 )
 _OUTCOMES = {
     Status.OK: (AttemptState.SUCCEEDED, JobState.SUCCEEDED),
@@ -121,7 +125,7 @@ def complete(on: Runner, holder: Holder, result: Result, now: datetime) -> Compl
     if not counted and _has_counted(on, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
     stored = record.record(on, held.origin, posted, now, counted=counted)
-    return Completion(stored, counted=counted, created=True)
+    return Completion(stored, counted, created=True, comparison_id=held.comparison_id)
 
 
 def _end(on: Runner, held: Held, holder: Holder, result: Result, now: datetime) -> bool:
@@ -187,7 +191,7 @@ def _held(on: Runner, holder: Holder) -> Held:
     rows = _HELD.run(on, job_id=holder.job_id, number=holder.number)
     if not rows:
         raise NotFound("There is no such attempt; GET /api/v1/jobs/{id} lists a job's attempts.")
-    secret, worker, state, spec, revision, group_id, project = rows[0]
+    secret, worker, state, spec, revision, group_id, project, comparison_id = rows[0]
     if not hmac.compare_digest(secret.encode(), holder.secret.encode()):
         raise Fenced(OVER)
     if holder.worker not in (None, worker):
@@ -200,6 +204,7 @@ def _held(on: Runner, holder: Holder) -> Held:
         revision=revision,
         group_id=group_id,
         project=project,
+        comparison_id=comparison_id,
     )
 
 

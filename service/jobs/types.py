@@ -43,6 +43,8 @@ class Held:
     revision: str
     group_id: str
     project: str
+    comparison_id: str | None
+    """The comparison that the job belongs to, if any."""
 
     @property
     def origin(self) -> Origin:
@@ -69,6 +71,8 @@ class Completion:
     """False: it came too late, and is kept."""
     created: bool
     """False if the same result was here before."""
+    comparison_id: str | None = None
+    """The comparison that it moves on."""
 
 
 @dataclass(frozen=True, slots=True)
