@@ -38,7 +38,7 @@ Name = Annotated[str, Field(coerce_numbers_to_str=True)]
 
 
 class HistoryLine(BaseModel):
-    """One history to judge."""
+    """One history to analyse."""
 
     model_config = ConfigDict(frozen=True, extra="allow")
 
@@ -58,7 +58,7 @@ class HistoryLine(BaseModel):
         Raises:
             Refused: one is no number.
         """
-        return [_judgeable(value, at) for at, value in enumerate(self.values)]
+        return [_number_of(value, at) for at, value in enumerate(self.values)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +69,7 @@ class Read:
     unread: tuple[str, ...] = ()
 
 
-def _judgeable(value: object, at: int) -> float:
+def _number_of(value: object, at: int) -> float:
     if value is None:
         return math.nan
     if isinstance(value, bool) or not isinstance(value, int | float):

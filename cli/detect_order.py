@@ -38,7 +38,7 @@ def repeated(revisions: Sequence[str]) -> str | None:
     more = len(revisions) - len(set(revisions))
     if not more:
         return None
-    return f"{more} values repeat the revision before them; each value is judged as a point."
+    return f"{more} values repeat the revision before them; each value is analysed as a point."
 
 
 def _scattered(revisions: Sequence[str]) -> str | None:

@@ -1,1 +1,1 @@
-"""Where results live, are judged and shown."""
+"""Where results live, are analysed and shown."""

@@ -66,7 +66,7 @@ class Settings(BaseSettings):
     body_limit_b: Annotated[int, Field(ge=1)] = 16 * 2**20
     """For a request's JSON; the traces of a result hold every step of every replicate."""
     confirmations: Annotated[int, Field(ge=0, le=10_000)] = 20
-    """Suspicious results that are measured again in a day; 0 leaves judgement to the history."""
+    """Suspicious results that are measured again in a day; 0 leaves analysis to the history."""
     bodies_limit_b: Annotated[int, Field(ge=1)] = 256 * 2**20
     """For the bodies of all requests that are being read or worked on."""
     answers_limit_b: Annotated[int, Field(ge=1)] = 128 * 2**20

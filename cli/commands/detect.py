@@ -19,7 +19,7 @@ from service.analysis.detection import alarms as detection_alarms
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, Refused, between_units
 from service.analysis.detection.registry import DETECTORS
-from service.analysis.detection.windows import Judgement
+from service.analysis.detection.windows import Detection
 from service.wording import formats, statements
 
 
@@ -52,8 +52,8 @@ def detect(
     id, direction, groups (the machine behind each value) and revisions. CSV has one row per point
     with the columns value and id, or one column per history; group and revision are optional.
 
-    A history that cannot be judged has an error in its line, and the exit code is 1. Input that is
-    no history is wrong usage (2).
+    A history that cannot be analysed has an error in its line, and the exit code is 1. Input that
+    is no history is wrong usage (2).
     """
     options = DetectOptions(online, detector, threshold)
     reads_csv = csv or source.lower().endswith(".csv")
@@ -74,7 +74,7 @@ class DetectOptions:
 
 
 def run(source: str, options: DetectOptions, direction: str, *, csv: bool) -> int:
-    """Judge every history of ``source``; a refused one is a line of its own and exit code 1.
+    """Analyse every history of ``source``; a refused one is a line of its own and exit code 1.
 
     ``direction`` is that of the histories that do not say theirs.
     """
@@ -110,7 +110,7 @@ def _answers(
                 history = _history(line)
                 if options.online and len(history.values) >= LONG:
                     say(_patience(len(history.values)), sys.stderr)
-                yield {"id": line.id, **_judged(history, options, _warnings(read))}
+                yield {"id": line.id, **_analysed(history, options, _warnings(read))}
             except Refused as refusal:
                 yield {"id": line.id, "error": str(refusal)}
     except detect_input.Unreadable as problem:
@@ -139,17 +139,19 @@ def _warnings(read: detect_input.Read) -> tuple[str, ...]:
     return (*read.unread, warning) if warning else read.unread
 
 
-def _judged(history: History, options: DetectOptions, warnings: tuple[str, ...]) -> dict[str, Any]:
+def _analysed(
+    history: History, options: DetectOptions, warnings: tuple[str, ...]
+) -> dict[str, Any]:
     detector, default = DETECTORS[options.detector]
     threshold = default if options.threshold is None else options.threshold
-    judged = detector(history, threshold)
+    analysed = detector(history, threshold)
     if options.online:
-        return replayed(list(detection_alarms.replay(history, threshold)), judged, warnings)
-    return document(judged, warnings)
+        return replayed(list(detection_alarms.replay(history, threshold)), analysed, warnings)
+    return document(analysed, warnings)
 
 
 def replayed(
-    alarms: Sequence[detection_alarms.Alarm], whole: Judgement, warnings: Sequence[str] = ()
+    alarms: Sequence[detection_alarms.Alarm], whole: Detection, warnings: Sequence[str] = ()
 ) -> dict[str, Any]:
     """Alarms as they are printed, with what is odd in the whole history and in what they tell."""
     return {
@@ -158,17 +160,17 @@ def replayed(
     }
 
 
-def document(judged: Judgement, warnings: Sequence[str] = ()) -> dict[str, Any]:
-    """A judgement as it is printed; what is infinite becomes null."""
+def document(analysed: Detection, warnings: Sequence[str] = ()) -> dict[str, Any]:
+    """An analysis as it is printed; what is infinite becomes null."""
     return {
-        "change_points": [shown(change) for change in judged.change_points],
-        "noise": asdict(judged.noise) if judged.noise else None,
-        "warnings": [*warnings, *_worded(judged), *_units(judged.change_points)],
+        "change_points": [shown(change) for change in analysed.change_points],
+        "noise": asdict(analysed.noise) if analysed.noise else None,
+        "warnings": [*warnings, *_worded(analysed), *_units(analysed.change_points)],
     }
 
 
-def _worded(judged: Judgement) -> Iterator[str]:
-    return map(statements.say, judged.warnings)
+def _worded(analysed: Detection) -> Iterator[str]:
+    return map(statements.say, analysed.warnings)
 
 
 def _units(changes: Sequence[ChangePoint]) -> Iterator[str]:
@@ -178,7 +180,7 @@ def _units(changes: Sequence[ChangePoint]) -> Iterator[str]:
         if factor:
             yield (
                 f"From value {change.index} on the level is about {factor:g} times what it was: "
-                "if the unit changed there, convert one side and judge again."
+                "if the unit changed there, convert one side and analyse again."
             )
 
 

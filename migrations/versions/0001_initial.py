@@ -371,25 +371,29 @@ def _series() -> None:
     op.create_index("ix_points_result_id", "points", ["result_id"])
     op.create_index("ix_points_revision", "points", ["revision"])
     op.create_table(
-        "unjudged",
+        "pending_analyses",
         sa.Column("id", sa.String(32), nullable=False),
         sa.Column("revision", sa.String(100), nullable=False),
         sa.Column("result_id", sa.String(32), nullable=True),
         sa.Column("since", NOW, nullable=False),
-        sa.ForeignKeyConstraint(["result_id"], ["results.id"], name="fk_unjudged_result_id"),
-        sa.ForeignKeyConstraint(["revision"], ["revisions.name"], name="fk_unjudged_revision"),
-        sa.PrimaryKeyConstraint("id", name="pk_unjudged"),
+        sa.ForeignKeyConstraint(
+            ["result_id"], ["results.id"], name="fk_pending_analyses_result_id"
+        ),
+        sa.ForeignKeyConstraint(
+            ["revision"], ["revisions.name"], name="fk_pending_analyses_revision"
+        ),
+        sa.PrimaryKeyConstraint("id", name="pk_pending_analyses"),
     )
     op.create_table(
-        "judgements",
+        "analyses",
         sa.Column("series_id", sa.String(32), nullable=False),
         sa.Column("points", sa.Integer(), nullable=False),
         sa.Column("newest", sa.JSON(), nullable=False),
         sa.Column("noise", sa.JSON(), nullable=True),
         sa.Column("warnings", sa.JSON(), nullable=False),
-        sa.Column("judged_at", NOW, nullable=False),
-        sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_judgements_series_id"),
-        sa.PrimaryKeyConstraint("series_id", name="pk_judgements"),
+        sa.Column("analysed_at", NOW, nullable=False),
+        sa.ForeignKeyConstraint(["series_id"], ["series.id"], name="fk_analyses_series_id"),
+        sa.PrimaryKeyConstraint("series_id", name="pk_analyses"),
     )
     op.create_table(
         "settled_windows",

@@ -29,7 +29,7 @@ Reason = Annotated[str, StringConstraints(min_length=1, max_length=500, pattern=
 
 
 class ExclusionRequest(Contract):
-    """The reason for excluding a result from judgement, and the actor who excludes it."""
+    """The reason for excluding a result from analysis, and the actor who excludes it."""
 
     reason: Reason
     actor: Actor
@@ -107,7 +107,7 @@ def list_exclusions(result_id: Id, session: DatabaseSession) -> Listing[Exclusio
 def exclude(
     result_id: Id, request: ExclusionRequest, session: DatabaseSession, now: Now
 ) -> ExclusionView:
-    """Take a result out of its histories: it stays, is shown, and is judged no more."""
+    """Take a result out of its histories: it stays, is shown, and is analysed no more."""
     return exclusions.exclude(session, result_id, request.reason, request.actor, now)
 
 

@@ -38,7 +38,7 @@ def list_series(
 def read_series(series_id: Id, session: DatabaseSession) -> Series:
     """Read a series with all its points, by revision and then by time of measurement.
 
-    A point whose `disturbed` names flags is neither judged nor compared.
+    A point whose `disturbed` names flags is neither analysed nor compared.
     """
     return queries.load_series(session, series_id)
 
@@ -56,9 +56,9 @@ def list_points(
     return Response(orjson.dumps(page), media_type="application/json")
 
 
-@router.get("/{series_id}/judgement", responses=problems(404))
+@router.get("/{series_id}/analysis", responses=problems(404))
 @needs(Permission.READ)
-def read_judgement(series_id: Id, session: DatabaseSession) -> AnalysisView:
+def read_analysis(series_id: Id, session: DatabaseSession) -> AnalysisView:
     """Read where a series' level changed, its noise, and what it can and cannot show.
 
     `one_percent` says how many processes would show a change of 1 %.

@@ -37,7 +37,7 @@ def is_loopback(host: str) -> bool:
 
 
 def at_first(settings: Settings) -> Asked:
-    """Return which clients must show a token, judged by the settings alone."""
+    """Return which clients must show a token by the settings alone."""
     if settings.access is Access.OPEN:
         return Asked.NOBODY
     if settings.access is Access.AUTO and is_loopback(settings.reached_at):
@@ -46,7 +46,7 @@ def at_first(settings: Settings) -> Asked:
 
 
 def in_force(database: Database, settings: Settings) -> Asked:
-    """Return which clients must show a token, judged by the settings and the stored tokens."""
+    """Return which clients must show a token by the settings and the stored tokens."""
     asked = at_first(settings)
     if asked is not Asked.CHANGES:
         return asked

@@ -28,7 +28,7 @@ class Permission(StrEnum):
     """Say what is to be thought of what was found: act on findings, take results out of histories.
 
     Whoever may is no program that has its own change measured. A CI token that could call its own
-    regression expected, or take out the results that show it, would judge itself.
+    regression expected, or take out the results that show it, would pass itself.
     """
     WORK = "work"
     """Take jobs and deliver results."""

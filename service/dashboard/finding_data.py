@@ -13,7 +13,7 @@ from benchmarks.contracts import Case
 from service import models
 from service.analysis.attribution import State
 from service.analysis.detection.alarms import SAME
-from service.dashboard.figures import Judged, Step, place_of
+from service.dashboard.figures import Analysed, Step, place_of
 from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
 from service.findings.bad_nodes import METRIC, against_others
 from service.findings.types import AttributionView, EvidenceView
@@ -63,11 +63,11 @@ def compare_link(found: FindingSummary, metric: str = "") -> str | None:
     return "/compare?" + urlencode(said | ({"metric": metric} if metric else {}))
 
 
-def with_end(judged: Judged, series: Series, affected: AffectedSeries) -> Judged:
+def with_end(analysed: Analysed, series: Series, affected: AffectedSeries) -> Analysed:
     """Add the end of a change that was over before it became a level of its own."""
-    chosen = next(step for step in judged.steps if step.chosen)
+    chosen = next(step for step in analysed.steps if step.chosen)
     if affected.ended_at is None:
-        return judged
+        return analysed
     end = Step(
         result_id="",
         at=affected.ended_at,
@@ -75,11 +75,11 @@ def with_end(judged: Judged, series: Series, affected: AffectedSeries) -> Judged
         improvement=not chosen.improvement,
     )
     at = place_of(series.points, end)
-    others = (place_of(series.points, step) for step in judged.steps if not step.chosen)
+    others = (place_of(series.points, step) for step in analysed.steps if not step.chosen)
     if any(abs(other - at) <= SAME for other in others):
-        return judged  # the history shows it
-    steps = sorted((*judged.steps, end), key=lambda step: step.at)
-    return replace(judged, steps=tuple(steps))
+        return analysed  # the history shows it
+    steps = sorted((*analysed.steps, end), key=lambda step: step.at)
+    return replace(analysed, steps=tuple(steps))
 
 
 def confirmations_of(session: Session, finding: FindingView) -> list[confirm.ConfirmationView]:

@@ -112,7 +112,7 @@ def reach_of(series: AffectedSeries) -> str:
 
 
 def taken_out(noise: NoiseView) -> str:
-    """Describe the differences that judging explains by other things than a change.
+    """Describe the differences that analysis explains by other things than a change.
 
     Example: ``worker d -3.1 %, a slope of ...``.
     """

@@ -104,7 +104,7 @@ def _suspects(session: Session, told: Iterable[ConfirmationView]) -> list[Suspec
 
 
 def longest_history(session: Session) -> int:
-    """Points of the longest series that was judged: how far it is to the first finding."""
+    """Points of the longest series that was analysed: how far it is to the first finding."""
     return session.scalar(select(func.max(models.AnalysisRow.points))) or 0
 
 

@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service import findings
 from service.analysis.detection.windows import LEAST_POINTS
-from service.dashboard.figures import Judged, Step
+from service.dashboard.figures import Analysed, Step
 from service.findings import ACTIVE, FindingSummary
 from service.findings.affected_series import as_reported
 from service.history.analysis import load_analysis
@@ -66,10 +66,10 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     return sorted(changes, key=lambda each: each.placed.first_bad_at)
 
 
-def judged(session: Session, series: Series, changes: Iterable[LevelChange]) -> Judged:
+def analysed(session: Session, series: Series, changes: Iterable[LevelChange]) -> Analysed:
     """Return what a chart draws of ``changes``, and the reasons for its hollow points."""
     count = sum(point.counts for point in series.points)
-    return Judged(
+    return Analysed(
         steps=tuple(change.step for change in changes),
         one_level=count >= LEAST_POINTS,
         reasons=reasons(session, series.points),

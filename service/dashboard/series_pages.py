@@ -1,4 +1,4 @@
-"""The pages of series: their history, how it is judged, and every point of it."""
+"""The pages of series: their history, how it is analysed, and every point of it."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def show_series(
     at = at.model_copy(update={"page": min(at.page, pages)})
     siblings = _in_order(queries.siblings(session, whole))
     found = series_changes.changes_of(session, whole)
-    judged = series_changes.judged(session, whole, found)
+    analysed = series_changes.analysed(session, whole, found)
     return render(
         request,
         "series.html",
@@ -66,12 +66,12 @@ def show_series(
         series=series,
         latest=next(reversed(overview.by_revision(whole).points), None),
         total=len(whole.points),
-        figure=figures.history(series, at.view, judged),
+        figure=figures.history(series, at.view, analysed),
         told=told,
         levels=found[::-1],
-        judgement=describe(session, whole),
+        analysis=describe(session, whole),
         watched=metric(whole.metric).is_watched,
-        reasons=judged.reasons,
+        reasons=analysed.reasons,
         changes=environments.changes(series.points, known),
         shown=environments.SHOWN,
         facts_shown=environments.FACTS_SHOWN,

@@ -2,7 +2,7 @@
 
 types.py                findings as they are read
 rules.py                tells when a change becomes a finding and when a finding is over (pure)
-update.py               applies a new judgement to the findings that exist
+update.py               applies a new analysis to the findings that exist
 opening.py              makes findings of changes that nobody has been told of
 affected_series.py      the changes that a finding is about, and their present cause
 bad_nodes.py            findings about nodes that became slow

@@ -76,8 +76,8 @@ def compare_nodes(session: Session) -> tuple[Compared, ...]:
     named = _named(session)
     for comparability, measured in _measurements(session, named):
         told = contrasts([each for each in measured if each.series not in named])
-        judged = {worker: slowdown(told, worker) for worker in told}
-        slow = {worker: each for worker, each in judged.items() if each is not None}
+        slowdowns = {worker: slowdown(told, worker) for worker in told}
+        slow = {worker: each for worker, each in slowdowns.items() if each is not None}
         order = tuple(dict.fromkeys(each.revision for each in measured))
         also = contrasts([each for each in measured if each.series in named])
         found.append(Compared(comparability, order, told, slow, also))

@@ -22,7 +22,7 @@ from service.analysis.recovery import clearly_at
 from service.findings.types import NOTHING, Candidate, Remeasured
 from service.history import queries, replicates
 from service.history.placed_changes import EDGE, PlacedChange
-from service.history.recent import FIRST, JudgedPoint, Place
+from service.history.recent import FIRST, Place, RecentPoint
 from service.history.series_history import Histories, SeriesHistory
 from service.history.types import SeriesName
 from service.models import SeriesRow
@@ -151,7 +151,7 @@ def _sides(
     return [each.result_id for each in old], [each.result_id for each in new]
 
 
-def _first_of(others: Sequence[JudgedPoint], points: Iterable[JudgedPoint]) -> JudgedPoint | None:
+def _first_of(others: Sequence[RecentPoint], points: Iterable[RecentPoint]) -> RecentPoint | None:
     workers = {each.worker for each in others}
     return next((each for each in points if each.worker in workers), None)
 

@@ -1,4 +1,4 @@
-"""One look at what changed: series are judged, findings follow, suspicions are measured again.
+"""One look at what changed: series are analysed, findings follow, suspicions are measured again.
 
 Every step is a transaction of its own and may be repeated: a process that dies in between goes on
 after its restart, and two that look at once do the same work twice and open nothing twice.
@@ -41,7 +41,7 @@ class Looked:
     """The outcome of one look."""
 
     notes: int
-    """Changes that have been judged now; zero if none waited."""
+    """Changes that have been analysed now; zero if none waited."""
     opened: tuple[str, ...] = ()
     """Findings."""
     begun: tuple[str, ...] = ()

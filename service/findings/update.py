@@ -1,4 +1,4 @@
-"""Applies a new judgement of a series to the findings that are about it already."""
+"""Applies a new analysis of a series to the findings that are about it already."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _update(
     back: PlacedChange | None,
     now: datetime,
 ) -> None:
-    """Note what the newest judgement says of one series of a finding."""
+    """Note what the newest analysis says of one series of a finding."""
     if change is None:
         if row.certainty == Certainty.STANDING and row.state in ACTIVE and not link.ended:
             link.ended = "gone"

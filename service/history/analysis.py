@@ -1,7 +1,7 @@
-"""Judges a series again from where it changed, and reads what is said of it.
+"""Analyses a series again from where it changed, and reads what is said of it.
 
 A new point at the end costs one window however long the past is; a late one costs the windows from
-its place on. Either way the outcome is that of judging the whole history.
+its place on. Either way the outcome is that of analysing the whole history.
 """
 
 from __future__ import annotations
@@ -18,22 +18,22 @@ from benchmarks.contracts import Direction
 from service.analysis.detection import windows as detection_windows
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import Refused
-from service.analysis.detection.windows import Judgement, end_needed, first_needed
+from service.analysis.detection.windows import Detection, end_needed, first_needed
 from service.analysis.statement import read as read_statement
 from service.analysis.statement import state
 from service.database.session import insert_if_absent
 from service.history import changes
 from service.history.placed_changes import SeriesAnalysis, noise_document, noise_of
-from service.history.recent import JudgedPoint, RecentPoints
+from service.history.recent import RecentPoint, RecentPoints
 from service.models import AnalysisRow, Point, SeriesRow, SettledWindow
 
-_JUDGEMENTS = cast(Table, AnalysisRow.__table__)
+_ANALYSES = cast(Table, AnalysisRow.__table__)
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisInput:
-    """The points of a series that are to be judged, and the judgement that stands meanwhile."""
+    """The points of a series that are to be analysed, and the analysis that stands meanwhile."""
 
     since: datetime
     tail: RecentPoints
@@ -42,19 +42,19 @@ class AnalysisInput:
     known: tuple[ChangePoint, ...] | None
     """Changes of the window after those, if it is known already."""
     stood: tuple[int, datetime | None]
-    """How many points were judged last, and when."""
+    """How many points were analysed last, and when."""
 
 
 @dataclass(frozen=True, slots=True)
 class AnalysisResult:
-    """The judgement of a series, and the input that it was made from."""
+    """The analysis of a series, and the input that it was made from."""
 
     of: AnalysisInput
-    told: Judgement
+    told: Detection
 
 
 def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
-    """Read what judging a series needs whose points changed from ``since`` on."""
+    """Read what analysing a series needs whose points changed from ``since`` on."""
     row = session.get(AnalysisRow, series_id, populate_existing=True)
     settled = _settled(session, series_id, before=since)
     tail = _load(session, series_id, settled)
@@ -64,13 +64,13 @@ def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
 
 
 def analyse(of: AnalysisInput) -> AnalysisResult:
-    """Judge what was read."""
+    """Analyse what was read."""
     try:
         history = of.tail.history
     except Refused as refused:
         settled = detection_windows.joined(list(of.settled))
         warning = state("refused", reason=str(refused))
-        return AnalysisResult(of, Judgement(settled, None, (warning,), of.settled))
+        return AnalysisResult(of, Detection(settled, None, (warning,), of.settled))
     first = of.tail.first
     return AnalysisResult(of, detection_windows.resume(of.settled, history, first, known=of.known))
 
@@ -78,9 +78,9 @@ def analyse(of: AnalysisInput) -> AnalysisResult:
 def store(session: Session, weighed: AnalysisResult, now: datetime) -> None:
     """Store what is said of a series.
 
-    Two services that judged one series at the same time store one after the other; the second one
-    judges again, because it may have read fewer points. What came in after a series was read
-    waits to be judged anyway.
+    Two services that analysed one series at the same time store one after the other; the second one
+    analyses again, because it may have read fewer points. What came in after a series was read
+    waits to be analysed anyway.
     """
     series_id, since = weighed.of.tail.series_id, weighed.of.since
     row, is_new = _locked(session, series_id, now)
@@ -93,14 +93,14 @@ def store(session: Session, weighed: AnalysisResult, now: datetime) -> None:
     row.newest = [asdict(change) for change in told.newest]
     row.noise = noise_document(told.noise)
     row.warnings = [warning.stored() for warning in told.warnings]
-    row.judged_at = now
+    row.analysed_at = now
     session.flush()
     settled = (change for window in weighed.of.settled for change in window)
     changes.store(session, tail, told, settled, now)
 
 
 def reset(session: Session, series_id: str) -> None:
-    """Say that a series could not be judged; with its next point it is judged from the start."""
+    """Say that a series could not be analysed; its next point has it analysed from the start."""
     session.execute(delete(SettledWindow).where(SettledWindow.series_id == series_id))
     row = session.get(AnalysisRow, series_id)
     if row is not None:
@@ -110,7 +110,7 @@ def reset(session: Session, series_id: str) -> None:
 
 
 def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
-    """Load the analysis of a series; one that was not judged yet has an empty analysis."""
+    """Load the analysis of a series; one that was not analysed yet has an empty analysis."""
     row = session.get(AnalysisRow, series_id)
     if row is None:
         return SeriesAnalysis(series_id, 0, (), None, (), None)
@@ -120,30 +120,30 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
         changes=changes.present(session, series_id),
         noise=noise_of(row.noise),
         warnings=tuple(map(read_statement, row.warnings)),
-        judged_at=row.judged_at,
+        analysed_at=row.analysed_at,
     )
 
 
 def load_recent_points(session: Session, series_id: str) -> RecentPoints:
-    """Load the points that the newest judgement rests on: at most some three hundred."""
+    """Load the points that the newest analysis rests on: at most some three hundred."""
     return _load(session, series_id, _settled(session, series_id))
 
 
 def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:
-    return (0, None) if row is None else (row.points, row.judged_at)
+    return (0, None) if row is None else (row.points, row.analysed_at)
 
 
 def _locked(session: Session, series_id: str, now: datetime) -> tuple[AnalysisRow, bool]:
-    """The judgement of a series, and whether it was made just now."""
+    """The analysis of a series, and whether it was made just now."""
     row = {
         "series_id": series_id,
         "points": 0,
         "newest": [],
         "noise": None,
         "warnings": [],
-        "judged_at": now,
+        "analysed_at": now,
     }
-    is_new = insert_if_absent(session, _JUDGEMENTS, row)
+    is_new = insert_if_absent(session, _ANALYSES, row)
     locked = session.get_one(AnalysisRow, series_id, with_for_update=True, populate_existing=True)
     return locked, is_new
 
@@ -181,7 +181,7 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
         )
         wanted = wanted.where(tuple_(*_ORDER) >= start.scalar_subquery())
     direction = session.scalars(select(SeriesRow.direction).where(SeriesRow.id == series_id)).one()
-    points = tuple(JudgedPoint(*row) for row in session.execute(wanted))
+    points = tuple(RecentPoint(*row) for row in session.execute(wanted))
     return RecentPoints(series_id, Direction(direction), first_needed(len(settled)), points)
 
 
@@ -196,7 +196,7 @@ def _complete(
     return tuple(ChangePoint(**each) for each in row.newest)
 
 
-def _settle(session: Session, tail: RecentPoints, before: int, told: Judgement) -> None:
+def _settle(session: Session, tail: RecentPoints, before: int, told: Detection) -> None:
     """Store the windows that have become complete."""
     for number in range(before, len(told.settled)):
         row = SettledWindow(

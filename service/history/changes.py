@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from service import models
 from service.analysis.detection.change import ChangePoint, Noise
-from service.analysis.detection.windows import Judgement
+from service.analysis.detection.windows import Detection
 from service.database.ids import new_id
 from service.history import recognition
 from service.history.identity import KnownChange, identities
@@ -37,22 +37,22 @@ def present(session: Session, series_id: str) -> tuple[PlacedChange, ...]:
 def store(
     session: Session,
     tail: RecentPoints,
-    judgement: Judgement,
+    analysis: Detection,
     settled: Iterable[ChangePoint],
     now: datetime,
 ) -> None:
     """Give each computed change the id of the stored change that it is, or a new one.
 
     The analysis of the series is locked. ``settled`` are change points of windows that were not
-    judged anew: what they say of a change stays as it is.
+    analysed anew: what they say of a change stays as it is.
     """
     stored = recognition.load_stored(session, tail)
     shown = {estimate_of(each.row): each.row.id for each in stored if each.row.present}
-    same = frozenset(settled).intersection(judgement.change_points, shown)
+    same = frozenset(settled).intersection(analysis.change_points, shown)
     stored = [each for each in stored if each.row.id not in {shown[point] for point in same}]
-    points = [each for each in judgement.change_points if each not in same]
-    computed = [place(tail, each, judgement.noise) for each in points if each.index > tail.first]
-    computed, known = _told_apart(session, tail, judgement.noise, computed, stored)
+    points = [each for each in analysis.change_points if each not in same]
+    computed = [place(tail, each, analysis.noise) for each in points if each.index > tail.first]
+    computed, known = _told_apart(session, tail, analysis.noise, computed, stored)
     rows = {each.row.id: each.row for each in stored}
     for number, (change, old) in enumerate(zip(computed, identities(computed, known), strict=True)):
         row = models.ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)

@@ -151,7 +151,7 @@ def compare(
         if known.same_code(before, after):
             verdict, note, undecided = ChangeVerdict.UNCLEAR, SAME_CODE, True
         else:
-            verdict, note, undecided = _judge(before, after, series.direction, own)
+            verdict, note, undecided = _decide(before, after, series.direction, own)
     else:
         sides = zip(SIDES, (baseline, contender), (before, after), strict=True)
         without = {side: revision for side, revision, point in sides if point is None}
@@ -246,7 +246,7 @@ NOT_ABOVE_ZERO = "A value is not above zero, so there is no ratio; look at both.
 BY_HISTORY = "With fewer than 3 processes a side, it rests on how equal runs of its history differ."
 
 
-def _judge(
+def _decide(
     before: SeriesPoint, after: SeriesPoint, direction: Direction, own: Repeats | None
 ) -> tuple[ChangeVerdict, str, bool]:
     """The verdict, why it is not clearer or what it rests on, and whether it is undecided."""

@@ -1,4 +1,4 @@
-"""Describes the judgement of a series for its page and the API, and what it takes to see more."""
+"""Describes the analysis of a series for its page and the API, and what it takes to see more."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ class AnalysisView:
 
     series_id: str
     points: int
-    judged_at: datetime | None
-    """Null if it has not been judged yet."""
+    analysed_at: datetime | None
+    """Null if it has not been analysed yet."""
     changes: tuple[PlacedChange, ...]
     noise: NoiseView | None
     one_percent: NeedView
     """What it takes to see a change of one per cent."""
     disturbed: int
-    """Points that are shown and not judged, because their device was disturbed."""
+    """Points that are shown and not analysed, because their device was disturbed."""
     warnings: tuple[str, ...]
 
 
@@ -73,7 +73,7 @@ def describe(session: Session, series: Series) -> AnalysisView:
     return AnalysisView(
         series_id=series.id,
         points=standing.points,
-        judged_at=standing.judged_at,
+        analysed_at=standing.analysed_at,
         changes=standing.changes,
         noise=_noise(standing.noise),
         one_percent=NeedView(need.target, need.replicates, say(need.reason)),
@@ -83,12 +83,12 @@ def describe(session: Session, series: Series) -> AnalysisView:
 
 
 def _left_out(disturbed: Sequence[SeriesPoint], points: int) -> Iterator[str]:
-    """Say how many points are not judged because their device was disturbed, and by what."""
+    """Say how many points are not analysed because their device was disturbed, and by what."""
     if disturbed:
         names = sorted({name for point in disturbed for name in point.disturbed.split(", ")})
         yield (
             f"{len(disturbed)} of {formats.counted(points, 'point')} were measured on a disturbed "
-            f"device ({', '.join(names)}) and are shown, and not judged."
+            f"device ({', '.join(names)}) and are shown, and not analysed."
         )
 
 

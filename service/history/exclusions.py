@@ -1,6 +1,6 @@
 """Takes results out of their histories with a reason, and puts them back.
 
-Nothing is deleted: an excluded result is shown, in its place, and judged no more. The point of a
+Nothing is deleted: an excluded result is shown, in its place, and analysed no more. The point of a
 case goes with any of its replicates.
 """
 

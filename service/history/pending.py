@@ -1,6 +1,6 @@
-"""Stores the changes of histories that wait to be judged.
+"""Stores the changes of histories that wait to be analysed.
 
-A row is written in the transaction of the change itself, so a service that dies in between judges
+A row is written in the transaction of the change itself, so a service that dies in between analyses
 after its restart. Rows are only inserted and deleted: results that arrive together never wait for
 each other.
 """
@@ -21,12 +21,12 @@ from service.models import PendingAnalysis, Point
 
 _PENDING = cast(Table, PendingAnalysis.__table__)
 TOGETHER = 200
-"""Changes that are looked at in one go: a night's results of one series are judged once."""
+"""Changes that are looked at in one go: a night's results of one series are analysed once."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingSeries:
-    """Changes that wait, and since where each series has to be judged again."""
+    """Changes that wait, and since where each series has to be analysed again."""
 
     notes: tuple[str, ...]
     since: dict[str, datetime]
@@ -78,5 +78,5 @@ def _holding(
 
 
 def clear_pending(session: Session, notes: Sequence[str]) -> None:
-    """Take away what has been judged."""
+    """Take away what has been analysed."""
     session.execute(delete(PendingAnalysis).where(PendingAnalysis.id.in_(notes)))

@@ -22,7 +22,7 @@ class PlacedChange:
     """A change of level, and the points on both sides of it."""
 
     change: ChangePoint
-    """``index`` counts the judged points of the series, excluded and disturbed ones left out."""
+    """``index`` counts the analysed points of the series, excluded and disturbed ones left out."""
     last_good: str
     """Revision of the last point of the old level."""
     first_bad: str
@@ -54,17 +54,17 @@ def estimate_of(row: ChangeRow) -> ChangePoint:
 
 @dataclass(frozen=True, slots=True)
 class SeriesAnalysis:
-    """The changes and the noise of a series, as judged so far."""
+    """The changes and the noise of a series, as analysed so far."""
 
     series_id: str
     points: int
-    """Judged points; what was excluded or disturbed does not count."""
+    """Analysed points; what was excluded or disturbed does not count."""
     changes: tuple[PlacedChange, ...]
     noise: Noise | None
     """Of the newest level; None if there are too few points to tell."""
     warnings: tuple[Statement, ...]
-    judged_at: datetime | None
-    """None if the series has not been judged yet."""
+    analysed_at: datetime | None
+    """None if the series has not been analysed yet."""
 
     @property
     def machine_offsets(self) -> dict[str, float]:

@@ -58,7 +58,7 @@ _POINT = (
     Point.disturbed,
 )
 COUNTED = (Point.excluded.is_(False), Point.disturbed == "")
-"""Points that are judged and compared, as `SeriesPoint.counts` says it."""
+"""Points that are analysed and compared, as `SeriesPoint.counts` says it."""
 _ORDER = (Point.revision_at, Point.revision, Point.measured_at, Point.result_id)
 
 

@@ -1,4 +1,4 @@
-"""The end of a series: its newest points, as judging takes them."""
+"""The end of a series: its newest points, as analysis takes them."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ FIRST = datetime.min.replace(tzinfo=UTC)
 
 
 @dataclass(frozen=True, slots=True)
-class JudgedPoint:
-    """The part of a point that judging needs."""
+class RecentPoint:
+    """The part of a point that analysis needs."""
 
     result_id: str
     revision: str
@@ -44,7 +44,7 @@ class RecentPoints:
     series_id: str
     direction: Direction
     first: int
-    points: tuple[JudgedPoint, ...]
+    points: tuple[RecentPoint, ...]
 
     @property
     def typical_size(self) -> float | None:
@@ -76,7 +76,7 @@ class RecentPoints:
         """As a detector takes it; a worker is a machine.
 
         Raises:
-            Refused: a value that cannot be judged.
+            Refused: a value that cannot be analysed.
         """
         values = [point.value for point in self.points]
         workers = [point.worker for point in self.points]

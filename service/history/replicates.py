@@ -1,9 +1,9 @@
 """Puts the replicates of a case together: each is a process, with a job and a result of its own.
 
 A history has nothing of a case before its last replicate is in, and no part of one of which a
-replicate failed. A point of fewer processes is noisier than its neighbours: it would be judged, be
-suspected and be measured again at night, while the rest waits in the queue, and all of that anew
-with each replicate. So a case is judged once, as what it is when it is whole.
+replicate failed. A point of fewer processes is noisier than its neighbours: it would be suspected
+and be measured again at night, while the rest waits in the queue, and all of that anew with each
+replicate. So a case is analysed once, as what it is when it is whole.
 
 Results of one worker, environment and preset are one point. Where a worker went away or a driver
 was replaced in between, each part is a point of its own, with as many processes as it has: like a

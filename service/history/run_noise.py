@@ -34,7 +34,7 @@ class Repeats:
     processes: float
     """How many processes a point rests on, in the mean."""
     points: int
-    """Judged points that this is known from."""
+    """Analysed points that this is known from."""
     apart: float = 0.0
     """How far a second mode lies, as a share; zero without one."""
     offsets: Mapping[str, float] = field(default_factory=dict)

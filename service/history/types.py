@@ -25,14 +25,14 @@ class SeriesPoint:
     environment: str
     worker: str
     excluded: bool = False
-    """Somebody took its result out, with a reason: shown, never judged or compared."""
+    """Somebody took its result out, with a reason: shown, never analysed or compared."""
     disturbed: str = ""
     """The flags that say how its device was disturbed, such as ``throttled, device_busy``; empty if
-    it was not. Shown, never judged or compared."""
+    it was not. Shown, never analysed or compared."""
 
     @property
     def counts(self) -> bool:
-        """Return True if the point is judged and compared."""
+        """Return True if the point is analysed and compared."""
         return not (self.excluded or self.disturbed)
 
 

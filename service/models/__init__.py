@@ -1,6 +1,7 @@
 """Tables, a file per noun. Dimensions are data: no axis, metric or fingerprint key is a column."""
 
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
+from service.models.changes import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.columns import NAMING, Base, ProjectOwned, UtcDateTime
 from service.models.comparisons import ComparisonJob, ComparisonRow, ComparisonState
 from service.models.confirmations import ConfirmationRow, ConfirmationState
@@ -15,7 +16,6 @@ from service.models.jobs import (
     Submission,
     WorkerRow,
 )
-from service.models.levels import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, ScheduleRun

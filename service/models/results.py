@@ -126,9 +126,9 @@ class Point(Base):
     environment: Mapped[str] = mapped_column(ForeignKey("environments.digest"))
     worker: Mapped[str] = mapped_column(ForeignKey("workers.name"))
     excluded: Mapped[bool] = mapped_column(server_default=false())
-    """Somebody took its result out, with a reason: shown, never judged."""
+    """Somebody took its result out, with a reason: shown, never analysed."""
     disturbed: Mapped[str] = mapped_column(String(500), server_default="")
-    """The flags for which it decides nothing, such as ``throttled``: shown, never judged."""
+    """The flags for which it decides nothing, such as ``throttled``: shown, never analysed."""
     __table_args__ = (
         Index(None, "result_id"),
         Index(None, "revision"),

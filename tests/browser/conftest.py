@@ -89,7 +89,7 @@ def new_page(browser: Browser, address: str) -> Iterator[NewPage]:
         if may_fail:
             return page
         page.on("pageerror", lambda error: faults.append(f"exception: {error}"))
-        page.on("console", lambda told: _judge(told.type, told.text, faults))
+        page.on("console", lambda told: _analyse(told.type, told.text, faults))
         page.on("request", lambda request: _leaving(request.url, address, faults))
         return page
 
@@ -99,7 +99,7 @@ def new_page(browser: Browser, address: str) -> Iterator[NewPage]:
     assert faults == []
 
 
-def _judge(kind: str, text: str, faults: list[str]) -> None:
+def _analyse(kind: str, text: str, faults: list[str]) -> None:
     if kind in {"error", "warning"}:
         faults.append(f"console {kind}: {text}")
 

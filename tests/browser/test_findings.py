@@ -6,9 +6,9 @@ import re
 from collections.abc import Callable, Iterator
 
 import pytest
-from builders import judged as builder
+from builders import analysed as builder
 from builders import long_series as long
-from builders.judged import Judged
+from builders.analysed import Analysed
 from builders.polling import opened
 from builders.serving import serving
 from playwright.sync_api import Locator, Page, expect
@@ -21,21 +21,21 @@ NewPage = Callable[..., Page]
 
 
 @pytest.fixture(scope="module")
-def judged(database: Database) -> Judged:
-    return builder.judge(database)
+def analysed(database: Database) -> Analysed:
+    return builder.analyse(database)
 
 
 @pytest.fixture(scope="module")
-def address(database: Database, judged: Judged) -> Iterator[str]:
-    """A service on the judged history, in place of the one that other tests look at."""
+def address(database: Database, analysed: Analysed) -> Iterator[str]:
+    """A service on the analysed history, in place of the one that other tests look at."""
     yield from serving(database.url.render_as_string())
 
 
 @pytest.fixture
-def finding(database: Database, judged: Judged) -> str:
+def finding(database: Database, analysed: Analysed) -> str:
     """The address of a finding that is open."""
-    builder.reopen(database, judged.regression)
-    return f"/findings/{judged.regression}"
+    builder.reopen(database, analysed.regression)
+    return f"/findings/{analysed.regression}"
 
 
 def middle(part: Locator) -> tuple[float, float]:
@@ -144,11 +144,11 @@ def test_charts_show_levels_and_lead_from_a_change_to_its_finding(page: Page, fi
 
 
 def test_nothing_scrolls_sideways_on_a_phone_and_nothing_runs(
-    new_page: NewPage, judged: Judged, finding: str
+    new_page: NewPage, analysed: Analysed, finding: str
 ) -> None:
     page = new_page(width=360, height=740, has_touch=True, is_mobile=True, color_scheme="dark")
     page.on("dialog", lambda dialog: pytest.fail(f"a script ran: {dialog.message}"))
-    pages = ("/findings", finding, f"/findings/{judged.node}", f"/runs/{builder.EXCLUDED}")
+    pages = ("/findings", finding, f"/findings/{analysed.node}", f"/runs/{builder.EXCLUDED}")
     for path in (*pages, f"/series/{long.SERIES}", "/"):
         opened(page, path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 360, path

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from builders import judged as judged_history
+from builders import analysed as analysed_history
 from builders.history_plans import PLANS, measured
 from builders.service_hand import Hand
 from builders.serving import serving
@@ -164,10 +164,10 @@ def store(client: TestClient, finding: str) -> Stored:
 
 @pytest.fixture(scope="module")
 def stored(database: Database) -> Stored:
-    judged = judged_history.judge(database)
+    analysed = analysed_history.analyse(database)
     url = database.url.render_as_string()
     with TestClient(create_app(Settings(database_url=url, background=False))) as client:
-        return store(client, judged.regression)
+        return store(client, analysed.regression)
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ def live(database_url: str, state_dir: Path) -> None:
         _schedules(doorman.client, doorman.database)
         _opinions(doorman.client, doorman.database)
         _tokens(doorman)
-        Hand(doorman.client).measure()  # noted, and not judged yet
+        Hand(doorman.client).measure()  # noted, and not analysed yet
         _submit(doorman.client, "r3", workload="nanogpt")  # and one that waits
 
 

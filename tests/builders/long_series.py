@@ -137,7 +137,7 @@ def add(
     disturbed: str = "",
     project: str = "",
 ) -> None:
-    """Points of ``series_id`` at the revisions with these numbers, noted as not yet judged.
+    """Points of ``series_id`` at the revisions with these numbers, noted as not yet analysed.
 
     ``place`` tells apart what is measured at one revision, and ``minutes`` orders it; ``disturbed``
     says what was wrong with the device.
@@ -198,16 +198,16 @@ def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> 
     return [float(level * np.exp(random.normal(0, deviation))) for level in levels_]
 
 
-def judge(session: Session, series_id: str, since: datetime) -> None:
-    """Judge one series, as the service does in two steps."""
+def analyse(session: Session, series_id: str, since: datetime) -> None:
+    """Analyse one series, as the service does in two steps."""
     analysis.store(session, analysis.analyse(analysis.read(session, series_id, since)), START)
 
 
 def look(session: Session) -> list[str]:
-    """Judge whatever waits, without measuring anything again; ids of the findings opened."""
+    """Analyse whatever waits, without measuring anything again; ids of the findings opened."""
     due = pending.pending_series(session)
     for series_id, since in due.since.items():
-        judge(session, series_id, since)
+        analyse(session, series_id, since)
     ill = ill_nodes(session)
     told = [
         follow_series(session, series_id, ill, START).changes for series_id in sorted(due.since)

@@ -10,7 +10,7 @@ from service.findings import FindingSummary
 
 QUIET = 15
 """So many points at the start of a history hold no change: to look at each of them would find
-nothing, and they end as if they had been looked at, which `test_judged_histories` shows."""
+nothing, and they end as if they had been looked at, which `test_analysed_histories` shows."""
 
 
 def arrive(

@@ -104,7 +104,7 @@ TABLE: dict[str, Row] = {
     "GET /series": Row(),
     "GET /series/{series_id}": one(),
     "GET /series/{series_id}/points": one(),
-    "GET /series/{series_id}/judgement": one(),
+    "GET /series/{series_id}/analysis": one(),
     "GET /confirmations": Row(),
     "GET /findings": Row(),
     "GET /findings/report": Row(),

@@ -146,14 +146,14 @@ def test_a_change_is_the_same_row_from_its_first_night_on(session: Session) -> N
     assert len(seen) > 20
 
 
-def test_a_series_that_is_judged_from_the_start_keeps_its_changes(session: Session) -> None:
+def test_a_series_that_is_analysed_from_the_start_keeps_its_changes(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED + [100.0] * 12))
     before = analysis.load_analysis(session, long.SERIES).changes
     session.execute(delete(SettledWindow))
     session.execute(delete(AnalysisRow))
     session.expire_all()
     assert ids(session) == []
-    long.judge(session, long.SERIES, long.START - timedelta(days=1))
+    long.analyse(session, long.SERIES, long.START - timedelta(days=1))
     assert analysis.load_analysis(session, long.SERIES).changes == before
     assert len(before) == 2
 
@@ -161,7 +161,7 @@ def test_a_series_that_is_judged_from_the_start_keeps_its_changes(session: Sessi
 def test_a_change_that_is_gone_is_kept_for_its_finding_alone(session: Session) -> None:
     arrive(session, noisy(STEADY + DROPPED))
     long.add(session, dict(enumerate(noisy(STEADY + DROPPED))), series_id=long.OTHER, place=1)
-    long.judge(session, long.OTHER, long.START)
+    long.analyse(session, long.OTHER, long.START)
     assert len(analysis.load_analysis(session, long.OTHER).changes) == 1
     told, out = ids(session), [(number, place) for number in range(20, 32) for place in (0, 1)]
     for number, place in out:
@@ -196,7 +196,7 @@ def test_what_was_measured_again_is_a_change_right_there_and_no_reported_one(
 ) -> None:
     values = noisy(STEADY + DROPPED)
     long.add(session, dict(enumerate(values)))
-    long.judge(session, long.SERIES, long.START)
+    long.analyse(session, long.SERIES, long.START)
     (shown,) = analysis.load_analysis(session, long.SERIES).changes
     tail = analysis.load_recent_points(session, long.SERIES)
     assert changes.adopt(session, tail, change(22, -0.05), long.START) == shown

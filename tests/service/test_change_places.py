@@ -18,21 +18,21 @@ ValueAt = Callable[[int, str], float]
 """What a worker measures at a revision, without noise."""
 
 
-def judged(
+def analysed(
     session: Session,
     value: ValueAt,
     workers: Sequence[str] = ("w",),
     count: int = 60,
     seed: int = 4,
 ) -> placed_changes.SeriesAnalysis:
-    """A series whose points come from workers as chance has it, judged as a whole."""
+    """A series whose points come from workers as chance has it, analysed as a whole."""
     random = np.random.default_rng(seed)
     long.prepare(session, workers)
     for number in range(count):
         worker = workers[int(random.integers(len(workers)))]
         noise = float(np.exp(random.normal(0, DEVIATION)))
         long.add(session, {number: value(number, worker) * noise}, worker)
-    long.judge(session, long.SERIES, long.START)
+    long.analyse(session, long.SERIES, long.START)
     return analysis.load_analysis(session, long.SERIES)
 
 
@@ -50,7 +50,7 @@ def test_a_slower_worker_moves_no_change_to_another_revision(
         return 100 * (1 - slower if worker == "y" else 1) * (0.97 if number >= AT else 1)
 
     with database.writing() as session:
-        change = only(judged(session, value, ("x", "y"), seed=seed))
+        change = only(analysed(session, value, ("x", "y"), seed=seed))
     assert change.last_good == long.revision_of(AT - 1)
     assert change.first_bad == long.revision_of(AT)
 
@@ -65,7 +65,7 @@ def test_a_change_of_what_drifts_is_told_where_it_is_with_the_levels_there(
         return float(100 * np.exp(slope * number) * (0.95 if number >= at else 1))
 
     with database.writing() as session:
-        standing = judged(session, value, count=at + 12)
+        standing = analysed(session, value, count=at + 12)
     change = only(standing)
     assert standing.noise is not None
     assert standing.noise.drift_per_point == pytest.approx(slope, rel=0.2)
@@ -82,7 +82,7 @@ def test_what_drifts_meanwhile_hides_no_recovery_and_makes_it_no_news(
         return float(100 * np.exp(slope * number) * (0.95 if 80 <= number < 130 else 1))
 
     with database.writing() as session:
-        standing = judged(session, value, count=160)
+        standing = analysed(session, value, count=160)
     fell, rose = standing.changes
     assert rules.recovery(standing, fell) == rose
     assert rules.only_ends(standing, fell, rose)
@@ -97,7 +97,7 @@ def test_of_two_modes_neither_is_taken_for_the_other_level(database: Database) -
         return 100 * (0.97 if modes[number] else 1) * (0.95 if number >= at else 1)
 
     with database.writing() as session:
-        standing = judged(session, value, count=130)
+        standing = analysed(session, value, count=130)
     assert standing.noise is not None
     assert standing.noise.mode_distance == pytest.approx(0.03, rel=0.2)
     assert only(standing).first_bad == long.revision_of(at)

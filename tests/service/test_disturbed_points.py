@@ -36,12 +36,12 @@ def test_a_disturbed_point_says_so_wherever_its_series_is_read(
     ]  # fmt: skip
     listed = client.get(f"{API}/series/{history}/points").json()["items"]
     assert [point["disturbed"] for point in listed] == ["", "throttled", "throttled"]
-    judgement = client.get(f"{API}/series/{history}/judgement").json()
-    assert judgement["disturbed"] == 2
-    assert "2 of 3 points were measured on a disturbed device (throttled)" in str(judgement)
+    analysis = client.get(f"{API}/series/{history}/analysis").json()
+    assert analysis["disturbed"] == 2
+    assert "2 of 3 points were measured on a disturbed device (throttled)" in str(analysis)
     page = client.get(f"/series/{history}").text
     assert page.count(">disturbed<") == 2
-    assert "Hollow points are not judged" in page
+    assert "Hollow points are not analysed" in page
     table = client.get(f"/series/{history}/points.csv").text.splitlines()
     assert [row.rpartition(",")[2] for row in table] == ["disturbed", "", "throttled", "throttled"]
 

@@ -19,7 +19,7 @@ NOBODYS = "f" * 32
 
 @pytest.fixture
 def finding(client: TestClient) -> dict[str, Any]:
-    """The finding that a drop of five per cent makes, judged as the service does it."""
+    """The finding that a drop of five per cent makes, analysed as the service does it."""
     random = np.random.default_rng(2)
     level = [100.0] * 20 + [95.0] * 12
     noise = np.exp(random.normal(0, 0.003, len(level)))
@@ -140,14 +140,14 @@ def points(client: TestClient) -> list[dict[str, Any]]:
 
 
 def test_a_series_says_what_it_can_see(client: TestClient, finding: dict[str, Any]) -> None:
-    told = client.get(f"{API}/series/{long.SERIES}/judgement").json()
+    told = client.get(f"{API}/series/{long.SERIES}/analysis").json()
     (change,) = told["changes"]
     assert change["first_bad"] == long.revision_of(20)
     effect = told["noise"]["minimum_detectable_effect"]
     assert 0.001 < effect < 0.03
     assert math.isfinite(told["noise"]["scale"])
     assert told["one_percent"]["reason"]
-    young = client.get(f"{API}/series/{long.OTHER}/judgement").json()
+    young = client.get(f"{API}/series/{long.OTHER}/analysis").json()
     assert (young["noise"], young["changes"]) == (None, [])
     assert "too few points" in young["one_percent"]["reason"]
 
@@ -158,7 +158,7 @@ def test_a_series_with_zeros_says_what_its_shares_are_of(client: TestClient) -> 
         long.prepare(session)
         long.add(session, {n: float(v) for n, v in enumerate(random.normal(0.0, 5.0, 40))})
     pipeline.look(database_of(client), rest=lambda _: None)
-    told = client.get(f"{API}/series/{long.SERIES}/judgement").json()
+    told = client.get(f"{API}/series/{long.SERIES}/analysis").json()
     size = told["noise"]["typical_size"]
     assert told["noise"]["scale"] * size == pytest.approx(5.0, rel=0.5)
     assert told["noise"]["minimum_detectable_effect"] * size > 5.0

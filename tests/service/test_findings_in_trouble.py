@@ -50,7 +50,7 @@ def test_a_machines_offset_is_taken_out_as_it_was_found(session: Session, shift:
         worker = "wwwwx"[number % 5]
         value = 1.0 + 0.5 * (worker == "x") + float(random.normal(0, 0.01)) + shift
         long.add(session, {number: value}, worker)
-    long.judge(session, long.SERIES, long.START)
+    long.analyse(session, long.SERIES, long.START)
     history = load_history(session, long.SERIES)
     measured = list(zip(history.recent.points, history.values, strict=True))
     means = [np.mean([own for point, own in measured if point.worker == each]) for each in "wx"]
@@ -148,7 +148,7 @@ def test_a_database_that_is_away_costs_no_change(
     assert pipeline.look(database, rest=lambda _: None, daily=0).opened
 
 
-def test_a_series_that_cannot_be_judged_holds_no_other_up(
+def test_a_series_that_cannot_be_analysed_holds_no_other_up(
     session: Session, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     good = pipeline.candidates
@@ -169,7 +169,7 @@ def test_a_series_that_cannot_be_judged_holds_no_other_up(
 
 
 @pytest.mark.both_databases
-def test_a_finding_stands_while_its_series_cannot_be_judged(
+def test_a_finding_stands_while_its_series_cannot_be_analysed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(*_: Any) -> None:

@@ -82,7 +82,7 @@ def database_of(client: TestClient) -> Database:
 
 
 def history(client: TestClient, hand: Hand, workload: str, make: Make) -> History:
-    """Measure a workload that became slower, compare two of its revisions, and judge it."""
+    """Measure a workload that became slower, compare two of its revisions, and analyse it."""
     ids: dict[str, str] = {}
     for number in range(STEADY + DROPPED):
         near = abs(number - STEADY + 0.5) < LARGE

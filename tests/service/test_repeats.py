@@ -25,13 +25,13 @@ def changes(client: TestClient, baseline: int, contender: int) -> Any:
 
 
 def history(client: TestClient, values: list[float], replicates: int = 1) -> None:
-    """A judged series of these values, each of so many processes."""
+    """An analysed series of these values, each of so many processes."""
     database: Database = client.app.state.database  # type: ignore[attr-defined]
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict(enumerate(values)))
         session.execute(update(Point).values(replicates=replicates))
-        long.judge(session, long.SERIES, long.START)
+        long.analyse(session, long.SERIES, long.START)
 
 
 @pytest.mark.parametrize(

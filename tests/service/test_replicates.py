@@ -161,7 +161,7 @@ def test_a_case_makes_no_point_before_its_last_replicate(
     assert sound(client)
 
 
-def test_nothing_is_judged_before_the_last_replicate(
+def test_nothing_is_analysed_before_the_last_replicate(
     client: TestClient, hand: Hand, submitted: Told
 ) -> None:
     database = client.app.state.database  # type: ignore[attr-defined]

@@ -39,7 +39,7 @@ def add(session: Session, number: int, values: Sequence[float]) -> None:
 
 
 def suspicious(session: Session, since: int) -> list[Suspicion]:
-    long.judge(session, long.SERIES, long.START)
+    long.analyse(session, long.SERIES, long.START)
     followed = follow_series(session, long.SERIES, frozenset(), now_of(session))
     return list(followed.with_suspicions(long.placed_at(since), frozenset()).suspicious)
 

@@ -192,7 +192,7 @@ def finished(database: Database, revision: str) -> bool:
 
 
 def at_rest(database: Database) -> bool:
-    """Whether nothing waits to be judged, compared or confirmed."""
+    """Whether nothing waits to be analysed, compared or confirmed."""
     with database.reading() as session:
         waiting = (
             select(func.count()).select_from(PendingAnalysis),

@@ -46,14 +46,14 @@ def read(folder: Path) -> Iterator[dict[str, Any]]:
 
 
 @dataclass(frozen=True)
-class Judgement:
+class Checked:
     """How often each thing was answered, and every sentence that the database does not bear out."""
 
     answered: Counter[str]
     violations: list[str]
 
 
-def judge(database: Database, folder: Path) -> Judgement:
+def check(database: Database, folder: Path) -> Checked:
     """Compare every answer with the database, and check its promises."""
     answered: Counter[str] = Counter()
     violations: list[str] = []
@@ -67,7 +67,7 @@ def judge(database: Database, folder: Path) -> Judgement:
     report = verify(database)
     violations += [f"promise {f.number}: {f.sentence}" for f in report.findings if f.breaches]
     violations += report.warnings
-    return Judgement(answered, violations)
+    return Checked(answered, violations)
 
 
 @dataclass(frozen=True)

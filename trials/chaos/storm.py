@@ -234,7 +234,7 @@ def run(
         outcome.violations += proxy.unexpected
         for replica in replicas:
             replica.kill(signal.SIGTERM)
-    _judge(storm, url, folder, outcome)
+    _check(storm, url, folder, outcome)
     outcome.wall_s = time.monotonic() - began_s
     return outcome
 
@@ -330,11 +330,11 @@ def _until_delivered(folder: Path, outcome: Outcome, limit_s: float = 30.0) -> N
         time.sleep(0.1)
 
 
-def _judge(storm: Storm, url: str, folder: Path, outcome: Outcome) -> None:
+def _check(storm: Storm, url: str, folder: Path, outcome: Outcome) -> None:
     database = Database(url)
-    judgement = journal.judge(database, folder)
-    outcome.answered.update(judgement.answered)
-    outcome.violations += judgement.violations
+    checked = journal.check(database, folder)
+    outcome.answered.update(checked.answered)
+    outcome.violations += checked.violations
     with database.reading() as session:
         states = select(Job.state, func.count()).group_by(Job.state)
         outcome.states.update(dict(session.execute(states).all()))

@@ -57,7 +57,7 @@ def awaken(url: str, folder: Path, rounds: int, each: int) -> Awakenings:
             _one_round(number, each, database, client, crew, folder)
         crew.stop(10.0)
         found.late = _shown(client)
-    _judge(found, url, folder)
+    _check(found, url, folder)
     found.wall_s = time.monotonic() - began_s
     return found
 
@@ -115,9 +115,9 @@ def _shown(client: httpx2.Client) -> int:
             return shown
 
 
-def _judge(found: Awakenings, url: str, folder: Path) -> None:
+def _check(found: Awakenings, url: str, folder: Path) -> None:
     database = Database(url)
-    found.violations += journal.judge(database, folder).violations
+    found.violations += journal.check(database, folder).violations
     found.counted = _ask(database, "SELECT count(*) FROM results WHERE counted")
     found.lost = _ask(database, "SELECT count(*) FROM attempts WHERE state = 'lost'")
     wrong = "SELECT count(*) FROM results WHERE counted AND worker LIKE 'z%'"

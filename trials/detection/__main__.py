@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--labelled", type=Path, help="histories with labels, JSON lines")
     parser.add_argument("--tuning", action="store_true", help="the tuning half; writes nothing")
     parser.add_argument("--only", default="", help="detectors whose name holds this")
-    parser.add_argument("--ours", action="store_true", help="judge anew with our detector alone")
+    parser.add_argument("--ours", action="store_true", help="analyse anew with our detector alone")
     parser.add_argument("--seeds", type=int, nargs="+", help="other seeds of the suite, ours alone")
     asked = parser.parse_args()
     chosen = {name: run for name, run in DETECTORS.items() if asked.only in name}
@@ -53,7 +53,7 @@ def main() -> None:
         return
     histories = list(suite(TUNING if asked.tuning else TESTING))
     chosen = {OURS: ours} if asked.ours else chosen
-    rows = [row for name, run in chosen.items() for row in judged(name, run, histories)]
+    rows = [row for name, run in chosen.items() for row in analysed(name, run, histories)]
     if asked.tuning or asked.only:
         print(table.overall(rows))
         return
@@ -66,7 +66,7 @@ def main() -> None:
 
 def seed_rows(seed: int) -> Iterator[Row]:
     """Our rows of the suite with another seed."""
-    return judged(f"{OURS}, seed {seed}", ours, suite(seed))
+    return analysed(f"{OURS}, seed {seed}", ours, suite(seed))
 
 
 def kept_rows(histories: Sequence[Planted]) -> list[Row]:
@@ -86,7 +86,7 @@ def kept_rows(histories: Sequence[Planted]) -> list[Row]:
     ]
 
 
-def judged(
+def analysed(
     name: str,
     run: Callable[[Planted], list[int]],
     histories: Iterable[Planted],
@@ -130,7 +130,7 @@ def labelled_rows(path: Path, chosen: dict[str, Callable[[Planted], list[int]]])
     histories = labelled.read(path)
     histories += [series for seed in (1, 2, 3) for series in injected.suite(histories, seed)]
     for name, run in chosen.items():
-        yield from judged(name, run, histories, labelled=True)
+        yield from analysed(name, run, histories, labelled=True)
 
 
 def keep(rows: list[Row]) -> None:

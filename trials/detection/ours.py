@@ -9,7 +9,7 @@ from trials.detection.synthetic import Planted
 
 
 def history(series: Planted) -> History:
-    """The series as it is judged."""
+    """The series as it is analysed."""
     return History.of(series.values, series.direction, series.groups)
 
 

@@ -1,4 +1,4 @@
-"""Counts how many files a judging step crosses that opens a finding, and how often it moves.
+"""Counts how many files a analysis step crosses that opens a finding, and how often it moves.
 
     PYTHONPATH=.:tests .venv/bin/python -m trials.moves [--detail]
 
@@ -47,7 +47,7 @@ class Profile:
 
 
 def profiled() -> Profile:
-    """Judge point after point, and profile the step that opens the finding."""
+    """Analyse point after point, and profile the step that opens the finding."""
     values = long.noisy(long.STEADY + long.DROPPED)
     with tempfile.TemporaryDirectory() as folder:
         url = f"sqlite:///{folder}/moves.sqlite3"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History
 from service.analysis.detection.pruning import THRESHOLD
-from service.analysis.detection.windows import Judgement, extend
+from service.analysis.detection.windows import Detection, extend
 
 PATIENCE = 4
 """Points in a row. Two more than two of them take a third of the false alarms away."""
@@ -31,12 +31,12 @@ class Alarm:
 
 def replay(history: History, threshold: float = THRESHOLD) -> Iterator[Alarm]:
     """Every alarm of a history that came in point by point."""
-    judged = Judgement((), None)
+    analysed = Detection((), None)
     announced: list[ChangePoint] = []
     stood: list[tuple[ChangePoint, int]] = []
     for count in range(1, len(history.values) + 1):
-        judged = extend(judged, history.first(count), threshold)
-        fresh = [each for each in judged.change_points if not _known(each, announced)]
+        analysed = extend(analysed, history.first(count), threshold)
+        fresh = [each for each in analysed.change_points if not _known(each, announced)]
         stood = [(each, 1 + _stood(each, stood)) for each in fresh]
         for each, points in stood:
             if points >= PATIENCE:

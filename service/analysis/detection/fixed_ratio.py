@@ -13,7 +13,7 @@ from benchmarks.contracts import Direction
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History, transform
 from service.analysis.detection.robust import Floats
-from service.analysis.detection.windows import Judgement
+from service.analysis.detection.windows import Detection
 from service.analysis.statement import state
 
 WIDTH = 8
@@ -22,11 +22,11 @@ LEAST_CHANGE = 0.05
 """What continuous-integration services take for a regression when nobody says otherwise."""
 
 
-def detect(history: History, least_change: float = LEAST_CHANGE) -> Judgement:
-    """Judge by a fixed ratio."""
+def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
+    """Analyse by a fixed ratio."""
     y, scale = transform(history.values)
     if len(y) < 2 * WIDTH:
-        return Judgement((), None, (state("points_for_ratio", points=len(y), least=2 * WIDTH),))
+        return Detection((), None, (state("points_for_ratio", points=len(y), least=2 * WIDTH),))
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
     found = []
@@ -47,7 +47,7 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Judgement:
                 evidence=abs(effect) / least_change,
             )
         )
-    return Judgement(tuple(found), None)
+    return Detection(tuple(found), None)
 
 
 def scale_limit(least_change: float) -> float:

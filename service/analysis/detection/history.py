@@ -76,7 +76,7 @@ class Scale:
 
 
 def transform(values: Floats) -> tuple[Floats, Scale]:
-    """The values on the scale on which they are judged; same length."""
+    """The values on the scale on which they are analysed; same length."""
     if values.size and bool(np.all(values > 0)):
         return np.log(values), Scale(logarithmic=True)
     if values.size and bool(np.all(values < 0)):
@@ -95,14 +95,14 @@ LARGEST = 1e150
 
 
 class Refused(ValueError):
-    """This history cannot be judged; the sentence says which value and why."""
+    """This history cannot be analysed; the sentence says which value and why."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class History:
     """Values in order, which way is better, and on request the machine behind each value.
 
-    Make one with ``of``, which refuses what cannot be judged.
+    Make one with ``of``, which refuses what cannot be analysed.
     """
 
     values: Floats
@@ -146,6 +146,6 @@ def _numbers(values: Sequence[float] | Floats) -> Floats:
         raise Refused("The values are not a flat list of numbers.")
     wrong = np.flatnonzero(~(np.abs(numbers) <= LARGEST))
     if len(wrong):
-        raise Refused(f"Value {wrong[0]} is {numbers[wrong[0]]}, which cannot be judged.")
+        raise Refused(f"Value {wrong[0]} is {numbers[wrong[0]]}, which cannot be analysed.")
     numbers.setflags(write=False)
     return numbers

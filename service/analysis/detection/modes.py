@@ -21,7 +21,7 @@ LEAST_POINTS = 40
 LEAST_JUMPS = 8
 """Coming and going four times; a change and its reversal are two jumps."""
 LONGEST_STAY = 14
-"""Mean points between jumps; what stays longer is judged as a level."""
+"""Mean points between jumps; what stays longer is analysed as a level."""
 LEAST_SEPARATION = 2.3
 """Distance over the spread of differences, from which jumps stand apart from noise."""
 LEAST_SAVING = 10.0

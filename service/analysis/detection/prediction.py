@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from service.analysis.detection.evidence import REACH
 from service.analysis.detection.history import History, transform
 from service.analysis.detection.window import explain_window
-from service.analysis.detection.windows import CONTEXT, Judgement
+from service.analysis.detection.windows import CONTEXT, Detection
 
 LEAST_POINTS = 5
 """On a level before anything is expected of the next point."""
@@ -38,13 +38,13 @@ class Expectation:
 
 
 def expectation(
-    history: History, judged: Judgement, group: int | None = None
+    history: History, analysed: Detection, group: int | None = None
 ) -> Expectation | None:
     """Return the range expected of the next value; None while the level is too young.
 
     ``group`` is the machine that will measure it, as a number of ``history.groups``.
     """
-    start = judged.change_points[-1].index if judged.change_points else 0
+    start = analysed.change_points[-1].index if analysed.change_points else 0
     start = max(start, len(history.values) - REACH)
     if len(history.values) - start < LEAST_POINTS:
         return None

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 from service.analysis.detection import fixed_ratio, pruning, windows
 from service.analysis.detection.history import History
-from service.analysis.detection.windows import Judgement
+from service.analysis.detection.windows import Detection
 
-Detector = Callable[[History, float], Judgement]
-"""Judges a history at a threshold whose meaning is the detector's own."""
+Detector = Callable[[History, float], Detection]
+"""Analyses a history at a threshold whose meaning is the detector's own."""
 
 DETECTORS: dict[str, tuple[Detector, float]] = {
     "steps": (windows.detect, pruning.THRESHOLD),

@@ -1,8 +1,8 @@
 """A whole history, window by window, so that new points cost what they are.
 
-Windows overlap: each judges ``STRIDE`` points of its own with ``CONTEXT`` on both sides. A window
-whose context is complete is never judged again by an appended point, so the distant past stands,
-the work per point is bounded, and the outcome is that of a full judgement by construction.
+Windows overlap: each analyses ``STRIDE`` points of its own with ``CONTEXT`` on both sides. A window
+whose context is complete is never analysed again by an appended point, so the distant past stands,
+the work per point is bounded, and the outcome is that of a full analysis by construction.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ LEAST_POINTS = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Judgement:
+class Detection:
     """The changes and the noise found in a history."""
 
     change_points: tuple[ChangePoint, ...]
@@ -39,13 +39,13 @@ class Judgement:
     points: int = 0
 
 
-def detect(history: History, threshold: float = THRESHOLD) -> Judgement:
-    """Judge a whole history."""
-    return extend(Judgement((), None), history, threshold)
+def detect(history: History, threshold: float = THRESHOLD) -> Detection:
+    """Analyse a whole history."""
+    return extend(Detection((), None), history, threshold)
 
 
-def extend(before: Judgement, history: History, threshold: float = THRESHOLD) -> Judgement:
-    """Judge a history that ``before`` judged up to some point, after points were appended.
+def extend(before: Detection, history: History, threshold: float = THRESHOLD) -> Detection:
+    """Analyse a history that ``before`` analysed up to some point, after points were appended.
 
     Equals ``detect`` of the whole; one more point costs one window however long the past is. What
     changes the past (a late point, a new unit, zeros in a history that had none) needs ``detect``.
@@ -53,7 +53,7 @@ def extend(before: Judgement, history: History, threshold: float = THRESHOLD) ->
     return resume(before.settled, history, 0, threshold, complete(before))
 
 
-def complete(before: Judgement) -> Changes | None:
+def complete(before: Detection) -> Changes | None:
     """The newest window's changes, if it had all the points that it will ever rest on."""
     return before.newest if before.points == end_needed(len(before.settled)) else None
 
@@ -64,8 +64,8 @@ def resume(
     first: int,
     threshold: float = THRESHOLD,
     known: Changes | None = None,
-) -> Judgement:
-    """Judge a history of whose beginning only the settled windows' changes are at hand.
+) -> Detection:
+    """Analyse a history of whose beginning only the settled windows' changes are at hand.
 
     ``tail`` begins with point ``first`` of the history, which is at most
     ``first_needed(len(settled))``. ``known`` are the changes of the next window to settle, if it
@@ -73,7 +73,7 @@ def resume(
     """
     count = first + len(tail.values)
     if count < LEAST_POINTS:
-        return Judgement((), None, (state("few_points", points=count, least=LEAST_POINTS),))
+        return Detection((), None, (state("few_points", points=count, least=LEAST_POINTS),))
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
@@ -81,7 +81,7 @@ def resume(
         windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SEAM))
         known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
-    return Judgement(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
+    return Detection(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
 
 
 def first_needed(window: int) -> int:

@@ -6,15 +6,15 @@ from dataclasses import replace
 
 from service.dashboard.figures.frame import Figure
 from service.dashboard.figures.points import history
-from service.dashboard.figures.segments import Judged, place_of
+from service.dashboard.figures.segments import Analysed, place_of
 from service.history.types import Series
 
 BEFORE = 30
 """Points before the change: what its old level was, and how steady."""
 
 
-def before_after(series: Series, judged: Judged) -> Figure:
-    """Draw the chosen step of ``judged`` with the points before it, up to the newest."""
-    chosen = next(step for step in judged.steps if step.chosen)
+def before_after(series: Series, analysed: Analysed) -> Figure:
+    """Draw the chosen step of ``analysed`` with the points before it, up to the newest."""
+    chosen = next(step for step in analysed.steps if step.chosen)
     begin = max(0, place_of(series.points, chosen) - BEFORE)
-    return history(replace(series, points=series.points[begin:]), judged=judged)
+    return history(replace(series, points=series.points[begin:]), analysed=analysed)

@@ -9,7 +9,7 @@ import numpy as np
 from benchmarks.catalog.metrics import metric
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places, View
-from service.dashboard.figures.segments import MARGIN, Judged, drawn
+from service.dashboard.figures.segments import MARGIN, Analysed, drawn
 from service.history.types import Series, SeriesPoint
 from service.wording import formats
 
@@ -19,13 +19,13 @@ CALM_SPAN = 0.01
 """The value axis spans at least this share on either side, so that noise looks like noise."""
 MOST_REASON = 120
 """Characters of a reason that a hover shows; the table has all of it."""
-ALL, UNJUDGED = View(), Judged()
+ALL, UNANALYSED = View(), Analysed()
 
 
-def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> frame.Figure:
+def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -> frame.Figure:
     """Draw a series over its revisions: intervals, levels, and marks where something changed.
 
-    What changed is its level, as judging says, or its environment. Points that are not judged
+    What changed is its level, as analysis says, or its environment. Points that are not analysed
     are hollow.
     """
     points = series.points
@@ -37,14 +37,14 @@ def history(series: Series, view: View = ALL, judged: Judged = UNJUDGED) -> fram
     excluded = [point for point in kept if point.excluded]
     disturbed = [point for point in kept if point.disturbed and not point.excluded]
     marks, notes = _environment_marks(points, place)
-    levels, labels = drawn(points, judged, place, factor)
+    levels, labels = drawn(points, analysed, place, factor)
     title = f"{metric(series.metric).title}, {frame.literal(label)}"
     return {
         "data": [
             *_interval_band(inside, place, factor),
             _history_line(series, inside, place, factor),
-            *_hollow("excluded", series, excluded, place, factor, judged),
-            *_hollow("disturbed", series, disturbed, place, factor, judged),
+            *_hollow("excluded", series, excluded, place, factor, analysed),
+            *_hollow("disturbed", series, disturbed, place, factor, analysed),
         ],
         "layout": frame.frame(
             place.axis(view),
@@ -138,12 +138,12 @@ def _hollow(
     points: Sequence[SeriesPoint],
     place: Places,
     factor: float,
-    judged: Judged,
+    analysed: Analysed,
 ) -> list[frame.Figure]:
-    """Points that are not judged: in their place, and apart from the line."""
+    """Points that are not analysed: in their place, and apart from the line."""
     if not points:
         return []
-    hovers = [_hover(series, point, judged.reasons.get(point.result_id, "")) for point in points]
+    hovers = [_hover(series, point, analysed.reasons.get(point.result_id, "")) for point in points]
     return [
         {
             "type": "scatter",
@@ -183,7 +183,7 @@ def _hover(series: Series, point: SeriesPoint, reason: str = "") -> str:
         f"measured {formats.moment(point.measured_at)}",
         f"on {frame.literal(point.worker)}, environment {point.environment[:8]}",
         *([f"<b>excluded</b>: {frame.literal(_cut(reason))}"] if point.excluded else []),
-        *([f"<b>not judged</b>: disturbed by {point.disturbed}"] if point.disturbed else []),
+        *([f"<b>not analysed</b>: disturbed by {point.disturbed}"] if point.disturbed else []),
         "<i>click to open the run</i>",
     )
     return "<br>".join(lines)

@@ -41,8 +41,8 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """The judgement of a history, as far as a chart draws it."""
+class Analysed:
+    """The analysis of a history, as far as a chart draws it."""
 
     steps: tuple[Step, ...] = ()
     """In the order of the history."""
@@ -63,15 +63,15 @@ def place_of(points: Sequence[SeriesPoint], step: Step) -> int:
 
 
 def drawn(
-    points: Sequence[SeriesPoint], judged: Judged, place: Places, factor: float
+    points: Sequence[SeriesPoint], analysed: Analysed, place: Places, factor: float
 ) -> tuple[list[Figure], list[Figure]]:
     """The lines of levels and changes, and the labels of changes."""
     if not points:
         return [], []
-    placed = [(place_of(points, step), step) for step in judged.steps]
+    placed = [(place_of(points, step), step) for step in analysed.steps]
     inside = {at: step for at, step in placed if 0 < at < len(points)}
     borders = {at: place.between(points[at - 1], points[at]) for at in sorted(inside)}
-    shapes = _levels(points, borders, place, factor) if placed or judged.one_level else []
+    shapes = _levels(points, borders, place, factor) if placed or analysed.one_level else []
     shapes += [_mark(x, inside[at]) for at, x in borders.items()]
     if len(inside) > MOST_LABELS:
         return shapes, []
@@ -83,7 +83,7 @@ def _levels(
 ) -> list[Figure]:
     """A line for each stretch at the median of its points, which is where a reader sees it.
 
-    What judging calls a level is alike in machine, mode and drift, and may lie beside them.
+    What analysis calls a level is alike in machine, mode and drift, and may lie beside them.
     """
     spots = [place.spot(points[0]), *borders.values(), place.spot(points[-1])]
     lines = []

@@ -13,7 +13,7 @@ from service.analysis.detection.windows import detect
 from service.findings import AlreadyReported, rules
 from service.findings.confirm.suspicion import Baseline, Suspicion
 from service.history.placed_changes import EDGE
-from service.history.recent import JudgedPoint, RecentPoints
+from service.history.recent import RecentPoint, RecentPoints
 from service.history.series_history import SeriesHistory
 from service.history.types import SeriesName
 
@@ -87,7 +87,7 @@ def _surprised(tail: RecentPoints, at: int, covered: AlreadyReported) -> bool:
     )
 
 
-def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Sequence[JudgedPoint]:
+def points_before(tail: RecentPoints, index: int, known: Iterable[int]) -> Sequence[RecentPoint]:
     """The points of the level that ends before a place, between which no change is ``known``."""
     at = index - tail.first
     begin = max((place for place in known if place < index), default=tail.first) - tail.first

@@ -1,4 +1,4 @@
-"""Judges a suspicion by the comparisons that measured it again. Pure.
+"""Analyses a suspicion by the comparisons that measured it again. Pure.
 
 Both revisions are measured in turn, on another worker first if there is one. What they say beside
 each other tells the code from everything else; where they lie beside the history's old and new

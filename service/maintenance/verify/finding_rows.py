@@ -1,4 +1,4 @@
-"""Checks what judging and people recorded: findings, suspicions, exclusions."""
+"""Checks what analysis and people recorded: findings, suspicions, exclusions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The inbox, a finding, and what other pages show of the judgement."""
+"""The inbox, a finding, and what other pages show of the analysis."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from pathlib import Path
 
 import orjson
 import pytest
-from builders import judged as builder
+from builders import analysed as builder
 from builders import long_series as long
 from builders.access import guarded
+from builders.analysed import Analysed
 from builders.html_page import faults, links
-from builders.judged import Judged
 from fastapi.testclient import TestClient
 from sqlalchemy import delete, select, update
 
@@ -36,28 +36,30 @@ from service.settings import Access, Settings
 
 
 @pytest.fixture(scope="module")
-def filled(sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Judged]:
-    path = tmp_path_factory.mktemp("judged") / "judged.sqlite3"
+def filled(
+    sqlite_template: Path, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Analysed]:
+    path = tmp_path_factory.mktemp("analysed") / "analysed.sqlite3"
     shutil.copyfile(sqlite_template, path)
     database = Database(f"sqlite:///{path}")
-    told = builder.judge(database)
+    told = builder.analyse(database)
     database.close()
     return path, told
 
 
 @pytest.fixture(scope="module")
-def ids(filled: tuple[Path, Judged]) -> Judged:
+def ids(filled: tuple[Path, Analysed]) -> Analysed:
     return filled[1]
 
 
 @pytest.fixture(scope="module")
-def pages(filled: tuple[Path, Judged]) -> Iterator[TestClient]:
+def pages(filled: tuple[Path, Analysed]) -> Iterator[TestClient]:
     """Pages that are only read."""
     yield from client(filled[0])
 
 
 @pytest.fixture
-def acting(filled: tuple[Path, Judged], tmp_path: Path) -> Iterator[TestClient]:
+def acting(filled: tuple[Path, Analysed], tmp_path: Path) -> Iterator[TestClient]:
     """Pages of a history of its own, with which something is done."""
     shutil.copyfile(filled[0], tmp_path / "own.sqlite3")
     yield from client(tmp_path / "own.sqlite3")
@@ -81,7 +83,7 @@ def read(pages: TestClient, path: str) -> str:
     return answer.text.replace("\u00a0", " ")
 
 
-def addresses(ids: Judged) -> list[str]:
+def addresses(ids: Analysed) -> list[str]:
     return [
         "/findings",
         f"/findings/{ids.regression}",
@@ -94,7 +96,7 @@ def addresses(ids: Judged) -> list[str]:
     ]
 
 
-def test_pages_are_well_made_and_lead_somewhere(pages: TestClient, ids: Judged) -> None:
+def test_pages_are_well_made_and_lead_somewhere(pages: TestClient, ids: Analysed) -> None:
     seen: set[str] = set()
     for path in addresses(ids):
         text = read(pages, path)
@@ -104,7 +106,9 @@ def test_pages_are_well_made_and_lead_somewhere(pages: TestClient, ids: Judged) 
         assert pages.get(link).status_code == 200, link
 
 
-def test_the_words_of_strangers_are_shown_and_never_obeyed(pages: TestClient, ids: Judged) -> None:
+def test_the_words_of_strangers_are_shown_and_never_obeyed(
+    pages: TestClient, ids: Analysed
+) -> None:
     for path in addresses(ids)[:6]:
         text = read(pages, path)
         assert "<script>alert" not in text, path
@@ -114,7 +118,7 @@ def test_the_words_of_strangers_are_shown_and_never_obeyed(pages: TestClient, id
 
 
 def test_the_inbox_says_what_came_up_and_how_much_of_it_may_be_false(
-    pages: TestClient, ids: Judged
+    pages: TestClient, ids: Analysed
 ) -> None:
     text = read(pages, "/findings")
     assert re.search(r"<b>2</b> opened in the last 24 h; <b>0\.\d\d</b> of them are expected", text)
@@ -143,12 +147,12 @@ def test_the_inbox_tells_suspicions_that_run_from_those_that_came_to_nothing(
 def test_an_empty_inbox_says_what_will_appear_and_when(empty_pages: TestClient) -> None:
     text = read(empty_pages, "/findings")
     assert "Nothing has been found yet" in text
-    assert "A series is judged from 10 points on; none has any yet." in text
+    assert "A series is analysed from 10 points on; none has any yet." in text
     assert faults(text) == []
     assert 'class="count"' not in text
 
 
-def test_every_page_says_how_many_ask_for_attention(pages: TestClient, ids: Judged) -> None:
+def test_every_page_says_how_many_ask_for_attention(pages: TestClient, ids: Analysed) -> None:
     for path in (*addresses(ids), "/jobs", "/comparisons", "/workers"):
         assert 'title="2 ask for attention">2<' in read(pages, path), path
     part = pages.get("/findings", headers={"HX-Request": "true"}).text
@@ -156,7 +160,9 @@ def test_every_page_says_how_many_ask_for_attention(pages: TestClient, ids: Judg
     assert "ask for attention</" not in part
 
 
-def test_a_finding_shows_cause_evidence_effect_and_history(pages: TestClient, ids: Judged) -> None:
+def test_a_finding_shows_cause_evidence_effect_and_history(
+    pages: TestClient, ids: Analysed
+) -> None:
     text = read(pages, f"/findings/{ids.regression}")
     for said in (
         "4.9 % slower since r00030",
@@ -185,7 +191,7 @@ def labels_of(text: str) -> list[str]:
 
 
 def test_a_change_that_the_history_does_not_show_is_drawn_as_its_finding_knows_it(
-    acting: TestClient, ids: Judged
+    acting: TestClient, ids: Analysed
 ) -> None:
     path = f"/findings/{ids.regression}"
     before = labels_of(read(acting, path))
@@ -208,7 +214,7 @@ def test_a_change_that_the_history_does_not_show_is_drawn_as_its_finding_knows_i
 
 
 def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
-    acting: TestClient, ids: Judged
+    acting: TestClient, ids: Analysed
 ) -> None:
     with database_of(acting).writing() as session:
         running = ConfirmationRow.state == ConfirmationState.RUNNING
@@ -225,7 +231,7 @@ def test_a_finding_leads_to_the_comparisons_that_confirmed_it(
 
 
 def test_a_finding_that_moved_leads_to_what_did_not_confirm_it_where_it_was(
-    acting: TestClient, ids: Judged
+    acting: TestClient, ids: Analysed
 ) -> None:
     with database_of(acting).writing() as session:
         running = ConfirmationRow.state == ConfirmationState.RUNNING
@@ -239,7 +245,7 @@ def test_a_finding_that_moved_leads_to_what_did_not_confirm_it_where_it_was(
     assert "They do not differ." in read(acting, f"/findings/{ids.regression}")
 
 
-def test_a_bad_node_shows_its_results_in_place_of_series(pages: TestClient, ids: Judged) -> None:
+def test_a_bad_node_shows_its_results_in_place_of_series(pages: TestClient, ids: Analysed) -> None:
     text = read(pages, f"/findings/{ids.node}")
     assert "data-chart" not in text
     assert "Worker x" in text
@@ -247,41 +253,43 @@ def test_a_bad_node_shows_its_results_in_place_of_series(pages: TestClient, ids:
     assert text.count('<a href="/runs/') == 20
 
 
-def test_a_series_shows_its_changes_and_what_it_can_see(pages: TestClient, ids: Judged) -> None:
+def test_a_series_shows_its_changes_and_what_it_can_see(pages: TestClient, ids: Analysed) -> None:
     text = read(pages, f"/series/{long.SERIES}")
     assert re.search(r"Changes from <b>\d\.\d+ %</b> on are found within ten points", text)
     assert f'href="/findings/{ids.regression}">regression<' in text
-    assert "judged over 41 points" in text
-    assert "Hollow points are not judged" in text
+    assert "analysed over 41 points" in text
+    assert "Hollow points are not analysed" in text
     table = text[text.index('id="points"') :]
     assert table.count(">excluded<") == 1
     assert "fan broken" in table
     assert f"/findings/{ids.node}" not in text
 
 
-def test_a_young_series_says_that_it_was_not_judged(acting: TestClient) -> None:
+def test_a_young_series_says_that_it_was_not_analysed(acting: TestClient) -> None:
     with database_of(acting).writing() as session:
         session.execute(delete(AnalysisRow).where(AnalysisRow.series_id == long.OTHER))
-    assert "has not been judged yet" in read(acting, f"/series/{long.OTHER}")
+    assert "has not been analysed yet" in read(acting, f"/series/{long.OTHER}")
 
 
 def test_a_run_can_be_excluded_or_put_back(pages: TestClient) -> None:
     out = read(pages, f"/runs/{builder.EXCLUDED}")
     assert f'data-send="DELETE /api/v1/results/{builder.EXCLUDED}/exclusion"' in out
-    assert "It is shown, and judged and compared no more." in out
+    assert "It is shown, and analysed and compared no more." in out
     assert "fan broken" in out
     kept = read(pages, f"/runs/{long.result_of(40)}")
     assert f'data-send="PUT /api/v1/results/{long.result_of(40)}/exclusion"' in kept
 
 
-def test_the_overview_marks_series_that_a_finding_is_about(pages: TestClient, ids: Judged) -> None:
+def test_the_overview_marks_series_that_a_finding_is_about(
+    pages: TestClient, ids: Analysed
+) -> None:
     text = read(pages, "/")
     assert text.count('class="found"') == 1
     assert f'class="found" href="/findings/{ids.regression}"' in text
 
 
 def test_closed_findings_are_paged_and_marks_go_away(
-    acting: TestClient, ids: Judged, monkeypatch: pytest.MonkeyPatch
+    acting: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(inbox, "PER_PAGE", 1)
     with database_of(acting).writing() as session:
@@ -310,7 +318,7 @@ def test_what_may_be_done_depends_on_the_state() -> None:
 
 @pytest.mark.parametrize("kind", ["application/x-www-form-urlencoded", "text/plain", None])
 def test_a_form_of_another_site_cannot_act(
-    acting: TestClient, ids: Judged, kind: str | None
+    acting: TestClient, ids: Analysed, kind: str | None
 ) -> None:
     body = b'{"actor": "mallory", "action": "withdraw"}'
     headers = {"Content-Type": kind} if kind else {}
@@ -328,7 +336,7 @@ def test_a_finding_that_does_not_exist_is_a_page_that_says_so(pages: TestClient)
 
 @pytest.mark.parametrize(("kind", "offered"), [("read", False), ("submit", False), ("admin", True)])
 def test_only_who_may_act_is_offered_to(
-    filled: tuple[Path, Judged], tmp_path: Path, kind: str, offered: bool
+    filled: tuple[Path, Analysed], tmp_path: Path, kind: str, offered: bool
 ) -> None:
     path, told = filled
     shutil.copyfile(path, tmp_path / "guarded.sqlite3")
@@ -341,7 +349,7 @@ def test_only_who_may_act_is_offered_to(
 
 
 def test_where_reading_is_open_a_finding_leads_to_the_sign_in(
-    filled: tuple[Path, Judged], tmp_path: Path
+    filled: tuple[Path, Analysed], tmp_path: Path
 ) -> None:
     path, told = filled
     shutil.copyfile(path, tmp_path / "open.sqlite3")

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from service.dashboard import figures
-from service.dashboard.figures import Judged, Step
+from service.dashboard.figures import Analysed, Step
 from service.dashboard.figures.before_after import BEFORE
 from service.dashboard.figures.frame import TOOLS
 
@@ -48,13 +48,13 @@ BOTH = (step(4, -0.1), step(7, 0.1, finding="f" * 32))
 
 
 def test_levels_are_steps_that_meet_between_the_points() -> None:
-    drawn = read(figures.history(HISTORY, judged=Judged(BOTH)))
+    drawn = read(figures.history(HISTORY, analysed=Analysed(BOTH)))
     assert levels_of(drawn) == [(0.0, 3.5, 100.0), (3.5, 6.5, 90.0), (6.5, 9.0, 99.0)]
     assert [mark["x0"] for mark in marks_of(drawn)] == [3.5, 6.5]
 
 
 def test_a_change_says_how_large_it_is_and_leads_to_its_finding() -> None:
-    down, up = read(figures.history(HISTORY, judged=Judged(BOTH)))["layout"]["annotations"]
+    down, up = read(figures.history(HISTORY, analysed=Analysed(BOTH)))["layout"]["annotations"]
     assert down["text"].replace("\u00a0", " ") == "▼ 10.0 %"
     assert up["text"].startswith(f'<a href="/findings/{"f" * 32}" target="_self">▲')
     assert (down["font"]["color"], up["font"]["color"]) == ("var(--worse)", "var(--better)")
@@ -62,7 +62,7 @@ def test_a_change_says_how_large_it_is_and_leads_to_its_finding() -> None:
 
 def test_labels_of_changes_stand_above_those_of_environments_and_below_the_toolbar() -> None:
     points = [point(n, 10.0, environment=("a" if n < 5 else "b") * 64) for n in range(10)]
-    layout = read(figures.history(series(*points), judged=Judged((step(5, -0.1),))))["layout"]
+    layout = read(figures.history(series(*points), analysed=Analysed((step(5, -0.1),))))["layout"]
     environment, change = layout["annotations"]
     assert (environment["text"], environment["x"]) == ("env 1", change["x"])
     assert change["yshift"] >= 14
@@ -71,41 +71,43 @@ def test_labels_of_changes_stand_above_those_of_environments_and_below_the_toolb
 
 def test_a_level_that_began_before_what_is_shown_is_drawn_from_its_edge() -> None:
     late = series(*HISTORY.points[5:])
-    drawn = read(figures.history(late, judged=Judged(BOTH)))
+    drawn = read(figures.history(late, analysed=Analysed(BOTH)))
     assert levels_of(drawn) == [(0.0, 1.5, 90.0), (1.5, 4.0, 99.0)]
 
 
 def test_a_level_lies_in_the_middle_of_its_points_whatever_strays() -> None:
     strays = {2: 10.0, 5: 900.0}
     points = [point(n, strays.get(n, value)) for n, value in enumerate(LEVELS)]
-    drawn = read(figures.history(series(*points), judged=Judged(BOTH)))
+    drawn = read(figures.history(series(*points), analysed=Analysed(BOTH)))
     assert [level for _, _, level in levels_of(drawn)] == [100.0, 90.0, 99.0]
 
 
 def test_a_stretch_of_excluded_points_has_no_level() -> None:
     points = [point(n, value, excluded=4 <= n < 7) for n, value in enumerate(LEVELS)]
-    drawn = read(figures.history(series(*points), judged=Judged(BOTH)))
+    drawn = read(figures.history(series(*points), analysed=Analysed(BOTH)))
     assert levels_of(drawn) == [(0.0, 3.5, 100.0), (6.5, 9.0, 99.0)]
 
 
 def test_by_date_a_change_stands_between_the_times_of_its_revisions() -> None:
-    drawn = read(figures.history(HISTORY, figures.View(x="time"), Judged(BOTH[:1])))
+    drawn = read(figures.history(HISTORY, figures.View(x="time"), Analysed(BOTH[:1])))
     (mark,) = marks_of(drawn)
     before, after = (HISTORY.points[at].revision_at.isoformat() for at in (3, 4))
     assert before < mark["x0"] < after
 
 
-def test_a_history_without_a_change_has_the_level_of_its_judged_points() -> None:
+def test_a_history_without_a_change_has_the_level_of_its_analysed_points() -> None:
     points = [*(point(n, 100.0 + n % 3) for n in range(9)), point(9, 500.0, excluded=True)]
-    drawn = read(figures.history(series(*points), judged=Judged(one_level=True)))
+    drawn = read(figures.history(series(*points), analysed=Analysed(one_level=True)))
     assert levels_of(drawn) == [(0.0, 9.0, 101.0)]
     assert levels_of(read(figures.history(series(*points)))) == []
 
 
 def test_an_excluded_point_is_hollow_apart_from_the_line_and_says_why() -> None:
     out = point(3, 50.0, excluded=True)
-    judged = Judged(reasons={out.result_id: "the fan & " + HOSTILE})
-    line, hollow = read(figures.history(series(*HISTORY.points[:3], out), judged=judged))["data"]
+    analysed = Analysed(reasons={out.result_id: "the fan & " + HOSTILE})
+    line, hollow = read(figures.history(series(*HISTORY.points[:3], out), analysed=analysed))[
+        "data"
+    ]
     assert line["x"] == ["r0", "r1", "r2"]
     assert hollow["x"] == ["r3"]
     assert hollow["marker"]["symbol"] == "circle-open"
@@ -121,20 +123,20 @@ def test_a_disturbed_point_is_hollow_and_says_what_disturbed_it() -> None:
     assert line["x"] == ["r0", "r1", "r2"]
     assert (hollow["x"], hollow["marker"]["symbol"]) == (["r3"], "circle-open")
     said = hollow["customdata"][0][1]
-    assert "<b>not judged</b>: disturbed by throttled, other_processes" in said
+    assert "<b>not analysed</b>: disturbed by throttled, other_processes" in said
 
 
 def test_a_stretch_of_disturbed_points_has_no_level() -> None:
     out = dict.fromkeys((4, 5, 6), "throttled")
     points = [point(n, value, disturbed=out.get(n, "")) for n, value in enumerate(LEVELS)]
-    drawn = read(figures.history(series(*points), judged=Judged(BOTH)))
+    drawn = read(figures.history(series(*points), analysed=Analysed(BOTH)))
     assert levels_of(drawn) == [(0.0, 3.5, 100.0), (6.5, 9.0, 99.0)]
 
 
 def test_a_long_reason_is_cut_in_the_hover() -> None:
     out = point(1, 50.0, excluded=True)
-    judged = Judged(reasons={out.result_id: "x" * 500})
-    (_, hollow) = read(figures.history(series(point(0, 1.0), out), judged=judged))["data"]
+    analysed = Analysed(reasons={out.result_id: "x" * 500})
+    (_, hollow) = read(figures.history(series(point(0, 1.0), out), analysed=analysed))["data"]
     assert "x" * 120 + "…" in hollow["customdata"][0][1]
     assert "x" * 121 not in hollow["customdata"][0][1]
 
@@ -143,7 +145,7 @@ def test_before_and_after_shows_thirty_points_before_the_change_and_all_since() 
     values = [100.0] * 50 + [95.0] * 25
     long = series(*(point(number, value) for number, value in enumerate(values)))
     chosen = step(50, -0.05, chosen=True)
-    drawn = read(figures.before_after(long, Judged((chosen,))))
+    drawn = read(figures.before_after(long, Analysed((chosen,))))
     assert drawn["layout"]["xaxis"]["categoryarray"] == [f"r{n}" for n in range(50 - BEFORE, 75)]
     (mark,) = marks_of(drawn)
     assert (mark["x0"], mark["line"]["width"]) == (BEFORE - 0.5, 2.5)
@@ -153,7 +155,7 @@ def test_before_and_after_shows_thirty_points_before_the_change_and_all_since() 
 def test_a_change_whose_first_point_is_gone_stands_where_it_was() -> None:
     missing = step(4, -0.1, result_id="gone", chosen=True)
     left = series(*(each for each in HISTORY.points if each.revision != "r4"))
-    drawn = read(figures.before_after(left, Judged((missing, BOTH[1]))))
+    drawn = read(figures.before_after(left, Analysed((missing, BOTH[1]))))
     assert levels_of(drawn) == [(0.0, 3.5, 100.0), (3.5, 5.5, 90.0), (5.5, 8.0, 99.0)]
 
 
@@ -167,7 +169,7 @@ def test_levels_never_overlap_and_cover_all_points(
 ) -> None:
     history = series(*(point(number, 100.0 + number) for number in range(count)))
     steps = tuple(step(number, -0.1) for number in places)
-    drawn = read(figures.history(history, figures.View(x=x), Judged(steps, one_level=True)))
+    drawn = read(figures.history(history, figures.View(x=x), Analysed(steps, one_level=True)))
     told = levels_of(drawn)
     assert bool(told) == (count > 0)
     for (_, end, _), (begin, _, _) in pairwise(told):

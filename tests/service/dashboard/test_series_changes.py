@@ -1,4 +1,4 @@
-"""The page of a series ties a finding to the change that the judging means, and to no other."""
+"""The page of a series ties a finding to the change that the analysis means, and to no other."""
 
 from builders import long_series as long
 from builders.long_series import STEADY, noisy

@@ -61,7 +61,7 @@ VICTIMS = {
     "series": "project = 'red'",
     "submissions": f"id = (SELECT submission_id FROM jobs WHERE id = {DONE})",
     "tokens": "name = 'ci'",
-    "unjudged": "result_id IS NOT NULL",
+    "pending_analyses": "result_id IS NOT NULL",
     "workers": "name = 'w1'",
 }
 """Which row of a table is changed, or for which column, where it is not any one."""
@@ -201,7 +201,7 @@ OF_RESULTS = f"(SELECT id FROM results WHERE job_id IN {OF_JOBS})"
 ERASED = [
     *(
         f"DELETE FROM {table} WHERE result_id IN {OF_RESULTS}"
-        for table in ("unjudged", "exclusions", "traces", "points")
+        for table in ("pending_analyses", "exclusions", "traces", "points")
     ),
     *(
         f"DELETE FROM {table} WHERE job_id IN {OF_JOBS}"

@@ -109,7 +109,7 @@ def test_jobs_that_only_one_worker_took_are_held_against_others_of_that_revision
     assert named(said(table))
 
 
-def test_alone_no_worker_can_be_judged() -> None:
+def test_alone_no_worker_can_be_analysed() -> None:
     found = said(residuals({"w3": 0.03}, workers=("w3",)))
     assert found.state is State.UNCLEAR
     assert say(found.says) == "no other worker to hold w3 against"

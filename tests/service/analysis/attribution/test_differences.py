@@ -22,29 +22,29 @@ def reading(*values: float, unit: str = "Hz", kind: QuantityKind = QuantityKind.
     return Reading(unit, kind, [values], [0.1])
 
 
-def judged(old: Reading, new: Reading, effect: float = -0.03) -> Difference:
+def analysed(old: Reading, new: Reading, effect: float = -0.03) -> Difference:
     found = difference(old, new, effect)
     assert found is not None
     return found
 
 
 def test_steady_values_that_agree_are_unchanged() -> None:
-    assert judged(reading(100, 100.1, 99.9), reading(100, 100.2, 99.8)).state is State.UNCHANGED
+    assert analysed(reading(100, 100.1, 99.9), reading(100, 100.2, 99.8)).state is State.UNCHANGED
 
 
 def test_noisy_values_that_agree_are_unclear_and_not_unchanged() -> None:
-    found = judged(reading(100, 110, 90), reading(100, 109, 91))
+    found = analysed(reading(100, 110, 90), reading(100, 109, 91))
     assert found.state is State.UNCLEAR
 
 
 def test_noisy_values_that_differ_are_unclear_and_not_changed() -> None:
-    assert judged(reading(100, 120, 80), reading(110, 130, 90)).state is State.UNCLEAR
+    assert analysed(reading(100, 120, 80), reading(110, 130, 90)).state is State.UNCLEAR
 
 
 def test_a_difference_too_small_to_carry_the_effect_is_not_changed() -> None:
     old, new = reading(100, 100.01, 99.99), reading(100.6, 100.61, 100.59)
-    assert judged(old, new, effect=-0.03).state is State.UNCHANGED
-    assert judged(old, new, effect=-0.01).state is State.CHANGED
+    assert analysed(old, new, effect=-0.03).state is State.UNCHANGED
+    assert analysed(old, new, effect=-0.01).state is State.CHANGED
 
 
 @pytest.mark.parametrize(("effect", "expected"), [(-0.5, 0.01), (0.009, 0.003), (1e-6, 0.002)])
@@ -55,7 +55,7 @@ def test_what_is_worth_a_word_follows_the_effect_within_limits(
 
 
 def test_one_value_on_each_side_has_no_spread_and_makes_no_claim() -> None:
-    found = judged(reading(100), reading(200))
+    found = analysed(reading(100), reading(200))
     assert (found.state, found.low, found.high) == (State.UNCLEAR, None, None)
 
 
@@ -64,9 +64,9 @@ def test_three_measurements_on_each_side_are_the_unit_and_not_their_processes() 
     nights = [(100.0, 100.0, 100.0), (102.0, 102.0, 102.0), (98.0, 98.0, 98.0)]
     others = [tuple(value * 1.03 for value in night) for night in nights]
     old, new = (Reading("Hz", QuantityKind.AMOUNT, list(side)) for side in (nights, others))
-    assert judged(old, new).state is State.UNCLEAR
+    assert analysed(old, new).state is State.UNCLEAR
     two = (Reading("Hz", QuantityKind.AMOUNT, list(side)[:2]) for side in (nights, others))
-    assert judged(*two).state is State.CHANGED
+    assert analysed(*two).state is State.CHANGED
 
 
 @QUICK
@@ -74,17 +74,17 @@ def test_three_measurements_on_each_side_are_the_unit_and_not_their_processes() 
 def test_the_interval_is_students(seed: int, before: int, after: int) -> None:
     rng = np.random.default_rng(seed)
     old, new = rng.lognormal(0, 0.1, before), rng.lognormal(0.1, 0.1, after)
-    found = judged(reading(*old), reading(*new))
+    found = analysed(reading(*old), reading(*new))
     test = ttest_ind(np.log(new), np.log(old))
     low, high = np.expm1(test.confidence_interval(0.99))
     assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
 
 
-def test_a_part_of_the_step_is_judged_by_the_step() -> None:
+def test_a_part_of_the_step_is_analysed_by_the_step() -> None:
     """A wait that doubled from nothing to next to nothing is worth no word."""
     old = reading(1e-6, 1.1e-6, 0.9e-6, unit="s", kind=QuantityKind.PART)
     new = reading(9e-6, 9.1e-6, 8.9e-6, unit="s", kind=QuantityKind.PART)
-    assert judged(old, new).state is State.UNCHANGED
+    assert analysed(old, new).state is State.UNCHANGED
 
 
 def amount(found: Difference) -> str:
@@ -98,7 +98,7 @@ def test_units_that_differ_are_not_compared() -> None:
 
 def test_from_nothing_there_is_no_ratio() -> None:
     kinds = {"unit": "s", "kind": QuantityKind.PART}
-    found = judged(reading(0, 0, 0, **kinds), reading(0.02, 0.02, 0.02, **kinds))  # type: ignore[arg-type]
+    found = analysed(reading(0, 0, 0, **kinds), reading(0.02, 0.02, 0.02, **kinds))  # type: ignore[arg-type]
     assert (found.state, found.change) == (State.CHANGED, None)
     assert amount(found).replace("\u00a0", " ") == "data wait 0 s -> 20 ms"
 
@@ -112,7 +112,7 @@ numbers = st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=4)
 def test_any_finite_numbers_give_an_answer(
     old: list[float], new: list[float], kind: QuantityKind
 ) -> None:
-    found = judged(reading(*old, kind=kind), reading(*new, kind=kind))
+    found = analysed(reading(*old, kind=kind), reading(*new, kind=kind))
     assert found.state in State
     assert not math.isnan(found.before)
     amount(found)
@@ -126,9 +126,9 @@ moderate = st.lists(st.floats(1e-100, 1e100), min_size=1, max_size=4)
 def test_the_unit_of_an_amount_does_not_matter(
     old: list[float], new: list[float], power: int
 ) -> None:
-    one = judged(reading(*old), reading(*new))
+    one = analysed(reading(*old), reading(*new))
     scaled = [[value * 2.0**power for value in side] for side in (old, new)]
-    other = judged(reading(*scaled[0]), reading(*scaled[1]))
+    other = analysed(reading(*scaled[0]), reading(*scaled[1]))
     assert one.log == pytest.approx(other.log, abs=1e-9)
 
 
@@ -154,6 +154,6 @@ def test_a_quantity_is_sorted_and_named_by_its_name(name: str, expected: Part, w
 
 def test_a_part_that_grew_from_next_to_nothing_has_no_ratio() -> None:
     old, new = (reading(*[v] * 3, unit="s", kind=QuantityKind.PART) for v in (5e-324, 1.0))
-    found = judged(old, new)
+    found = analysed(old, new)
     assert (found.state, found.change) == (State.CHANGED, None)
     assert "->" in amount(found)

@@ -107,15 +107,15 @@ def test_a_change_says_how_large_it_is_and_which_way() -> None:
     assert 0.9 < change.confidence < 1
 
 
-def test_mixed_machines_are_judged_as_one_and_their_offsets_told() -> None:
+def test_mixed_machines_are_analysed_as_one_and_their_offsets_told() -> None:
     rng = np.random.default_rng(3)
     which = rng.integers(0, 2, 200)
     values = rng.normal(100, 0.3, 200) * np.where(which, 1.05, 1.0)
     values[120:] *= 1.01
-    judged = detect(History.of(values, "lower", [f"gpu{m}" for m in which]))
-    assert [abs(change.index - 120) <= 2 for change in judged.change_points] == [True]
-    assert judged.noise is not None
-    offsets = judged.noise.machine_offsets
+    analysed = detect(History.of(values, "lower", [f"gpu{m}" for m in which]))
+    assert [abs(change.index - 120) <= 2 for change in analysed.change_points] == [True]
+    assert analysed.noise is not None
+    offsets = analysed.noise.machine_offsets
     assert offsets["gpu1"] - offsets["gpu0"] == pytest.approx(0.05, abs=0.005)
 
 
@@ -123,9 +123,9 @@ def test_a_machine_that_measures_nothing_has_an_offset_as_effects_are() -> None:
     """A history with zeros has no ratios: an offset is a share of its typical size."""
     busy = np.arange(40) // 2 % 2 == 0
     values = np.where(busy, 8.0, 0.0) + np.random.default_rng(5).integers(0, 2, 40)
-    judged = detect(History.of(values, "lower", ["busy" if each else "idle" for each in busy]))
-    assert judged.noise is not None
-    offsets = judged.noise.machine_offsets
+    analysed = detect(History.of(values, "lower", ["busy" if each else "idle" for each in busy]))
+    assert analysed.noise is not None
+    offsets = analysed.noise.machine_offsets
     assert offsets["busy"] - offsets["idle"] == pytest.approx(1.0, abs=0.15)
 
 
@@ -139,10 +139,10 @@ def test_a_machine_that_takes_over_is_a_change() -> None:
 def test_two_modes_are_told_and_are_no_change() -> None:
     rng = np.random.default_rng(5)
     values = 100 * np.exp(rng.normal(0, 0.003, 200) + 0.02 * (rng.random(200) < 0.4))
-    judged = detect(History.of(values))
-    assert not judged.change_points
-    assert judged.noise is not None
-    assert judged.noise.mode_distance == pytest.approx(0.02, rel=0.1)
+    analysed = detect(History.of(values))
+    assert not analysed.change_points
+    assert analysed.noise is not None
+    assert analysed.noise.mode_distance == pytest.approx(0.02, rel=0.1)
 
 
 def test_slow_drift_is_no_change() -> None:

@@ -138,7 +138,7 @@ def test_a_row_without_a_value_is_a_value_that_is_missing(
     kept = [*rows[:at], missing, *rows[at:]]
     head = [] if header is None else [header]
     for answer in answers(run("--csv", given="\n".join([*head, *kept, end, end]))):
-        assert answer["error"] == f"Value {at} is nan, which cannot be judged."
+        assert answer["error"] == f"Value {at} is nan, which cannot be analysed."
 
 
 @pytest.mark.parametrize("line", ["", "  ", " \t"])
@@ -214,12 +214,12 @@ def test_a_long_replay_says_how_long_it_takes(
     assert capfd.readouterr().err == told * said
 
 
-def test_a_history_that_cannot_be_judged_does_not_stop_the_others() -> None:
+def test_a_history_that_cannot_be_analysed_does_not_stop_the_others() -> None:
     lines = [{"id": "bad", "values": [1, None, 3]}, {"id": "good", "values": stepped()}]
     done = run(given="\n".join(json.dumps(line) for line in lines))
     bad, good = answers(done)
     assert done.returncode == 1
-    assert bad == {"id": "bad", "error": "Value 1 is nan, which cannot be judged."}
+    assert bad == {"id": "bad", "error": "Value 1 is nan, which cannot be analysed."}
     assert len(good["change_points"]) == 1
 
 
@@ -254,7 +254,7 @@ def test_text_in_a_column_of_csv_does_not_stop_the_others() -> None:
 def test_a_number_beyond_every_float_does_not_stop_the_others() -> None:
     huge = f'{{"id": "huge", "values": [1, {"9" * 400}]}}\n'
     refused, good = answers(run(given=huge + json.dumps({"id": "good", "values": stepped()})))
-    assert refused == {"id": "huge", "error": "Value 1 is inf, which cannot be judged."}
+    assert refused == {"id": "huge", "error": "Value 1 is inf, which cannot be analysed."}
     assert len(good["change_points"]) == 1
 
 
@@ -278,7 +278,7 @@ def test_a_constant_history_is_quiet(value: float) -> None:
     assert answer["noise"]["scale"] < 0.001
 
 
-def test_zeros_are_judged_and_said_to_have_no_ratios() -> None:
+def test_zeros_are_analysed_and_said_to_have_no_ratios() -> None:
     values = [0.0 if at % 17 == 3 else value for at, value in enumerate(stepped(200, 120))]
     answer = one(values=values)
     assert "no ratios" in answer["warnings"][0]
@@ -328,7 +328,7 @@ def test_several_values_of_one_revision_are_points_and_counted() -> None:
     answer = one(values=stepped(), revisions=[at // 2 for at in range(100)])
     assert len(answer["change_points"]) == 1
     assert answer["warnings"] == [
-        "50 values repeat the revision before them; each value is judged as a point."
+        "50 values repeat the revision before them; each value is analysed as a point."
     ]
 
 
@@ -445,6 +445,6 @@ def test_a_threshold_may_be_asked_for() -> None:
     assert answer["noise"] is None
 
 
-def test_a_judgement_does_not_depend_on_the_caller_s_list() -> None:
+def test_an_analysis_does_not_depend_on_the_caller_s_list() -> None:
     values = stepped()
     assert detect(History.of(values)) == detect(History.of(np.asarray(values)))

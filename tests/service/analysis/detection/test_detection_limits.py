@@ -15,17 +15,17 @@ from service.wording.statements import say
 
 @pytest.mark.parametrize("count", [0, 1, 2, 9])
 def test_too_few_points_are_said_to_be_too_few(count: int) -> None:
-    judged = detect(History.of([1.0] * count))
-    assert judged.change_points == ()
-    assert judged.noise is None
-    assert say(judged.warnings[0]).startswith("1 point: " if count == 1 else f"{count} points: ")
+    analysed = detect(History.of([1.0] * count))
+    assert analysed.change_points == ()
+    assert analysed.noise is None
+    assert say(analysed.warnings[0]).startswith("1 point: " if count == 1 else f"{count} points: ")
 
 
 @pytest.mark.parametrize("value", [0.0, 5.0, -5.0, 1e-150, 1e150])
 def test_a_constant_history_has_no_change(value: float) -> None:
-    judged = detect(History.of([value] * 300))
-    assert judged.change_points == ()
-    assert judged.noise is not None
+    analysed = detect(History.of([value] * 300))
+    assert analysed.change_points == ()
+    assert analysed.noise is not None
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf, -math.inf, 1e200])
@@ -59,14 +59,14 @@ def test_a_history_cannot_be_changed_from_outside() -> None:
         history.values[3] = 7.0
 
 
-def test_zeros_and_both_signs_are_judged_without_ratios() -> None:
+def test_zeros_and_both_signs_are_analysed_without_ratios() -> None:
     values = np.random.default_rng(0).normal(0, 1, 100)
     values[50:] += 20.0
     values[70] = 0.0
-    judged = detect(History.of(values))
-    assert [abs(change.index - 50) <= 1 for change in judged.change_points] == [True]
-    assert "no ratios" in say(judged.warnings[0])
-    assert judged.change_points[0].after - judged.change_points[0].before == pytest.approx(
+    analysed = detect(History.of(values))
+    assert [abs(change.index - 50) <= 1 for change in analysed.change_points] == [True]
+    assert "no ratios" in say(analysed.warnings[0])
+    assert analysed.change_points[0].after - analysed.change_points[0].before == pytest.approx(
         20, abs=1
     )
 
@@ -120,7 +120,7 @@ def test_time_grows_with_points_and_a_new_point_does_not_pay_for_old_ones() -> N
 
 
 def work(history: History) -> int:
-    """Functions called to judge a history: the same number on every machine, loaded or not."""
+    """Functions called to analyse a history: the same number on every machine, loaded or not."""
     calls = 0
 
     def count(_frame: FrameType, event: str, _function: object) -> None:
@@ -147,10 +147,10 @@ def test_a_machine_of_its_own_for_each_point_costs_no_more_than_the_points() -> 
     assert work(long) < 5 * work(short)
 
 
-def test_a_million_points_are_judged() -> None:
+def test_a_million_points_are_analysed() -> None:
     values = np.tile(history_with_steps(10_000).values, 100)
     started = time.process_time()
-    judged = detect(History.of(values[:100_000]))
+    analysed = detect(History.of(values[:100_000]))
     assert time.process_time() - started < 10
-    assert len(judged.change_points) > 100
+    assert len(analysed.change_points) > 100
     assert len(History.of(values).values) == 1_000_000

@@ -206,10 +206,10 @@ def test_what_drifts_is_expected_to_go_on_and_surprises_nobody(slope: float) -> 
         values = 100 * np.exp(slope * np.arange(131) + noise)
         values[60:] *= 0.95  # a series without a change is never told as one that drifts
         history = History.of(values[:-1])
-        judged = detect(history)
-        assert judged.noise is not None
-        assert judged.noise.drift_per_point == pytest.approx(slope, rel=0.25)
-        expected = expectation(history, judged)
+        analysed = detect(history)
+        assert analysed.noise is not None
+        assert analysed.noise.drift_per_point == pytest.approx(slope, rel=0.25)
+        expected = expectation(history, analysed)
         assert expected is not None
         surprises += expected.surprised_by(float(values[-1]))
         assert expected.surprised_by(float(values[-1]) * 1.03)

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from service.analysis.detection.history import History
 from service.analysis.detection.robust import Floats
-from service.analysis.detection.windows import CONTEXT, STRIDE, Judgement, detect, extend
+from service.analysis.detection.windows import CONTEXT, STRIDE, Detection, detect, extend
 
 QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 seeds = st.integers(0, 10_000)
@@ -22,8 +22,8 @@ def walk(seed: int, count: int = 150) -> Floats:
     return 100 * np.exp(level + rng.normal(0, rng.choice([0.003, 0.01, 0.03]), count))
 
 
-def places(judged: Judgement) -> list[int]:
-    return [change.index for change in judged.change_points]
+def places(analysed: Detection) -> list[int]:
+    return [change.index for change in analysed.change_points]
 
 
 @QUICK
@@ -61,7 +61,7 @@ def test_a_rate_and_its_time_change_at_the_same_places(seed: int) -> None:
 
 @QUICK
 @given(seeds)
-def test_mirrored_values_are_judged_alike(seed: int) -> None:
+def test_mirrored_values_are_analysed_alike(seed: int) -> None:
     values = walk(seed)
     one, other = detect(History.of(values)), detect(History.of(-values, "higher"))
     assert places(one) == places(other)
@@ -114,7 +114,7 @@ def test_a_new_point_never_rewrites_the_distant_past(seed: int, more: int) -> No
 @QUICK
 @given(st.lists(st.floats(-1e150, 1e150), max_size=60))
 def test_any_finite_numbers_get_an_answer(values: list[float]) -> None:
-    judged = detect(History.of(values))
-    for change in judged.change_points:
+    analysed = detect(History.of(values))
+    for change in analysed.change_points:
         assert 0 < change.index < len(values)
         assert 0 < change.confidence < 1

@@ -6,12 +6,12 @@ import pytest
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History
 from service.analysis.detection.robust import Floats
-from service.analysis.detection.windows import Judgement, detect
+from service.analysis.detection.windows import Detection, detect
 
 RUNS = 30
 
 
-def judged(levels: Floats, noise: float, seed: int) -> Judgement:
+def analysed(levels: Floats, noise: float, seed: int) -> Detection:
     """What is said of these levels with so much noise."""
     random = np.random.default_rng((31, seed))
     return detect(History.of(levels * np.exp(random.normal(0, noise, len(levels)))))
@@ -28,7 +28,7 @@ def test_a_change_of_a_few_points_is_as_large_as_it_is(effect: float, points: in
     levels = np.repeat([100.0, 100.0 * (1 + effect)], [60, points])
     found = []
     for seed in range(RUNS):
-        told = judged(levels, 0.003, seed).change_points
+        told = analysed(levels, 0.003, seed).change_points
         found += [each for each in told if each.index == 60]
     assert len(found) >= RUNS - 1
     assert np.mean([each.effect for each in found]) == pytest.approx(effect, rel=0.01)
@@ -41,7 +41,7 @@ def test_a_fresh_step_is_no_slope_that_moves_older_effects(
     fresh: float, points: int, noise: float
 ) -> None:
     levels = np.repeat([100.0, 105.0, 105.0 * (1 + fresh)], [30, 40, points])
-    told = [judged(levels, noise, seed) for seed in range(RUNS)]
+    told = [analysed(levels, noise, seed) for seed in range(RUNS)]
     drifting = sum(each.noise is not None and each.noise.drift_per_point != 0 for each in told)
     assert drifting <= 1
     old = [change for each in told for change in each.change_points if abs(change.index - 30) <= 2]
@@ -52,7 +52,7 @@ def test_a_fresh_step_is_no_slope_that_moves_older_effects(
 
 def test_a_slope_that_stays_is_one() -> None:
     levels = np.repeat([100.0, 95.0], [100, 80]) * np.exp(np.arange(180) * 0.0003)
-    told = [judged(levels, 0.005, seed) for seed in range(RUNS)]
+    told = [analysed(levels, 0.005, seed) for seed in range(RUNS)]
     slopes = [each.noise.drift_per_point for each in told if each.noise]
     assert np.median(slopes) == pytest.approx(0.0003, rel=0.1)
     assert sum(len(each.change_points) for each in told) <= RUNS + 3

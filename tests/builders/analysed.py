@@ -1,6 +1,6 @@
-"""A judged history: a regression, a bad node, suspicions, and hostile words from strangers.
+"""An analysed history: a regression, a bad node, suspicions, and hostile words from strangers.
 
-Points are written straight into the tables; judging, findings and confirmations are the service's.
+Points are written straight into the tables; analysis, findings and confirmations are the service's.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ SUSPICIOUS = STEADY + DROPPED
 
 
 @dataclass(frozen=True)
-class Judged:
+class Analysed:
     """The findings that are in the database."""
 
     regression: str
     node: str
 
 
-def judge(database: Database) -> Judged:
+def analyse(database: Database) -> Analysed:
     """Fill a migrated database; everything in it was opened just now."""
     with database.writing() as session:
         _measure(session)
@@ -52,7 +52,7 @@ def judge(database: Database) -> Judged:
     assert pipeline.look(database, lambda _: None).begun
     with database.writing() as session:
         (node,) = open_bad_node(session, _slow("x"), found.comparability, now)
-    return Judged(found.id, node)
+    return Analysed(found.id, node)
 
 
 def _measure(session: Session) -> None:

@@ -12,14 +12,14 @@ from service.models.columns import Base
 
 
 class PendingAnalysis(Base):
-    """Something that changed histories and has not been judged yet.
+    """Something that changed histories and has not been analysed yet.
 
     Only ever inserted and deleted, so that results that arrive together wait for no common row.
     """
 
-    __tablename__ = "unjudged"
+    __tablename__ = "pending_analyses"
     id: Mapped[str] = mapped_column(String(32), primary_key=True)
-    """Time-ordered: the oldest is judged first."""
+    """Time-ordered: the oldest is analysed first."""
     revision: Mapped[str] = mapped_column(ForeignKey("revisions.name"))
     result_id: Mapped[str | None] = mapped_column(ForeignKey("results.id"))
     """Whose points are new or have changed; without it, all points of the revision."""
@@ -28,9 +28,9 @@ class PendingAnalysis(Base):
 
 
 class AnalysisRow(Base):
-    """The analysis of a series, as far as it has been judged."""
+    """The analysis of a series, as far as it has been analysed."""
 
-    __tablename__ = "judgements"
+    __tablename__ = "analyses"
     series_id: Mapped[str] = mapped_column(ForeignKey("series.id"), primary_key=True)
     points: Mapped[int]
     """How many points it rests on."""
@@ -38,7 +38,7 @@ class AnalysisRow(Base):
     """Change points of the newest window; more points may move them."""
     noise: Mapped[dict[str, Any] | None]
     warnings: Mapped[list[dict[str, Any]]]
-    judged_at: Mapped[datetime]
+    analysed_at: Mapped[datetime]
 
 
 class SettledWindow(Base):

@@ -1,4 +1,4 @@
-"""Histories are judged point by point, and end as if they had been judged whole."""
+"""Histories are analysed point by point, and end as if they had been analysed whole."""
 
 from datetime import datetime, timedelta
 
@@ -32,21 +32,21 @@ def values_of(seed: int, length: int = LENGTH) -> np.ndarray:
     return 100 * np.exp(level + random.normal(0, 0.01, length))
 
 
-def judge_all(session: Session) -> placed_changes.SeriesAnalysis:
-    """Judge whatever waits, as the service does, until nothing does."""
+def analyse_all(session: Session) -> placed_changes.SeriesAnalysis:
+    """Analyse whatever waits, as the service does, until nothing does."""
     while (due := pending.pending_series(session)).notes:
         for series_id, since in due.since.items():
-            long.judge(session, series_id, since)
+            long.analyse(session, series_id, since)
         pending.clear_pending(session, due.notes)
     return analysis.load_analysis(session, long.SERIES)
 
 
-def judged_whole(session: Session) -> placed_changes.SeriesAnalysis:
-    """Forget what is known and judge everything at once."""
+def analysed_whole(session: Session) -> placed_changes.SeriesAnalysis:
+    """Forget what is known and analyse everything at once."""
     session.execute(delete(SettledWindow))
     session.execute(delete(AnalysisRow))
     session.expire_all()
-    long.judge(session, long.SERIES, long.START - timedelta(days=1))
+    long.analyse(session, long.SERIES, long.START - timedelta(days=1))
     return analysis.load_analysis(session, long.SERIES)
 
 
@@ -58,7 +58,7 @@ def plain(session: Session) -> tuple[int, ...]:
         .order_by(Point.revision_at)
     ).all()
     told = [
-        recent.JudgedPoint(
+        recent.RecentPoint(
             row.result_id, row.revision, row.revision_at, row.value, row.worker, row.measured_at
         )
         for row in rows
@@ -68,17 +68,17 @@ def plain(session: Session) -> tuple[int, ...]:
     return tuple(change.index for change in detect(history).change_points)
 
 
-def test_points_that_come_one_by_one_are_judged_as_the_whole(database: Database) -> None:
+def test_points_that_come_one_by_one_are_analysed_as_the_whole(database: Database) -> None:
     values = values_of(1)
     with database.writing() as session:
         long.prepare(session)
         for batch in np.array_split(np.arange(LENGTH), 19):
             long.add(session, {int(n): float(values[n]) for n in batch})
-            stepwise = judge_all(session)
+            stepwise = analyse_all(session)
         assert stepwise.points == LENGTH
         assert [each.change.index for each in stepwise.changes] == list(plain(session))
         assert len(stepwise.changes) >= 2
-        assert judged_whole(session) == stepwise
+        assert analysed_whole(session) == stepwise
         for each in stepwise.changes:
             first_bad, last_good = int(each.first_bad[1:]), int(each.last_good[1:])
             assert first_bad == last_good + 1
@@ -95,9 +95,9 @@ def test_the_order_of_arrival_changes_nothing(database: Database, seed: int) -> 
             for worker, rest in (("w", 0), ("v", 1)):
                 some = {int(n): float(values[n]) for n in batch if n % 2 == rest}
                 long.add(session, some, worker)
-            shuffled = judge_all(session)
+            shuffled = analyse_all(session)
         assert [each.change.index for each in shuffled.changes] == list(plain(session))
-        assert judged_whole(session) == shuffled
+        assert analysed_whole(session) == shuffled
 
 
 @pytest.mark.both_databases
@@ -108,7 +108,7 @@ def test_a_new_point_costs_one_window_however_long_the_past_is(
     with database.writing() as session:
         long.prepare(session)
         long.add(session, {n: float(values[n]) for n in range(1_499)})
-        judge_all(session)
+        analyse_all(session)
         settled = session.scalar(select(func.count()).select_from(SettledWindow))
         assert settled == 7
         tail = analysis.load_recent_points(session, long.SERIES)
@@ -117,7 +117,7 @@ def test_a_new_point_costs_one_window_however_long_the_past_is(
         long.add(session, {1_499: float(values[1_499])})
         (row,) = session.scalars(select(SettledWindow).where(SettledWindow.number == 6))
         session.expunge(row)
-        judge_all(session)
+        analyse_all(session)
         (again,) = session.scalars(select(SettledWindow).where(SettledWindow.number == 6))
         assert again is not row
         assert (again.next_from, again.changes) == (row.next_from, row.changes)
@@ -130,15 +130,15 @@ def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> 
     with database.writing() as session:
         long.prepare(session)
         long.add(session, {n: float(values[n]) for n in range(LENGTH) if n != late})
-        judge_all(session)
+        analyse_all(session)
         session.execute(
             SettledWindow.__table__.update()
             .where(SettledWindow.number == 0)
-            .values(changes=[])  # a mark that judging this window again would wipe out
+            .values(changes=[])  # a mark that analysis this window again would wipe out
         )
         session.expire_all()
         long.add(session, {late: float(values[late])})
-        judge_all(session)
+        analyse_all(session)
         first = session.get_one(SettledWindow, (long.SERIES, 0))
         assert first.changes == []
         assert analysis.load_analysis(session, long.SERIES).points == LENGTH
@@ -146,7 +146,7 @@ def test_a_late_point_leaves_the_windows_before_it_alone(database: Database) -> 
 
 @pytest.mark.both_databases
 @pytest.mark.parametrize("seed", [8, 9])
-def test_points_of_a_disturbed_device_are_judged_by_nobody_in_any_order(
+def test_points_of_a_disturbed_device_are_analysed_by_nobody_in_any_order(
     database: Database, seed: int
 ) -> None:
     """A fifth of the points, some at the end of a window, are 20 % too low."""
@@ -160,12 +160,12 @@ def test_points_of_a_disturbed_device_are_judged_by_nobody_in_any_order(
             long.add(session, {n: value for n, value in some.items() if n not in low})
             held = {n: 0.8 * value for n, value in some.items() if n in low}
             long.add(session, held, disturbed="throttled, other_processes")
-            stepwise = judge_all(session)
+            stepwise = analyse_all(session)
         assert stepwise.points == LENGTH - len(low)
         assert [each.change.index for each in stepwise.changes] == list(plain(session))
         assert len(stepwise.changes) >= 2
         assert not {int(each.first_bad[1:]) for each in stepwise.changes} & low
-        assert judged_whole(session) == stepwise
+        assert analysed_whole(session) == stepwise
 
 
 def test_a_series_of_disturbed_points_alone_says_so_and_nothing_else(database: Database) -> None:
@@ -173,40 +173,40 @@ def test_a_series_of_disturbed_points_alone_says_so_and_nothing_else(database: D
         long.prepare(session)
         steps = [100.0] * 20 + [80.0] * 20
         long.add(session, dict(enumerate(steps)), disturbed="throttled")
-        standing = judge_all(session)
+        standing = analyse_all(session)
         assert (standing.points, standing.changes, standing.noise) == (0, (), None)
         told = describe(session, load_series(session, long.SERIES))
         assert told.disturbed == 40
         assert told.warnings[-1] == (
             "40 of 40 points were measured on a disturbed device (throttled) and are shown, and "
-            "not judged."
+            "not analysed."
         )
     assert not pipeline.look(database, lambda _: None).opened
 
 
-def test_an_excluded_result_is_judged_no_more_until_it_is_put_back(database: Database) -> None:
+def test_an_excluded_result_is_analysed_no_more_until_it_is_put_back(database: Database) -> None:
     with database.writing() as session:
         long.prepare(session)
         long.add(session, {n: 100.0 + n % 3 for n in range(20)})
-        before = judge_all(session)
+        before = analyse_all(session)
         exclusions.exclude(session, long.result_of(7), "the fan was broken", "ada", long.START)
-        without = judge_all(session)
+        without = analyse_all(session)
         assert (without.points, before.points) == (19, 20)
         exclusions.include(session, long.result_of(7), "ada", long.START)
-        assert judge_all(session).points == 20
+        assert analyse_all(session).points == 20
         (told,) = exclusions.exclusions_of(session, long.result_of(7))
         assert (told.reason, told.undone_by) == ("the fan was broken", "ada")
 
 
 @pytest.mark.both_databases
-def test_values_that_cannot_be_judged_are_said_to_be_so(database: Database) -> None:
+def test_values_that_cannot_be_analysed_are_said_to_be_so(database: Database) -> None:
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict.fromkeys(range(12), 1.0))
         session.execute(update(Point).values(value=1e200))  # no contract takes such a value
-        told = judge_all(session)
+        told = analyse_all(session)
         assert told.changes == ()
-        assert "cannot be judged" in say(told.warnings[0])
+        assert "cannot be analysed" in say(told.warnings[0])
         assert session.scalar(select(func.count()).select_from(PendingAnalysis)) == 0
 
 
@@ -217,12 +217,12 @@ def test_a_large_step_is_placed_at_its_edge_from_the_start(database: Database) -
         for number in range(60):
             level = 80.0 if number >= 40 else 100.0
             long.add(session, {number: float(level * noise[number])})
-            for each in judge_all(session).changes:
+            for each in analyse_all(session).changes:
                 assert (each.last_good, each.first_bad) == (
                     long.revision_of(39),
                     long.revision_of(40),
                 )
-        assert len(judge_all(session).changes) == 1
+        assert len(analyse_all(session).changes) == 1
 
 
 EARLIER, NOW, LATER = (long.START + timedelta(days=days) for days in (-1, 1, 2))
@@ -240,7 +240,7 @@ def weighed(database: Database) -> analysis.AnalysisResult:
 
 
 def store(database: Database, told: analysis.AnalysisResult, now: datetime) -> int:
-    """Store what was weighed; how many points are judged then."""
+    """Store what was weighed; how many points are analysed then."""
     with database.writing() as session:
         analysis.store(session, told, now)
     with database.reading() as session:
@@ -248,11 +248,13 @@ def store(database: Database, told: analysis.AnalysisResult, now: datetime) -> i
 
 
 @pytest.mark.both_databases
-@pytest.mark.parametrize("judged_before", [False, True])
-def test_who_has_read_fewer_points_judges_again(database: Database, judged_before: bool) -> None:
-    """Two services judge one series; the slower one stores what it read first."""
+@pytest.mark.parametrize("analysed_before", [False, True])
+def test_who_has_read_fewer_points_analyses_again(
+    database: Database, analysed_before: bool
+) -> None:
+    """Two services analyse one series; the slower one stores what it read first."""
     add_twelve(database)
-    if judged_before:
+    if analysed_before:
         assert store(database, weighed(database), EARLIER) == 12
     first = weighed(database)
     with database.writing() as session:
@@ -273,7 +275,7 @@ def test_a_point_that_was_taken_out_meanwhile_does_not_come_back(database: Datab
     assert store(database, first, LATER) == 0
 
 
-def test_what_nobody_has_stored_in_between_is_not_judged_twice(
+def test_what_nobody_has_stored_in_between_is_not_analysed_twice(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_twelve(database)
@@ -282,7 +284,7 @@ def test_what_nobody_has_stored_in_between_is_not_judged_twice(
     assert store(database, first, NOW) == 12
 
 
-def test_a_database_that_is_busy_does_not_unmake_what_was_judged(
+def test_a_database_that_is_busy_does_not_unmake_what_was_analysed(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     add_twelve(database)
