@@ -83,7 +83,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     made = comparison_jobs.of(session, comparison_id)
     request = ComparisonRequest.model_validate(row.request)
     records = comparison_jobs.records(row, made)
-    found = gate.judge_all(records, request.policy)
+    found = gate.decide_cases(records, request.policy)
     unsettled = [place for place, case in enumerate(found) if not case.settled]
     if over or not unsettled:
         revisions = (row.baseline, row.contender)

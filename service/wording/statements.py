@@ -326,7 +326,7 @@ WORDS: dict[str, Words] = {
         f"{formats.counted(points, 'point')}: changes are told from {least} on."
     ),
     "no_ratios": "Zeros or both signs: no ratios, effects are shares of {size:.6g}.",
-    "analysis_failed": "Judging this series failed; the service's log says why.",
+    "analysis_failed": "Analysing this series failed; the service's log says why.",
     "need_unknown": "There are too few points to say what this series can show.",
     "need_met": "What is measured now shows {target:percent} within {points} points.",
     "need_beside_zeros": (

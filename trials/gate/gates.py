@@ -17,7 +17,7 @@ from service.analysis.gate import (
     Measured,
     Pair,
     Policy,
-    judge_case,
+    decide_case,
 )
 from service.analysis.gate.pairs import Metric
 from service.analysis.statement import Statement
@@ -106,7 +106,7 @@ def settled(name: str, baseline: Times, contender: Times, levels: Levels) -> Cas
     ][: POLICY.max_pairs]
     for count in range(POLICY.min_pairs, len(pairs) + 1):
         record = CaseRecord(case_key=name, pairs=tuple(pairs[:count]), one_revision=True)
-        found = judge_case(record, rule, levels, last=count == len(pairs))
+        found = decide_case(record, rule, levels, last=count == len(pairs))
         if found.settled:
             break
     return found

@@ -1,11 +1,11 @@
-"""The gate's judgement: measured pairs and a policy in, a decision out.
+"""The gate's decision: measured pairs and a policy in, a decision out.
 
 Pure: no session, no clock, no HTTP. `sequential` turns pairs into an interval that holds however
-often one looks, `cases` judges one case by the policy's rule, `decision` joins the cases.
+often one looks, `cases` decides on one case by the policy's rule, `decision` joins the cases.
 """
 
-from service.analysis.gate.cases import judge_case
-from service.analysis.gate.decision import Decision, decide, judge_all
+from service.analysis.gate.cases import decide_case
+from service.analysis.gate.decision import Decision, decide, decide_cases
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, software_of
 from service.analysis.gate.policy import Limit, Policy, Rule, Trade
@@ -42,8 +42,8 @@ __all__ = [
     "Trouble",
     "Used",
     "decide",
+    "decide_case",
+    "decide_cases",
     "estimate",
-    "judge_all",
-    "judge_case",
     "software_of",
 ]

@@ -1,4 +1,4 @@
-"""Judges one case: its pairs under its rule."""
+"""Decides on one case: its pairs under its rule."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from service.analysis.statement import Statement, state
 from service.schemas.gate import GOOD, Answer, CaseFinding, CaseVerdict, MetricFinding
 
 
-def judge_case(
+def decide_case(
     record: CaseRecord, rule: Rule, levels: Levels, *, last: bool = False
 ) -> CaseFinding[Statement]:
-    """Judge one case; ``last`` says that no pair will follow, whatever the pairs say."""
+    """Decide on one case; ``last`` says that no pair will follow, whatever the pairs say."""
     pairs = record.whole[: levels.max_pairs]
     found = findings(pairs, levels, last=last)
     answers = tuple(answer_of(found.get(limit.metric), limit) for limit in rule.limits)
     disturbed = record.disturbed >= levels.max_pairs
-    judgement = trouble_of(record) or _lacking(
+    answer = trouble_of(record) or _lacking(
         rule, found, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
     )
-    if judgement is None:
+    if answer is None:
         verdict = _verdict(rule, found, answers)
         limit = _behind(verdict, rule, found, answers)
-        judgement = verdict, sentences.of_case(verdict, limit, rule, found, record)
-    verdict, sentence = judgement
+        answer = verdict, sentences.of_case(verdict, limit, rule, found, record)
+    verdict, sentence = answer
     exhausted = last or disturbed or len(pairs) >= levels.max_pairs
     return CaseFinding(
         case_key=record.case_key,

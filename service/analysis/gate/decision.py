@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import compress
 
-from service.analysis.gate.cases import judge_case
+from service.analysis.gate.cases import decide_case
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import CaseRecord
 from service.analysis.gate.policy import Policy
@@ -25,22 +25,22 @@ Decision = GateDecision[Statement]
 Case = CaseFinding[Statement]
 
 
-def judge_all(
+def decide_cases(
     records: Sequence[CaseRecord], policy: Policy, *, last: bool = False
 ) -> tuple[Case, ...]:
-    """Judge every case; the permitted error is split over all of them.
+    """Decide on every case; the permitted error is split over all of them.
 
     A case that was settled before the end stays as it is: what is left of the error may be spent
     on a last look only where the end had nothing to do with what the pairs said.
     """
     levels = Levels.of(policy, [record.case_key for record in records])
-    return tuple(_judged(record, policy, levels, last=last) for record in records)
+    return tuple(_decided(record, policy, levels, last=last) for record in records)
 
 
-def _judged(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> Case:
+def _decided(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> Case:
     rule = policy.rule_of(record.case_key)
-    found = judge_case(record, rule, levels)
-    return judge_case(record, rule, levels, last=True) if last and not found.settled else found
+    found = decide_case(record, rule, levels)
+    return decide_case(record, rule, levels, last=True) if last and not found.settled else found
 
 
 def decide(
@@ -56,7 +56,7 @@ def decide(
     missing, failed, foreign or disturbed, and what ran the same code, is never a pass. A revision
     against itself checks the set-up: its cases tell the noise, and nothing is decided.
     """
-    cases = judge_all(records, policy, last=last)
+    cases = decide_cases(records, policy, last=last)
     check = revisions[0] == revisions[1]
     outcome = Outcome.INCONCLUSIVE if check else _outcome([case.verdict for case in cases])
     return Decision(

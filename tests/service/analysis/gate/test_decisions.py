@@ -23,7 +23,7 @@ from service.analysis.gate import (
     Trade,
     Trouble,
     decide,
-    judge_all,
+    decide_cases,
 )
 from service.wording.statements import say
 
@@ -45,7 +45,7 @@ def decided(*records: CaseRecord, policy: Policy | None = None, last: bool = Tru
 def test_swapping_the_sides_swaps_better_and_worse(differences: list[float]) -> None:
     other = {CaseVerdict.WORSE: CaseVerdict.BETTER, CaseVerdict.BETTER: CaseVerdict.WORSE}
     one = record(differences)
-    [found], [back] = judge_all([one], Policy()), judge_all([swapped(one)], Policy())
+    [found], [back] = decide_cases([one], Policy()), decide_cases([swapped(one)], Policy())
     if found.verdict in other:
         assert back.verdict is other[found.verdict]
     assert (found.answer is Answer.DIFFERENT) == (back.answer is Answer.DIFFERENT)
@@ -59,8 +59,8 @@ def test_the_unit_of_a_metric_changes_nothing(differences: list[float], factor: 
 
     one = record(differences)
     pairs = [Pair(baseline=scaled(p.baseline), contender=scaled(p.contender)) for p in one.pairs]
-    [found] = judge_all([one], Policy())
-    [other] = judge_all([CaseRecord(case_key=one.case_key, pairs=tuple(pairs))], Policy())
+    [found] = decide_cases([one], Policy())
+    [other] = decide_cases([CaseRecord(case_key=one.case_key, pairs=tuple(pairs))], Policy())
     assert (found.verdict, found.pairs) == (other.verdict, other.pairs)
 
 
@@ -91,8 +91,8 @@ def test_too_few_pairs_are_said_as_they_are(count: int, sentence: str) -> None:
 def test_the_end_of_the_budget_changes_nothing_about_what_was_settled(
     differences: list[float],
 ) -> None:
-    [before] = judge_all([record(differences)], Policy())
-    [after] = judge_all([record(differences)], Policy(), last=True)
+    [before] = decide_cases([record(differences)], Policy())
+    [after] = decide_cases([record(differences)], Policy(), last=True)
     assert after.settled
     assert after == before or not before.settled
 
@@ -248,7 +248,7 @@ def test_pairs_on_a_disturbed_device_decide_nothing_and_are_named() -> None:
         Pair(baseline=disturbed("throttled", "other_processes"), contender=process(80.0, "new"))
         for _ in range(8)
     ]
-    [going] = judge_all([case_of(*pairs)], Policy())
+    [going] = decide_cases([case_of(*pairs)], Policy())
     assert not going.settled, "they are measured again while the budget lasts"
     found = decided(case_of(*pairs))
     assert (found.outcome, found.cases[0].verdict) == (Outcome.INCONCLUSIVE, CaseVerdict.DISTURBED)
@@ -267,7 +267,7 @@ def test_pairs_that_were_disturbed_are_left_out_and_told_beside_the_others() -> 
 
 def test_a_device_that_stays_disturbed_is_not_measured_for_ever() -> None:
     lost = Pair(baseline=disturbed("throttled"), contender=process(100.0, "new"))
-    [case] = judge_all([case_of(*[lost] * 12)], Policy())
+    [case] = decide_cases([case_of(*[lost] * 12)], Policy())
     assert (case.verdict, case.settled) == (CaseVerdict.DISTURBED, True)
 
 
@@ -303,7 +303,7 @@ def test_a_trade_whose_metric_is_not_measured_neither_holds_nor_fails(
     policy = Policy(rules=(Rule(trades=(TRADE,)),))
     [found] = decided(record(slower(by)), policy=policy).cases
     assert (found.verdict, found.settled) == (verdict, True)
-    [quick] = judge_all([record(slower(by))], policy)
+    [quick] = decide_cases([record(slower(by))], policy)
     assert (quick.verdict, quick.settled) == (verdict, True)  # and nothing more is measured
     if verdict is CaseVerdict.MISSING:
         assert say(found.sentence).endswith(
@@ -460,16 +460,16 @@ def accidents(good: int, gone: int, *others: Measured) -> CaseRecord:
 def test_a_side_that_the_machine_mostly_lost_is_missing_and_says_how_often(
     good: int, gone: int, sentence: str
 ) -> None:
-    [found] = judge_all([accidents(good, gone)], Policy())
+    [found] = decide_cases([accidents(good, gone)], Policy())
     assert (found.verdict, say(found.sentence)) == (CaseVerdict.MISSING, sentence)
     assert found.settled
 
 
 @pytest.mark.parametrize("others", [(), (CRASH,)])
 def test_accidents_beside_results_are_measured_again(others: tuple[Measured, ...]) -> None:
-    [found] = judge_all([accidents(3, 2, *others)], Policy())
+    [found] = decide_cases([accidents(3, 2, *others)], Policy())
     assert (found.verdict, found.settled) == (CaseVerdict.UNCLEAR, False)
-    [found] = judge_all([accidents(8, 2, *others)], Policy())
+    [found] = decide_cases([accidents(8, 2, *others)], Policy())
     assert found.verdict is CaseVerdict.SAME
 
 
@@ -515,8 +515,8 @@ def test_cycles_that_surely_rose_are_never_put_down_to_the_clock(
 
 
 def test_more_cases_need_stronger_evidence() -> None:
-    alone = judge_all([record(QUIET)], Policy())[0].metrics[0]
-    among = judge_all([record(QUIET, f"case{n}") for n in range(9)], Policy())[0].metrics[0]
+    alone = decide_cases([record(QUIET)], Policy())[0].metrics[0]
+    among = decide_cases([record(QUIET, f"case{n}") for n in range(9)], Policy())[0].metrics[0]
     assert among.strict_high > alone.strict_high
     assert among.high == alone.high
 
