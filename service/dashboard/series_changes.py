@@ -14,8 +14,8 @@ from service.dashboard.figures import Analysed, Step
 from service.findings import ACTIVE, FindingSummary
 from service.findings.affected_series import as_reported
 from service.history.analysis import load_analysis
-from service.history.placed_changes import PlacedChange
 from service.history.queries import taken_out
+from service.history.series_history import PlacedChange
 from service.history.types import Series, SeriesPoint
 from service.models import FindingRow, FindingSeries
 

@@ -16,9 +16,9 @@ from service.findings import lifecycle
 from service.findings.gather_evidence import question_of
 from service.findings.types import Candidate, Certainty, FindingKind, FindingSummary, Remeasured
 from service.history import revisions
-from service.history.placed_changes import PlacedChange
+from service.history.analysis import Histories
 from service.history.queries import name_of
-from service.history.series_history import Histories
+from service.history.series_history import PlacedChange
 
 
 def say_again(histories: Histories, row: models.FindingRow, whole: Sequence[Candidate]) -> None:

@@ -21,9 +21,15 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
 from service.findings.types import NOTHING, Candidate, Remeasured
 from service.history import queries, replicates
-from service.history.placed_changes import EDGE, PlacedChange
-from service.history.recent import FIRST, Place, RecentPoint
-from service.history.series_history import Histories, SeriesHistory
+from service.history.analysis import Histories
+from service.history.series_history import (
+    EDGE,
+    FIRST,
+    Place,
+    PlacedChange,
+    RecentPoint,
+    SeriesHistory,
+)
 from service.history.types import SeriesName
 from service.models import SeriesRow
 

@@ -18,7 +18,7 @@ from service.database.session import rows
 from service.errors import Conflict, NotFound
 from service.findings.actions import ACTIONS
 from service.findings.types import ACTIVE
-from service.history.placed_changes import PlacedChange
+from service.history.series_history import PlacedChange
 from service.models import FindingEvent, FindingRow, FindingState
 from service.wording.statements import say
 

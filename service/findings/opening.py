@@ -29,9 +29,9 @@ from service.findings.types import (
 )
 from service.findings.update import settle, takes_back
 from service.history import revisions
+from service.history.analysis import Histories
 from service.history.identity import alike
-from service.history.placed_changes import PlacedChange
-from service.history.series_history import Histories, SeriesHistory
+from service.history.series_history import PlacedChange, SeriesHistory
 from service.models import (
     FindingRow,
     FindingSeries,
@@ -79,8 +79,8 @@ def candidates(
 
 
 def open_findings(
-    session: Session,
-    found: Sequence[Candidate],
+    histories: Histories,
+    changes: Sequence[Candidate],
     now: datetime,
     measured: Remeasured = NOTHING,
 ) -> list[str]:
@@ -89,13 +89,13 @@ def open_findings(
     What takes an earlier change back closes that finding and opens none. ``measured`` is what was
     measured for the only candidate.
     """
-    ids = FindingSeries.change_id.in_([each.placed.id for each in found])
+    session = histories.session
+    ids = FindingSeries.change_id.in_([change.placed.id for change in changes])
     known = set(session.scalars(select(FindingSeries.change_id).where(ids)))
-    fresh = (each for each in found if each.placed.id not in known)
-    news = [each for each in fresh if not takes_back(session, each, now)]
+    fresh = (change for change in changes if change.placed.id not in known)
+    news = [change for change in fresh if not takes_back(session, change, now)]
     accepted = rules.accepted(news, queries.doubts_since(session, now - DAY))
     opened: list[str] = []
-    histories = Histories(session)
     for group in rules.groups(accepted):
         try:
             with session.begin_nested():

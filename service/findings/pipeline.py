@@ -24,7 +24,8 @@ from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, open_findings
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
-from service.history.series_history import Histories, SeriesHistory
+from service.history.analysis import Histories
+from service.history.series_history import SeriesHistory
 
 log = logging.getLogger(__name__)
 
@@ -50,34 +51,20 @@ class Looked:
 
 @dataclass(frozen=True, slots=True)
 class SeriesFindings:
-    """The believable changes and the suspicions of one series."""
-
-    believable: tuple[Candidate, ...] = ()
-    """Changes that may become findings."""
-    suspicious: tuple[Suspicion, ...] = ()
-    series_id: str = ""
-    findings: frozenset[str] = frozenset()
-    """About the series, by id, when it said so."""
-
-
-@dataclass(frozen=True, slots=True)
-class Followed:
-    """A series whose findings are up to date."""
+    """A series whose findings are up to date, and what is new in it."""
 
     history: SeriesHistory
     covered: AlreadyReported
     believable: tuple[Candidate, ...]
+    """Changes that may become findings."""
     findings: frozenset[str]
-
-    @property
-    def changes(self) -> SeriesFindings:
-        """The changes that may become findings, without suspicions."""
-        return SeriesFindings(self.believable, (), self.history.series.id, self.findings)
+    """About the series, by id, when it said so."""
+    suspicious: tuple[Suspicion, ...] = ()
 
     def with_suspicions(self, since: datetime, ill: frozenset[str]) -> SeriesFindings:
-        """Give the changes that may become findings, and the suspicions from ``since`` on."""
-        doubtful = confirm.suspicions(self.history, since, self.covered, ill)
-        return replace(self.changes, suspicious=tuple(doubtful))
+        """Add the suspicions from ``since`` on."""
+        suspicious = confirm.suspicions(self.history, since, self.covered, ill)
+        return replace(self, suspicious=tuple(suspicious))
 
 
 def run(database: Database, every_s: float, daily: int) -> NoReturn:
@@ -115,16 +102,18 @@ def look(
                 analysed.append(series_id)
     if not due.notes:
         return Looked(0)
-    changes = []
+    news = []
     for series_id in analysed:
         with _sparing(rest):
-            changes.append(_changes(database, series_id, due.since[series_id], ill, daily))
+            series = _news(database, series_id, due.since[series_id], ill, daily)
+            if series and (series.believable or series.suspicious):
+                news.append(series)
     with _sparing(rest):
         with database.reading() as session:
             compared = compare_nodes(session)
         with database.writing() as session:
             alone(session, _FINDINGS)
-            return conclude(session, due.notes, changes, compared, now_of(session), daily)
+            return conclude(session, due.notes, news, compared, now_of(session), daily)
 
 
 @contextmanager
@@ -155,29 +144,29 @@ def _analyse(database: Database, series_id: str, since: datetime) -> bool:
     return True
 
 
-def _changes(
+def _news(
     database: Database, series_id: str, since: datetime, ill: frozenset[str], daily: int
-) -> SeriesFindings:
+) -> SeriesFindings | None:
     """Bring one series' findings up to date, in a transaction of its own.
 
     One for all of them would keep everybody from writing to SQLite for as long as it takes.
     """
     try:
-        followed = _follow(database, series_id, ill)
+        series = _follow(database, series_id, ill)
     except Exception as error:
         if passes(error):  # the next look does it all
             raise
         log.exception("nothing can be concluded from series %s", series_id)
-        return SeriesFindings()
+        return None
     try:
-        return followed.with_suspicions(since, ill) if daily else followed.changes
+        return series.with_suspicions(since, ill) if daily else series
     except Exception:
         # It costs no change that is believable without.
         log.exception("nothing can be suspected in series %s", series_id)
-        return followed.changes
+        return series
 
 
-def _follow(database: Database, series_id: str, ill: frozenset[str]) -> Followed:
+def _follow(database: Database, series_id: str, ill: frozenset[str]) -> SeriesFindings:
     """Follow a series; while there is no finding about it, nothing is written for it."""
     with database.reading() as session:
         if not _about(session, series_id):
@@ -187,7 +176,9 @@ def _follow(database: Database, series_id: str, ill: frozenset[str]) -> Followed
         return follow_series(session, series_id, ill, now_of(session))
 
 
-def follow_series(session: Session, series_id: str, ill: frozenset[str], now: datetime) -> Followed:
+def follow_series(
+    session: Session, series_id: str, ill: frozenset[str], now: datetime
+) -> SeriesFindings:
     """Bring a series' findings up to date, and find what is believable in it.
 
     ``ill`` names the nodes that are known to be slow, whose results are put down to them.
@@ -197,36 +188,40 @@ def follow_series(session: Session, series_id: str, ill: frozenset[str], now: da
     covered = follow(histories, series_id, now)
     history = histories.of(series_id)
     believable = tuple(
-        replace(each, not_reproduced=confirm.not_reproduced(histories, each))
-        for each in candidates(session, history, covered, ill)
+        replace(change, not_reproduced=confirm.not_reproduced(histories, change))
+        for change in candidates(session, history, covered, ill)
     )
-    return Followed(history, covered, believable, findings)
+    return SeriesFindings(history, covered, believable, findings)
 
 
 def _about(session: Session, series_id: str) -> frozenset[str]:
     return frozenset(row.id for _, row in links_of(session, series_id))
 
 
-def _believable_yet(session: Session, told: SeriesFindings, now: datetime) -> tuple[Candidate, ...]:
-    if not told.believable or _about(session, told.series_id) == told.findings:
-        return told.believable
-    return follow_series(session, told.series_id, ill_nodes(session), now).believable
+def _up_to_date(session: Session, series: SeriesFindings, now: datetime) -> SeriesFindings:
+    """Follow a series again if a finding about it was opened meanwhile."""
+    series_id = series.history.series.id
+    if not series.believable or _about(session, series_id) == series.findings:
+        return series
+    return follow_series(session, series_id, ill_nodes(session), now)
 
 
 def conclude(
     session: Session,
     notes: Sequence[str],
-    told: Sequence[SeriesFindings],
+    news: Sequence[SeriesFindings],
     compared: Sequence[Compared],
     now: datetime,
     daily: int = DAILY,
 ) -> Looked:
     """Open what is to be opened, of everything that was looked at together."""
     nodes = watch_nodes(session, compared, now)
-    begun = confirm.begin(session, [s for each in told for s in each.suspicious], now, daily)
-    believable = [each for some in told for each in _believable_yet(session, some, now)]
-    opened = open_findings(
-        session, [each for each in believable if not confirm.awaited(session, each)], now
-    )
+    suspicious = [suspicion for series in news for suspicion in series.suspicious]
+    begun = confirm.begin(session, suspicious, now, daily)
+    current = [_up_to_date(session, series, now) for series in news]
+    believable = [change for series in current for change in series.believable]
+    decided = [change for change in believable if not confirm.awaited(session, change)]
+    histories = Histories(session, [series.history for series in current])
+    opened = open_findings(histories, decided, now)
     pending.clear_pending(session, notes)
     return Looked(len(notes), (*nodes, *opened), tuple(begun))

@@ -11,9 +11,7 @@ from service.analysis.recovery import RECOVERED, share_left, taken_back
 from service.findings.types import Candidate
 from service.history.compare import LEAST_EFFECT
 from service.history.identity import RECENT
-from service.history.placed_changes import PlacedChange, SeriesAnalysis
-from service.history.recent import RecentPoints
-from service.history.series_history import SeriesHistory
+from service.history.series_history import PlacedChange, RecentPoints, SeriesAnalysis, SeriesHistory
 
 FALSE_SHARE = 0.2
 """Of the findings that a day opens, at most this share is expected to be false. One look in five

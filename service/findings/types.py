@@ -9,7 +9,7 @@ from enum import StrEnum
 from pydantic import BaseModel
 
 from service.analysis.attribution import Cause, Part, State, Strength
-from service.history.placed_changes import PlacedChange
+from service.history.series_history import PlacedChange
 from service.history.types import SeriesName
 from service.models import FindingState
 

@@ -26,9 +26,8 @@ from service.findings.types import (
     FindingKind,
     PendingShift,
 )
-from service.history.placed_changes import PlacedChange
-from service.history.recent import RecentPoints
-from service.history.series_history import Histories, SeriesHistory
+from service.history.analysis import Histories
+from service.history.series_history import PlacedChange, RecentPoints, SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
 
 log = logging.getLogger(__name__)

@@ -6,7 +6,7 @@ its place on. Either way the outcome is that of analysing the whole history.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import cast
@@ -23,8 +23,16 @@ from service.analysis.statement import read as read_statement
 from service.analysis.statement import state
 from service.database.session import insert_if_absent
 from service.history import changes
-from service.history.placed_changes import SeriesAnalysis, noise_document, noise_of
-from service.history.recent import RecentPoint, RecentPoints
+from service.history.queries import name_of
+from service.history.series_history import (
+    RecentPoint,
+    RecentPoints,
+    SeriesAnalysis,
+    SeriesHistory,
+    noise_document,
+    noise_of,
+    without_worker_offset,
+)
 from service.models import AnalysisRow, Point, SeriesRow, SettledWindow
 
 _ANALYSES = cast(Table, AnalysisRow.__table__)
@@ -127,6 +135,28 @@ def load_analysis(session: Session, series_id: str) -> SeriesAnalysis:
 def load_recent_points(session: Session, series_id: str) -> RecentPoints:
     """Load the points that the newest analysis rests on: at most some three hundred."""
     return _load(session, series_id, _settled(session, series_id))
+
+
+class Histories:
+    """Reads the history of each series once, for one transaction."""
+
+    def __init__(self, session: Session, read: Iterable[SeriesHistory] = ()) -> None:
+        self.session = session
+        self._read = {history.series.id: history for history in read}
+
+    def of(self, series_id: str) -> SeriesHistory:
+        """Give the history of a series."""
+        if series_id not in self._read:
+            self._read[series_id] = load_history(self.session, series_id)
+        return self._read[series_id]
+
+
+def load_history(session: Session, series_id: str) -> SeriesHistory:
+    """Read the analysis of a series and its newest points."""
+    analysis = load_analysis(session, series_id)
+    recent = load_recent_points(session, series_id)
+    values = without_worker_offset(recent, analysis.machine_offsets)
+    return SeriesHistory(name_of(session.get_one(SeriesRow, series_id)), analysis, recent, values)
 
 
 def _stood(row: AnalysisRow | None) -> tuple[int, datetime | None]:

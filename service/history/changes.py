@@ -18,10 +18,16 @@ from service import models
 from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.windows import Detection
 from service.database.ids import new_id
-from service.history import recognition
+from service.history import identity
 from service.history.identity import KnownChange, identities
-from service.history.placed_changes import EDGE, PlacedChange, estimate_of, place
-from service.history.recent import RecentPoints, without_worker_offset
+from service.history.series_history import (
+    EDGE,
+    PlacedChange,
+    RecentPoints,
+    estimate_of,
+    place,
+    without_worker_offset,
+)
 
 
 def present(session: Session, series_id: str) -> tuple[PlacedChange, ...]:
@@ -46,7 +52,7 @@ def store(
     The analysis of the series is locked. ``settled`` are change points of windows that were not
     analysed anew: what they say of a change stays as it is.
     """
-    stored = recognition.load_stored(session, tail)
+    stored = identity.load_stored(session, tail)
     shown = {estimate_of(each.row): each.row.id for each in stored if each.row.present}
     same = frozenset(settled).intersection(analysis.change_points, shown)
     stored = [each for each in stored if each.row.id not in {shown[point] for point in same}]
@@ -69,8 +75,8 @@ def adopt(
     finding is about is another one, or nobody would have measured again.
     """
     session.get(models.AnalysisRow, tail.series_id, with_for_update=True)
-    stored = [each for each in recognition.load_stored(session, tail) if each.link is None]
-    known = [recognition.known_change(session, tail, (change,), each) for each in stored]
+    stored = [each for each in identity.load_stored(session, tail) if each.link is None]
+    known = [identity.known_change(session, tail, (change,), each) for each in stored]
     near = [each for each in known if each is not None and each.apart(change) <= EDGE]
     (old,) = identities([change], near)
     row = next((each.row for each in stored if old is not None and each.row.id == old.id), None)
@@ -95,18 +101,18 @@ def _told_apart(
     tail: RecentPoints,
     noise: Noise | None,
     computed: Sequence[PlacedChange],
-    stored: Sequence[recognition.StoredChange],
+    stored: Sequence[identity.StoredChange],
 ) -> tuple[list[PlacedChange], list[KnownChange]]:
     """Give the changes, those that begin anew at their own place, and what they may be."""
     values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     changes, known = list(computed), []
     for each in stored:
         _, link, finding = each
-        old = recognition.known_change(session, tail, changes, each)
+        old = identity.known_change(session, tail, changes, each)
         if old is None:
             continue
         if old.closed and link is not None and finding is not None:
-            anew = recognition.begin_anew(session, tail, values, changes, (old, link, finding))
+            anew = identity.begin_anew(session, tail, values, changes, (old, link, finding))
             changes = [anew.get(at, change) for at, change in enumerate(changes)]
             old = replace(old, not_at=frozenset(each.change.index for each in anew.values()))
         known.append(old)

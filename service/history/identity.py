@@ -1,4 +1,4 @@
-"""Tells which stored change a computed change is. Pure.
+"""Tells which stored change a computed change is.
 
 A series is analysed anew with each point: a change may move by a few points, and its size is
 estimated again. It stays the same change. `changes` asks once for each analysis, and everybody
@@ -8,10 +8,135 @@ else refers to a change by its id.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import NamedTuple
 
-from service.analysis.detection.alarms import SAME
-from service.history.placed_changes import PlacedChange
+from sqlalchemy import or_, select
+from sqlalchemy.orm import Session
+
+from service.analysis.detection.alarms import PATIENCE, SAME
+from service.analysis.recovery import newest_return
+from service.history import replicates
+from service.history.series_history import PlacedChange, RecentPoints, between, estimate_of
+from service.models import ChangeRow, Exclusion, FindingRow, FindingSeries
+
+
+class StoredChange(NamedTuple):
+    """A change, and the finding that is about it, if there is one."""
+
+    row: ChangeRow
+    link: FindingSeries | None
+    finding: FindingRow | None
+
+
+def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
+    """Load the changes of a series that are present, and those that may come back."""
+    wanted = (
+        select(ChangeRow, FindingSeries, FindingRow)
+        .outerjoin(FindingSeries, FindingSeries.change_id == ChangeRow.id)
+        .outerjoin(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(ChangeRow.series_id == tail.series_id)
+        .order_by(ChangeRow.first_bad_at, ChangeRow.id)
+        .execution_options(populate_existing=True)
+    )
+    if tail.first and tail.points:
+        near = ChangeRow.first_bad_at >= tail.points[0].revision_at
+        wanted = wanted.where(or_(ChangeRow.present, near))
+    return [StoredChange(*row) for row in session.execute(wanted)]
+
+
+def known_change(
+    session: Session, tail: RecentPoints, computed: Sequence[PlacedChange], stored: StoredChange
+) -> KnownChange | None:
+    """Say by what a stored change is recognised; None if it lies before the newest points."""
+    row = stored.row
+    index = tail.place_of(row.first_bad_result, row.first_bad_at)
+    if index is None:
+        return None
+    figures = stored.link or estimate_of(row)
+    return KnownChange(
+        id=row.id,
+        index=index,
+        since=_after_last_good(tail, row.last_good, index),
+        effect=figures.effect,
+        low=figures.effect_low,
+        high=figures.effect_high,
+        reported=stored.link is not None,
+        closed=stored.finding is not None and stored.finding.closed_at is not None,
+        only=_only(session, row, computed, tail),
+    )
+
+
+def begin_anew(
+    session: Session,
+    tail: RecentPoints,
+    values: Sequence[float],
+    computed: Sequence[PlacedChange],
+    closed: tuple[KnownChange, FindingSeries, FindingRow],
+) -> dict[int, PlacedChange]:
+    """Find the computed changes, by their place in ``computed``, that began after a closed one.
+
+    A drop that is back some nights after its revert is one level to the detector, which begins with
+    the first drop. If the finding about that was closed meanwhile, the change begins anew.
+    ``values`` are those of the points without the offsets of their machines.
+    """
+    old, link, finding = closed
+    count = tail.first + len(tail.points)
+    ends = [*(change.change.index for change in computed), count][1:]
+    anew = {}
+    for at, (change, end) in enumerate(zip(computed, ends, strict=True)):
+        if not old.near(change) or count - change.change.index > RECENT:
+            continue
+        patience = 1 if end == count else PATIENCE  # at the end, `rules.stands` says when
+        part = values[old.index - tail.first : end - tail.first]
+        back = newest_return(part, link.before, link.after, patience)
+        if back is None or not _is_news(session, finding, tail, old.index, back):
+            continue
+        begin = max(change.change.index, old.index + back.stop)
+        point = replace(change.change, index=begin)
+        anew[at] = change if point == change.change else between(tail, point, begin - tail.first)
+    return anew
+
+
+def _after_last_good(tail: RecentPoints, last_good: str, index: int) -> int:
+    earlier = range(index - 1, tail.first - 1, -1)
+    good = (at for at in earlier if tail.points[at - tail.first].revision == last_good)
+    return next(good, index - 1) + 1
+
+
+def _only(
+    session: Session, row: ChangeRow, computed: Sequence[PlacedChange], tail: RecentPoints
+) -> frozenset[str] | None:
+    """First points of changes that may be the one of ``row``; None if all may.
+
+    If its own first point was excluded, what came in later is another change.
+    """
+    if any(point.result_id == row.first_bad_result for point in tail.points):
+        return None
+    excluded = session.scalars(
+        select(Exclusion.excluded_at).where(
+            Exclusion.result_id == row.first_bad_result, Exclusion.undone_at.is_(None)
+        )
+    ).first()
+    if excluded is None:
+        return None
+    firsts = [change.first_bad_result for change in computed]
+    return frozenset(firsts) - replicates.received_after(session, firsts, excluded)
+
+
+def _is_news(
+    session: Session, finding: FindingRow, tail: RecentPoints, index: int, back: range
+) -> bool:
+    """Return True if the old level came back after a finding's opening and went after its closing.
+
+    What lay there before was known to whoever opened or closed it. ``back`` counts from ``index``.
+    """
+    assert finding.closed_at is not None
+    ids = [point.result_id for point in tail.points[index - tail.first :]]
+    over = ids[back.start : back.stop]
+    fresh = replicates.received_after(session, over, finding.opened_at) == frozenset(over)
+    return fresh and bool(replicates.received_after(session, [ids[back.stop]], finding.closed_at))
+
 
 RECENT = 60
 """Points. A change that lies further back when it is first seen (an imported history, say) is

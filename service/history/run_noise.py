@@ -14,8 +14,8 @@ from scipy.special import stdtrit
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service.history.placed_changes import noise_of
 from service.history.queries import COUNTED
+from service.history.series_history import noise_of
 from service.models import AnalysisRow, Point
 
 MOST_FREEDOM = 30

@@ -209,9 +209,7 @@ def look(session: Session) -> list[str]:
     for series_id, since in due.since.items():
         analyse(session, series_id, since)
     ill = ill_nodes(session)
-    told = [
-        follow_series(session, series_id, ill, START).changes for series_id in sorted(due.since)
-    ]
+    told = [follow_series(session, series_id, ill, START) for series_id in sorted(due.since)]
     compared = compare_nodes(session)
     return list(conclude(session, due.notes, told, compared, START, daily=0).opened)
 

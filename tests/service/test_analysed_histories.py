@@ -12,10 +12,10 @@ from service.analysis.detection.windows import detect
 from service.database.session import Database
 from service.errors import DatabaseUnavailable
 from service.findings import pipeline
-from service.history import analysis, exclusions, pending, placed_changes, recent
+from service.history import analysis, exclusions, pending, series_history
 from service.history.description import describe
 from service.history.queries import load_series
-from service.history.recent import RecentPoints
+from service.history.series_history import RecentPoints
 from service.models import AnalysisRow, PendingAnalysis, Point, SettledWindow
 from service.wording.statements import say
 
@@ -32,7 +32,7 @@ def values_of(seed: int, length: int = LENGTH) -> np.ndarray:
     return 100 * np.exp(level + random.normal(0, 0.01, length))
 
 
-def analyse_all(session: Session) -> placed_changes.SeriesAnalysis:
+def analyse_all(session: Session) -> series_history.SeriesAnalysis:
     """Analyse whatever waits, as the service does, until nothing does."""
     while (due := pending.pending_series(session)).notes:
         for series_id, since in due.since.items():
@@ -41,7 +41,7 @@ def analyse_all(session: Session) -> placed_changes.SeriesAnalysis:
     return analysis.load_analysis(session, long.SERIES)
 
 
-def analysed_whole(session: Session) -> placed_changes.SeriesAnalysis:
+def analysed_whole(session: Session) -> series_history.SeriesAnalysis:
     """Forget what is known and analyse everything at once."""
     session.execute(delete(SettledWindow))
     session.execute(delete(AnalysisRow))
@@ -58,7 +58,7 @@ def plain(session: Session) -> tuple[int, ...]:
         .order_by(Point.revision_at)
     ).all()
     told = [
-        recent.RecentPoint(
+        series_history.RecentPoint(
             row.result_id, row.revision, row.revision_at, row.value, row.worker, row.measured_at
         )
         for row in rows

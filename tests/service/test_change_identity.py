@@ -21,9 +21,9 @@ from service.analysis.detection.alarms import SAME
 from service.analysis.detection.change import ChangePoint
 from service.findings import Candidate, Certainty, opening
 from service.history import analysis, changes, exclusions
+from service.history.analysis import Histories, load_history
 from service.history.identity import ALIKE, KnownChange, alike, identities
-from service.history.placed_changes import PlacedChange
-from service.history.series_history import load_history
+from service.history.series_history import PlacedChange
 from service.models import AnalysisRow, ChangeRow, FindingSeries, FindingState, SettledWindow
 
 
@@ -185,7 +185,7 @@ def test_what_was_measured_again_is_the_change_that_the_history_shows_later(
     history = load_history(session, long.SERIES)
     adopted = changes.adopt(session, history.recent, change(20, -0.05), long.START)
     candidate = Candidate(history.series, adopted, 20, 0.01, Certainty.CONFIRMED)
-    assert len(opening.open_findings(session, [candidate], long.START)) == 1
+    assert len(opening.open_findings(Histories(session), [candidate], long.START)) == 1
     assert ids(session) == []
     arrive(session, values[21:], 21)
     assert ids(session) == [adopted.id]

@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.database.session import Database
 from service.findings import rules
-from service.history import analysis, placed_changes
+from service.history import analysis, series_history
 
 DEVIATION = 0.003
 AT = 40
@@ -24,7 +24,7 @@ def analysed(
     workers: Sequence[str] = ("w",),
     count: int = 60,
     seed: int = 4,
-) -> placed_changes.SeriesAnalysis:
+) -> series_history.SeriesAnalysis:
     """A series whose points come from workers as chance has it, analysed as a whole."""
     random = np.random.default_rng(seed)
     long.prepare(session, workers)
@@ -36,7 +36,7 @@ def analysed(
     return analysis.load_analysis(session, long.SERIES)
 
 
-def only(standing: placed_changes.SeriesAnalysis) -> placed_changes.PlacedChange:
+def only(standing: series_history.SeriesAnalysis) -> series_history.PlacedChange:
     (change,) = standing.changes
     return change
 

@@ -11,7 +11,7 @@ from benchmarks.contracts import Case, Direction
 from service.analysis.gate import Answer
 from service.findings.confirm.suspicion import Baseline, Suspicion, Where
 from service.findings.confirm.verdict import RemeasuredValue, verdict
-from service.history.series_history import SeriesName
+from service.history.types import SeriesName
 from service.models import ConfirmationState as State
 from service.wording.statements import say
 

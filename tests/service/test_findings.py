@@ -34,10 +34,10 @@ from service.history import (
     changes,
     exclusions,
     pending,
-    placed_changes,
     revisions,
+    series_history,
 )
-from service.history.series_history import Histories, load_history
+from service.history.analysis import Histories, load_history
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
 
 
@@ -298,7 +298,7 @@ def test_a_finding_that_was_measured_again_keeps_the_revisions_that_were(
         long.add(session, {number: values[number]})
         if number >= QUIET:
             long.look(session)
-    opening.open_findings(session, [confirmed_drop(session, 30, 40)], long.START)
+    opening.open_findings(Histories(session), [confirmed_drop(session, 30, 40)], long.START)
     for number in range(42, 60):
         long.add(session, {number: values[number]})
         long.look(session)
@@ -344,7 +344,9 @@ def test_a_slower_worker_that_measures_the_old_level_again_ends_a_short_drop(
         long.prepare(session, ["x", "y"])
         come(session, range(40), "xy")
         come(session, range(40, 42), "xy", 0.97)
-        opened = opening.open_findings(session, [confirmed_drop(session, 40)], long.START)
+        opened = opening.open_findings(
+            Histories(session), [confirmed_drop(session, 40)], long.START
+        )
         come(session, range(42, 50), "y")
         (link,) = findings.load_finding(session, opened[0]).series
     assert link.ended == "recovered"
@@ -369,7 +371,7 @@ def confirmed_drop(session: Session, number: int, first_bad: int | None = None) 
         confidence=0.99,
         evidence=9.0,
     )
-    placed = placed_changes.PlacedChange(
+    placed = series_history.PlacedChange(
         change,
         long.revision_of(number - 1),
         long.revision_of(first_bad),

@@ -19,7 +19,8 @@ from service import findings
 from service.database.session import Database
 from service.findings import opening, pipeline
 from service.history import analysis, pending
-from service.history.series_history import SeriesHistory, load_history
+from service.history.analysis import load_history
+from service.history.series_history import SeriesHistory
 from service.models import FindingRow, FindingState, WorkerRow
 
 

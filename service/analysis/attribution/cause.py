@@ -17,7 +17,7 @@ The order of causes, and why:
 
 from __future__ import annotations
 
-from service.analysis.attribution import fingerprint, headline, node, secondary
+from service.analysis.attribution import alternatives, factors, fingerprint, node
 from service.analysis.attribution.alternatives import not_excluded
 from service.analysis.attribution.fingerprint import Mechanism
 from service.analysis.attribution.observed import Observed, observe
@@ -33,8 +33,8 @@ def attribute(question: Question) -> Attribution:
     seen = observe(question)
     cause = _cause(seen)
     clauses = _reasons(question, seen, cause)
-    clauses += secondary.beside(cause, seen.quantities)
-    head = headline.headline(question, seen.rule)
+    clauses += alternatives.beside(cause, seen.quantities)
+    head = factors.headline(question, seen.rule)
     return Attribution(
         cause=cause,
         says=state("change", headline=head, reasons=tuple(clauses)),

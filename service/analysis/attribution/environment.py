@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from service.analysis.attribution import fingerprint
@@ -17,6 +17,8 @@ from service.analysis.attribution.types import (
 )
 from service.analysis.statement import Statement, state
 
+Recorded = tuple[str, Mapping[str, str]]
+"""The worker of a measurement, and the facts of its environment."""
 NONE = "none"
 """How the absence of a variable or a package is written."""
 
@@ -43,10 +45,10 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
 
     Empty if the software of a side is not known.
     """
-    found = differences(question.before, question.after)
-    if found:
-        return tuple(_differs(each) for each in sorted(found, key=_rank))
-    kept, mixed = _kept(question.before, question.after)
+    before, after = _recorded(question.before), _recorded(question.after)
+    if different := _differences(before, after):
+        return tuple(_differs(each) for each in sorted(different, key=_rank))
+    kept, mixed = _kept([facts for _, facts in before], [facts for _, facts in after])
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
     kind = "environment_mixed" if mixed else "environment_unchanged"
@@ -62,15 +64,24 @@ def differences(
     A fact differs consistently if each worker holds one value of it on each side, and no value
     occurs on both sides, whoever measured.
     """
-    names = _names(before) | _names(after)
-    found = (
-        _difference(fact, before, after) for fact in sorted(names) if fingerprint.telling(fact)
-    )
-    return tuple(each for each in found if each is not None)
+    return _differences(_recorded(before), _recorded(after))
+
+
+def _recorded(side: Iterable[Measurement]) -> list[Recorded]:
+    return [(each.worker, each.facts) for each in side]
+
+
+def _differences(
+    before: Sequence[Recorded], after: Sequence[Recorded]
+) -> tuple[EnvironmentDifference, ...]:
+    names = {name for _, facts in (*before, *after) for name in facts}
+    telling = (fact for fact in sorted(names) if fingerprint.telling(fact))
+    rows = (_difference(fact, before, after) for fact in telling)
+    return tuple(row for row in rows if row is not None)
 
 
 def _difference(
-    fact: str, before: Sequence[Measurement], after: Sequence[Measurement]
+    fact: str, before: Sequence[Recorded], after: Sequence[Recorded]
 ) -> EnvironmentDifference | None:
     sides = [_values(fact, side) for side in (before, after)]
     if not all(sides) or not all(_holds_still(fact, side) for side in (before, after)):
@@ -81,35 +92,33 @@ def _difference(
     return EnvironmentDifference(fact, old, new)
 
 
-def _holds_still(fact: str, side: Iterable[Measurement]) -> bool:
+def _holds_still(fact: str, side: Iterable[Recorded]) -> bool:
     by_worker: dict[str, set[str | None]] = {}
-    for each in side:
-        value = each.facts.get(fact)
+    for worker, facts in side:
+        value = facts.get(fact)
         if fingerprint.comparable(fact, value):
-            by_worker.setdefault(each.worker, set()).add(value)
+            by_worker.setdefault(worker, set()).add(value)
     return all(fingerprint.alike(fact, values) for values in by_worker.values())
 
 
 def _kept(
-    before: Sequence[Measurement], after: Sequence[Measurement]
+    before: Sequence[Mapping[str, str]], after: Sequence[Mapping[str, str]]
 ) -> tuple[list[str], list[str]]:
     """The telling facts that all measurements know: those that are alike in all, and the others."""
-    everyone = (*before, *after)
+    all_facts = (*before, *after)
     if not before or not after:
         return [], []
-    shared = set.intersection(*(set(each.facts) for each in everyone))
+    shared = set.intersection(*map(set, all_facts))
     telling = sorted(fact for fact in shared if fingerprint.telling(fact))
-    kept = [fact for fact in telling if fingerprint.alike(fact, {e.facts[fact] for e in everyone})]
+    kept = [
+        fact for fact in telling if fingerprint.alike(fact, {facts[fact] for facts in all_facts})
+    ]
     return kept, [fact for fact in telling if fact not in kept]
 
 
-def _values(fact: str, side: Iterable[Measurement]) -> tuple[str | None, ...]:
-    found = {each.facts.get(fact) for each in side}
-    return tuple(sorted((v for v in found if fingerprint.comparable(fact, v)), key=str))
-
-
-def _names(side: Iterable[Measurement]) -> set[str]:
-    return {name for each in side for name in each.facts}
+def _values(fact: str, side: Iterable[Recorded]) -> tuple[str | None, ...]:
+    values = {facts.get(fact) for _, facts in side}
+    return tuple(sorted((v for v in values if fingerprint.comparable(fact, v)), key=str))
 
 
 def _rank(difference: EnvironmentDifference) -> tuple[bool, int, str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from benchmarks.diagnosis.disturbances import OTHER_PROCESSES as SHARED
-from service.analysis.attribution.quantities_of import flags
+from service.analysis.attribution.quantities import flags
 from service.analysis.attribution.types import (
     Evidence,
     Measurement,

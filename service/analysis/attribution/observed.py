@@ -8,16 +8,15 @@ from service.analysis.attribution import (
     environment,
     factors,
     fingerprint,
-    headline,
     node,
     quantities,
-    revision,
 )
 from service.analysis.attribution.factors import AxisRule
 from service.analysis.attribution.fingerprint import Mechanism
 from service.analysis.attribution.mechanism import Account, accounts
 from service.analysis.attribution.quantities_of import side
 from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+from service.analysis.statement import state
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,12 +78,26 @@ def observe(question: Question) -> Observed:
         environment=environment.evidence(question),
         node=node.evidence(question),
         accounts=accounts(question, before, after, differences),
-        revision=revision.evidence(question),
+        revision=_revision(question),
         quantities=quantities.evidence(question, differences),
         rule=rule,
-        cells=headline.evidence(question, rule),
+        cells=factors.evidence(question, rule),
         same_machine=bool(workers[0] & workers[1]),
     )
+
+
+def _revision(question: Question) -> Evidence | None:
+    """Say whether the sides share a revision; None if a side has no measurement."""
+    old = {each.revision for each in question.before}
+    new = {each.revision for each in question.after}
+    if not old or not new:
+        return None
+    if shared := sorted(old & new):
+        says = state("at_both_levels", revision=shared[0])
+        return Evidence(Part.REVISION, shared[0], State.UNCHANGED, Strength.STRONG, says)
+    name = f"{question.last_good}..{question.first_bad}"
+    says = state("revision_changed")
+    return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, says)
 
 
 def _carries(evidence: Evidence) -> bool:

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Bottleneck
 from service.analysis.attribution.difference import Difference, difference
-from service.analysis.attribution.quantities_of import Reading, flags
+from service.analysis.attribution.quantities_of import Reading
 from service.analysis.attribution.types import (
     Evidence,
     Measurement,
@@ -131,6 +131,12 @@ def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Ite
         own, theirs = [flags(each) for each in one], [flags(each) for each in other]
         for name in sorted(frozenset.intersection(*own) - frozenset.union(*theirs)):
             yield _flag(name, came=came, own=len(own), theirs=len(theirs))
+
+
+def flags(measurement: Measurement) -> frozenset[str]:
+    """Return the flags of a measurement and of all its processes."""
+    result = measurement.result
+    return frozenset(result.flags).union(*(each.flags for each in result.replicates))
 
 
 def _flag(name: str, *, came: bool, own: int, theirs: int) -> Evidence:

@@ -79,12 +79,6 @@ def side(measurements: Iterable[Measurement]) -> dict[str, Reading]:
     return {name: reading for name, reading in found.items() if name not in mixed}
 
 
-def flags(measurement: Measurement) -> frozenset[str]:
-    """Return the flags of a measurement and of all its processes."""
-    result = measurement.result
-    return frozenset(result.flags).union(*(each.flags for each in result.replicates))
-
-
 def _of_result(result: Result) -> Values:
     values: Values = {}
     for sample in result.samples:

@@ -12,9 +12,7 @@ from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
 from service.findings import AlreadyReported, rules
 from service.findings.confirm.suspicion import Baseline, Suspicion
-from service.history.placed_changes import EDGE
-from service.history.recent import RecentPoint, RecentPoints
-from service.history.series_history import SeriesHistory
+from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
 from service.history.types import SeriesName
 
 NEWEST = 3

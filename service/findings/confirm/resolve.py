@@ -24,8 +24,9 @@ from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValu
 from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
 from service.history import analysis, changes, revisions
-from service.history.placed_changes import PlacedChange
+from service.history.analysis import Histories
 from service.history.queries import name_of
+from service.history.series_history import PlacedChange
 from service.models import (
     ChangeRow,
     ComparisonJob,
@@ -150,7 +151,8 @@ class _Confirmation:
             doubt=DOUBT,
             certainty=Certainty.CONFIRMED,
         )
-        return open_findings(self.session, [candidate], self.now, self._remeasured(reading))
+        histories = Histories(self.session)
+        return open_findings(histories, [candidate], self.now, self._remeasured(reading))
 
     def _placed(self, reading: RemeasuredValue) -> PlacedChange:
         """The change as the history places it by now; before it does, as it was measured again."""

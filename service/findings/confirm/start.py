@@ -23,7 +23,8 @@ from service.findings.bad_nodes import ill_nodes
 from service.findings.confirm.outliers import points_before
 from service.findings.confirm.suspicion import Baseline, Suspicion, Where, where_lies
 from service.history import revisions
-from service.history.series_history import Histories, SeriesHistory
+from service.history.analysis import Histories
+from service.history.series_history import SeriesHistory
 from service.history.types import SeriesName
 from service.models import (
     ComparisonJob,

@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from benchmarks.contracts import Case
 from service.analysis.attribution import Moved, Question
-from service.analysis.attribution.factors import MOST_CONDITIONS, AxisRule, cells, rule
-from service.analysis.attribution.headline import not_told_apart, where
+from service.analysis.attribution.factors import (
+    MOST_CONDITIONS,
+    AxisRule,
+    cells,
+    not_told_apart,
+    rule,
+    where,
+)
 from service.wording.statements import say
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
