@@ -10,10 +10,21 @@ from typing import Any, Self, TypeVar
 from urllib.parse import quote
 
 import httpx2
+from pydantic import TypeAdapter
 
-from cli import answers
 from cli.exits import Away, Exit, Stop
 from cli.settings import token_for
+from service.schemas.access import NewToken, Problem
+from service.schemas.catalog import Catalog
+from service.schemas.jobs import (
+    JobView,
+    Listing,
+    ScheduleView,
+    SubmissionSummary,
+    SubmissionView,
+    Submitted,
+    WorkerView,
+)
 from worker.http_exchange import Bounds, Exchange, TooLarge, TooSlow
 
 _CONNECT_S = 5.0
@@ -25,7 +36,7 @@ _LARGEST_ANSWER_B = 32 * 2**20
 _API = "/api/v1"
 _KEY = re.compile(r"[\x21-\x7e]{1,200}")
 _BOUNDS = Bounds(_LARGEST_ANSWER_B, _WHOLE_S)
-T = TypeVar("T", bound=answers.Answer)
+T = TypeVar("T")
 Parameters = Mapping[str, str | int | float | None]
 
 
@@ -63,31 +74,31 @@ class ServiceClient:
         except httpx2.HTTPError:
             return False
 
-    def submit(self, request: Mapping[str, Any], key: str | None = None) -> answers.SubmissionView:
+    def submit(self, request: Mapping[str, Any], key: str | None = None) -> Submitted:
         """Submit a suite or cases; the same ``key`` with the same request submits once."""
         answer = self._send("POST", "submissions", json=request, headers=_once(key))
-        return _read(answers.SubmissionView, answer)
+        return _read(Submitted, answer)
 
-    def submission(self, submission_id: str, wait_s: float = 0.0) -> answers.SubmissionView:
+    def submission(self, submission_id: str, wait_s: float = 0.0) -> SubmissionView:
         """A submission with its jobs, at once or when it has finished within ``wait_s``."""
         answer = self._get(f"submissions/{_named(submission_id)}", {"wait_s": wait_s or None})
-        return _read(answers.SubmissionView, answer)
+        return _read(SubmissionView, answer)
 
-    def submissions(self, **filters: str | int | None) -> answers.SubmissionPage:
+    def submissions(self, **filters: str | int | None) -> Listing[SubmissionSummary]:
         """Submissions, the newest first."""
-        return _read(answers.SubmissionPage, self._get("submissions", filters))
+        return _read(Listing[SubmissionSummary], self._get("submissions", filters))
 
-    def jobs(self, **filters: str | int | None) -> answers.JobPage:
+    def jobs(self, **filters: str | int | None) -> Listing[JobView]:
         """One page of jobs."""
-        return _read(answers.JobPage, self._get("jobs", filters))
+        return _read(Listing[JobView], self._get("jobs", filters))
 
-    def job(self, job_id: str) -> answers.JobView:
+    def job(self, job_id: str) -> JobView:
         """A job with its attempts."""
-        return _read(answers.JobView, self._get(f"jobs/{_named(job_id)}"))
+        return _read(JobView, self._get(f"jobs/{_named(job_id)}"))
 
-    def cancel(self, job_id: str) -> answers.JobView:
+    def cancel(self, job_id: str) -> JobView:
         """Cancel a job; one that is running stops at its worker's next heartbeat."""
-        return _read(answers.JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
+        return _read(JobView, self._send("POST", f"jobs/{_named(job_id)}/cancel"))
 
     def report(self, submission_id: str, against: str | None = None, form: str = "json") -> str:
         """A submission's results, and the comparison with another revision, as text."""
@@ -131,25 +142,23 @@ class ServiceClient:
     def enroll(self, code: str, worker: str) -> str:
         """Turn an enrolment code into the token of a worker."""
         body = {"code": code, "worker": worker}
-        return _read(answers.TokenView, self._send("POST", "enrolments/redeem", json=body)).token
+        return _read(NewToken, self._send("POST", "enrolments/redeem", json=body)).token
 
-    def catalog(self) -> answers.CatalogView:
+    def catalog(self) -> Catalog:
         """Fetch the catalog of what can be asked for."""
-        return _read(answers.CatalogView, self._get("catalog"))
+        return _read(Catalog, self._get("catalog"))
 
-    def workers(self) -> answers.WorkerPage:
+    def workers(self) -> Listing[WorkerView]:
         """Every worker, the last seen first."""
-        return _read(answers.WorkerPage, self._get("workers"))
+        return _read(Listing[WorkerView], self._get("workers"))
 
-    def schedules(self) -> answers.ScheduleList:
+    def schedules(self) -> Listing[ScheduleView]:
         """Every schedule."""
-        return _read(answers.ScheduleList, self._get("schedules"))
+        return _read(Listing[ScheduleView], self._get("schedules"))
 
-    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> answers.ScheduleView:
+    def set_schedule(self, name: str, schedule: Mapping[str, Any]) -> ScheduleView:
         """Make a schedule, or replace it."""
-        return _read(
-            answers.ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule)
-        )
+        return _read(ScheduleView, self._send("PUT", f"schedules/{_named(name)}", json=schedule))
 
     def delete_schedule(self, name: str) -> None:
         """Forget a schedule; what it has submitted stays."""
@@ -177,9 +186,9 @@ class ServiceClient:
         """Say who looks after a finding, and until when; the finding as it is now, as text."""
         return self._send("PATCH", f"findings/{_named(finding_id)}", json=request).text
 
-    def fire(self, name: str) -> answers.SubmissionView:
+    def fire(self, name: str) -> Submitted:
         """Submit a schedule's suite now."""
-        return _read(answers.SubmissionView, self._send("POST", f"schedules/{_named(name)}/fire"))
+        return _read(Submitted, self._send("POST", f"schedules/{_named(name)}/fire"))
 
     def _get(self, path: str, parameters: Parameters | None = None) -> httpx2.Response:
         given = {name: value for name, value in (parameters or {}).items() if value is not None}
@@ -285,7 +294,7 @@ def read(model: type[T], text: str) -> T:
         Stop: it is not what this version expects.
     """
     try:
-        return model.model_validate_json(text)
+        return TypeAdapter(model).validate_json(text)
     except ValueError as error:
         raise Stop(
             "What the service answers is not what this version of throughline expects: "
@@ -301,7 +310,7 @@ def _refusal(url: str, answer: httpx2.Response) -> Stop:
     """
     may_pass = answer.status_code >= 500 or answer.status_code == 429
     try:
-        sentence = answers.Problem.model_validate_json(answer.content).detail
+        sentence = Problem.model_validate_json(answer.content).detail
     except ValueError:
         foreign = _foreign(url, answer)
         return Away(foreign.sentence) if may_pass else foreign

@@ -9,13 +9,14 @@ from benchmarks.catalog import catalog, suites
 from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Case, Protocol
-from cli import answers
+from service.schemas.catalog import CaseExpectation, Catalog
+from service.schemas.jobs import SubmissionView, Submitted
 from service.wording import formats
 
 
 def sentence(
-    submission: answers.SubmissionView,
-    known: answers.CatalogView,
+    submission: SubmissionView,
+    known: Catalog,
     replicates: int | None = None,
     tier: Tier | None = None,
 ) -> str | None:
@@ -49,7 +50,7 @@ def sentence(
     return None
 
 
-def of_gate(request: Mapping[str, Any], known: answers.CatalogView) -> str:
+def of_gate(request: Mapping[str, Any], known: Catalog) -> str:
     """Estimate a gate's time beside its budget: ``6 cases x 3 to 12 pairs need about ...``.
 
     The service's own estimate for one process of each side of each pair, on a worker with nothing
@@ -82,9 +83,7 @@ def of_gate(request: Mapping[str, Any], known: answers.CatalogView) -> str:
     return sentence.replace(formats.NBSP, " ")
 
 
-def _sides(
-    request: Mapping[str, Any], known: answers.CatalogView
-) -> tuple[list[tuple[float, float]], str]:
+def _sides(request: Mapping[str, Any], known: Catalog) -> tuple[list[tuple[float, float]], str]:
     """Seconds of a case's first process and of each later one, for every case; and their basis."""
     view = next((item for item in known.suites if item.name == request.get("suite")), None)
     if view is None:
@@ -109,7 +108,7 @@ def _sides(
     return [(one, other) for one, other in expected], _basis(before, len(cases))
 
 
-def left_out(submission: answers.SubmissionView) -> str | None:
+def left_out(submission: Submitted) -> str | None:
     """Say how many cases of a suite that was just submitted were not queued; None if all were.
 
     The service leaves out what the device at hand refuses.
@@ -124,7 +123,7 @@ def left_out(submission: answers.SubmissionView) -> str | None:
 
 
 def _case_s(
-    case: Case, asked: Protocol, usual: Protocol, expectation: answers.CaseExpectation | None
+    case: Case, asked: Protocol, usual: Protocol, expectation: CaseExpectation | None
 ) -> float:
     if expectation is None:  # a service that does not tell yet
         return expected_s(case, asked)

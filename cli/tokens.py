@@ -28,12 +28,12 @@ from service.auth.permissions import BOUND
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped
-from service.auth.token_store import NewToken, TokenRequest
+from service.auth.token_store import TokenRequest
 from service.database.failures import explain
 from service.database.health import check
 from service.database.session import Database, now_of
 from service.errors import ServiceError, Unauthorized
-from service.models.access import TokenKind
+from service.schemas.access import NewToken, TokenKind
 from service.settings import Settings
 from service.wording import formats
 

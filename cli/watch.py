@@ -6,10 +6,10 @@ import math
 import time
 from collections.abc import Callable
 
-from cli import answers
 from cli.client import ServiceClient
 from cli.exits import Away, Exit, Stop
 from cli.output.progress import View
+from service.schemas.jobs import SubmissionView
 
 LOOK_S = 1.0
 """How long the service may hold each request: what is shown is at most this old."""
@@ -20,12 +20,12 @@ RETRY_S = 1.0
 
 def follow(
     client: ServiceClient,
-    submission: answers.SubmissionView,
+    submission: SubmissionView,
     view: View,
     *,
     check: Callable[[], None] = lambda: None,
     timeout_s: float | None = None,
-) -> answers.SubmissionView:
+) -> SubmissionView:
     """Show ``submission`` until it is finished, and return it as it then is.
 
     Args:

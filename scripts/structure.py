@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("service", "worker", "cli", "benchmarks")
 CONVENTIONS = {"__init__", "__main__", "types", "queries"}
 """File names that every package may have: its values and its reads."""
-FACES = {"api", "models", "commands", "contracts", "axes"}
+FACES = {"api", "schemas", "models", "commands", "contracts", "axes"}
 """Packages whose files are named for the nouns or verbs of the others, such as the API's."""
 SELF_CONTAINED = {"workloads"}
 """Packages whose files are read alone and never imported by name."""
@@ -168,8 +168,8 @@ def figures() -> list[Figure]:
     circles = [circle for top in tops.values() for circle in folder_circles(top)]
     words, longest_page = documentation()
     return [
-        Figure("lines of service/", sum(m.lines for m in tops["service"]), 29_480),
-        Figure("lines of all packages", sum(m.lines for m in everything), 52_780),
+        Figure("lines of service/", sum(m.lines for m in tops["service"]), 29_450),
+        Figure("lines of all packages", sum(m.lines for m in everything), 52_300),
         Figure("entries at the top of service/", len(entries), 20, tuple(sorted(entries))),
         Figure("file names in two packages", len(stems), 2, tuple(stems)),
         Figure("class names defined twice", len(classes), 0, tuple(classes)),

@@ -13,13 +13,14 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from cli import answers, options, revision
+from cli import options, revision
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.lines import say
 from cli.output.output_format import OutputFormat
+from service.schemas.series import Changes, ChangeVerdict, RevisionChange, SeriesPoint
 from service.wording import formats
 
 _COLOUR = {"faster": "green", "slower": "red"}
@@ -56,7 +57,7 @@ def compare(
 
 def _comparison(
     client: ServiceClient, names: tuple[str, str], suite: str | None, project: str | None
-) -> tuple[str, answers.ComparisonView]:
+) -> tuple[str, Changes]:
     """Ask by the names as given; if the service does not know them, by the commits git knows."""
     try:
         text = client.comparison(*names, suite, project)
@@ -67,22 +68,22 @@ def _comparison(
         if commits == [*names]:
             raise
         text = client.comparison(commits[0], commits[1], suite, project)
-    return text, read(answers.ComparisonView, text)
+    return text, read(Changes, text)
 
 
-def outcome(changes: Sequence[answers.ChangeView]) -> Exit:
+def outcome(changes: Sequence[RevisionChange]) -> Exit:
     """Print how many cases are unclear, undecided or missing, and return the exit code."""
     verdicts = Counter(change.verdict for change in changes)
     undecided = sum(change.undecided for change in changes)
-    if unclear := verdicts["unclear"] - undecided:
+    if unclear := verdicts[ChangeVerdict.UNCLEAR] - undecided:
         _remark(f"Not clear: {unclear} of {len(changes)} cases; the notes say why.")
     if undecided:
         _remark(f"Not decided: {undecided} of {len(changes)} cases; the notes say what it takes.")
-    if verdicts["missing"]:
-        _remark(f"Not compared: {verdicts['missing']} of {len(changes)} cases lack a result.")
-    if verdicts["slower"]:
+    if missing := verdicts[ChangeVerdict.MISSING]:
+        _remark(f"Not compared: {missing} of {len(changes)} cases lack a result.")
+    if verdicts[ChangeVerdict.SLOWER]:
         return Exit.FAILED
-    return Exit.TIMEOUT if verdicts["missing"] or undecided or not changes else Exit.OK
+    return Exit.TIMEOUT if missing or undecided or not changes else Exit.OK
 
 
 def _remark(sentence: str) -> None:
@@ -90,7 +91,7 @@ def _remark(sentence: str) -> None:
 
 
 def show(
-    changes: Sequence[answers.ChangeView], baseline: str, contender: str, console: Console
+    changes: Sequence[RevisionChange], baseline: str, contender: str, console: Console
 ) -> None:
     """Print one line a case."""
     if not changes:
@@ -111,7 +112,7 @@ def show(
         console.print(f"{' and '.join(said)}: {note}", style="dim", highlight=False)
 
 
-def _cells(change: answers.ChangeView, *, several: bool) -> tuple[str | Text, ...]:
+def _cells(change: RevisionChange, *, several: bool) -> tuple[str | Text, ...]:
     interval, owner = "", change.project if several else ""
     if change.change_low is not None and change.change_high is not None:
         interval = f"{formats.change(change.change_low)} to {formats.change(change.change_high)}"
@@ -125,7 +126,7 @@ def _cells(change: answers.ChangeView, *, several: bool) -> tuple[str | Text, ..
     )
 
 
-def _measured(estimate: answers.Estimate | None, unit: str) -> str:
+def _measured(estimate: SeriesPoint | None, unit: str) -> str:
     if estimate is None:
         return formats.DASH
     spread = formats.half_width(estimate.value, estimate.low, estimate.high, unit)

@@ -11,12 +11,14 @@ import typer
 from rich import box
 from rich.table import Table
 
-from cli import answers, options
+from cli import options
 from cli.client import ServiceClient, read
 from cli.exits import Stop
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.lines import say
+from service.schemas.findings import AffectedSeries, FindingSummary, FindingView, MorningReport
+from service.schemas.jobs import Listing
 from service.wording import formats
 
 app = typer.Typer(help="List and show findings, and act on them.", no_args_is_help=True)
@@ -62,7 +64,7 @@ def list_findings(
     active = None if closed or state is not None else "true"
     with ServiceClient(url) as client:
         text = client.findings(state=state, kind=kind, active=active, limit=limit)
-    page = read(answers.FindingPage, text)
+    page = read(Listing[FindingSummary], text)
     if as_json:
         say(text)
     else:
@@ -88,7 +90,7 @@ def report(
     """Show what was found lately, and how much of it is expected to be false."""
     with ServiceClient(url) as client:
         text = client.finding_report(hours)
-    recent = read(answers.FindingReport, text)
+    recent = read(MorningReport, text)
     if as_json:
         say(text)
         return
@@ -161,7 +163,7 @@ def _account() -> str:
         raise Stop("Say who you are: --as NAME.") from error
 
 
-def _print_list(items: Sequence[answers.FindingSummary], none: str) -> None:
+def _print_list(items: Sequence[FindingSummary], none: str) -> None:
     paper = output_format.paper()
     wide = paper.width >= output_format.ROOMY
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
@@ -176,7 +178,7 @@ def _print_list(items: Sequence[answers.FindingSummary], none: str) -> None:
 
 
 def _show(text: str, *, as_json: bool) -> None:
-    finding = read(answers.FindingView, text)
+    finding = read(FindingView, text)
     if as_json:
         say(text)
         return
@@ -192,7 +194,7 @@ def _show(text: str, *, as_json: bool) -> None:
         console.print(line, soft_wrap=True)
 
 
-def _facts(one: answers.FindingSummary) -> tuple[tuple[str, str], ...]:
+def _facts(one: FindingSummary) -> tuple[tuple[str, str], ...]:
     return (
         ("finding", one.id),
         ("what", one.sentence),
@@ -213,13 +215,13 @@ def _facts(one: answers.FindingSummary) -> tuple[tuple[str, str], ...]:
     )
 
 
-def _effect(one: answers.FindingSummary) -> str:
+def _effect(one: FindingSummary) -> str:
     if one.worst_effect is not None:
         return formats.change(one.worst_effect)
     return "" if one.share is None else f"{formats.size(one.share)} slower"
 
 
-def _moved(one: answers.MovedSeries) -> str:
+def _moved(one: AffectedSeries) -> str:
     named = one.series
     between = f"{formats.change(one.effect_low)} to {formats.change(one.effect_high)}"
     ended = f", {_plain(one.ended)}" if one.ended else ""

@@ -10,11 +10,12 @@ import typer
 from rich import box
 from rich.table import Table
 
-from cli import answers, options
+from cli import options
 from cli.client import ServiceClient
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.lines import say
+from service.schemas.jobs import JobView
 from service.wording import formats
 
 app = typer.Typer(help="List, show and cancel jobs.", no_args_is_help=True)
@@ -59,7 +60,7 @@ def cancel(
         _print(client.cancel(job), as_json=as_json)
 
 
-def _print_list(jobs: Sequence[answers.JobView]) -> None:
+def _print_list(jobs: Sequence[JobView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     paper = output_format.paper()
     wide = paper.width >= output_format.ROOMY
@@ -73,7 +74,7 @@ def _print_list(jobs: Sequence[answers.JobView]) -> None:
     paper.print(table if jobs else "There are no such jobs.")
 
 
-def _print(job: answers.JobView, *, as_json: bool) -> None:
+def _print(job: JobView, *, as_json: bool) -> None:
     if as_json:
         say(job.model_dump_json())
         return

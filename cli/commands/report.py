@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from benchmarks.contracts import FINAL_STATES, JobState
-from cli import answers, options, watch
+from cli import options, watch
 from cli.client import ServiceClient, read
 from cli.commands import compare
 from cli.exits import Exit
@@ -17,6 +17,8 @@ from cli.output import effects, output_format, progress, result_table
 from cli.output.console import Console
 from cli.output.lines import say
 from cli.output.output_format import OutputFormat
+from service.schemas.jobs import SubmissionView
+from service.schemas.reports import Advice, Report
 
 _LEAST_BAD_FIRST = (Exit.OK, Exit.TIMEOUT, Exit.FAILED)
 
@@ -49,17 +51,17 @@ def report(
         if against is not None and form != "json":  # the exit code is not read off a text
             document = client.report(submission, against)
     if shown_as is OutputFormat.TABLE:
-        show(read(answers.ReportView, text), output_format.paper())
+        show(read(Report, text), output_format.paper())
     else:
         say(text.rstrip("\n"))
     code = outcome(submitted)
     if against is not None:
-        compared = compare.outcome(read(answers.ReportView, document).changes)
+        compared = compare.outcome(read(Report, document).changes)
         code = max(code, compared, key=_LEAST_BAD_FIRST.index)
     raise typer.Exit(code)
 
 
-def _submission(client: ServiceClient, submission_id: str, wait_s: float) -> answers.SubmissionView:
+def _submission(client: ServiceClient, submission_id: str, wait_s: float) -> SubmissionView:
     submission = client.submission(submission_id)
     if wait_s <= 0:
         return submission
@@ -68,7 +70,7 @@ def _submission(client: ServiceClient, submission_id: str, wait_s: float) -> ans
     return watch.follow(client, submission, view, timeout_s=limit_s)
 
 
-def show(report: answers.ReportView, console: Console) -> None:
+def show(report: Report, console: Console) -> None:
     """Print the table, what may be tried next, and what changed if that was asked for."""
     result_table.show(report.rows, console)
     for advice in report.advice:
@@ -79,14 +81,14 @@ def show(report: answers.ReportView, console: Console) -> None:
         compare.show(report.changes, report.against, report.revision, console)
 
 
-def _advise(advice: answers.AdviceView, console: Console) -> None:
+def _advise(advice: Advice, console: Console) -> None:
     sentences = [f"  {suggestion.sentence}" for suggestion in advice.suggestions]
     lines = [f"Worth a try at {advice.case.key}:", *sentences]
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def outcome(submission: answers.SubmissionView) -> Exit:
+def outcome(submission: SubmissionView) -> Exit:
     """A failed case is a failure at any time; a missing one is not yet a success."""
     states = [job.state for job in submission.cases]
     if any(state in FINAL_STATES and state is not JobState.SUCCEEDED for state in states):

@@ -9,10 +9,11 @@ import typer
 from rich import box
 from rich.table import Table
 
-from cli import answers, options, parse_case
+from cli import options, parse_case
 from cli.client import ServiceClient
 from cli.output import output_format
 from cli.output.lines import say
+from service.schemas.jobs import ScheduleView
 from service.wording import formats
 
 _NARROW = ("schedule", "cron", "suite", "next")
@@ -98,7 +99,7 @@ def fire(
         say(f"Submission {submission.id} at revision {submission.revision}.")
 
 
-def _print(schedules: Sequence[answers.ScheduleView]) -> None:
+def _print(schedules: Sequence[ScheduleView]) -> None:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     paper = output_format.paper()
     lines = [_cells(schedule) for schedule in schedules]
@@ -113,7 +114,7 @@ def _print(schedules: Sequence[answers.ScheduleView]) -> None:
     paper.print(table if schedules else "There are no schedules.")
 
 
-def _cells(schedule: answers.ScheduleView) -> dict[str, str]:
+def _cells(schedule: ScheduleView) -> dict[str, str]:
     due = formats.moment(schedule.next_due_at) if schedule.next_due_at else "never"
     return {
         "schedule": schedule.name,

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 import typer
 
 from benchmarks.catalog.precision_tiers import Tier
-from cli import answers, estimate, options, parse_case, watch
+from cli import estimate, options, parse_case, watch
 from cli.client import ServiceClient, read
 from cli.commands import report
 from cli.exits import Stop
@@ -20,6 +20,8 @@ from cli.output.console import Console
 from cli.output.lines import say
 from cli.parse_case import RequestedCases
 from cli.revision import Version, given_or_checked_out
+from service.schemas.jobs import SubmissionView, Submitted
+from service.schemas.reports import Report
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is seen every few seconds."""
@@ -86,18 +88,18 @@ def submit(
         trace=trace or None,
     )
     with ServiceClient(url) as client:
-        submission = client.submit(request, idempotency_key)
-        for remark in _remarks(client, request, submission, tier):
+        submitted = client.submit(request, idempotency_key)
+        for remark in _remarks(client, request, submitted, tier):
             say(remark, sys.stderr)
         if not (wait or timeout_s is not None):
-            _print_submission(submission, url, as_json=as_json)
+            _print_submission(submitted, url, as_json=as_json)
             return
-        submission = _followed(client, submission, timeout_s)
+        submission = _followed(client, submitted, timeout_s)
         text = client.report(submission.id)
     if as_json:
         say(text)
     else:
-        report.show(read(answers.ReportView, text), output_format.paper())
+        report.show(read(Report, text), output_format.paper())
     if trace:
         _print_traces(submission, url)
     raise typer.Exit(report.outcome(submission))
@@ -118,7 +120,7 @@ def _request(chosen: RequestedCases, version: Version, **given: object) -> dict[
 def _remarks(
     client: ServiceClient,
     request: Mapping[str, Any],
-    submission: answers.SubmissionView,
+    submission: Submitted,
     tier: Tier | None,
 ) -> list[str]:
     """List missing workers, cases that were left out, and the time that the work will take."""
@@ -140,7 +142,7 @@ def _lacking(client: ServiceClient, requires: Mapping[str, str], now: datetime) 
     return f"It will wait: {which} was seen in the last two minutes."
 
 
-def _print_submission(submission: answers.SubmissionView, url: str, *, as_json: bool) -> None:
+def _print_submission(submission: SubmissionView, url: str, *, as_json: bool) -> None:
     if as_json:
         say(submission.model_dump_json())
         return
@@ -153,15 +155,15 @@ def _print_submission(submission: answers.SubmissionView, url: str, *, as_json: 
 
 
 def _followed(
-    client: ServiceClient, submission: answers.SubmissionView, timeout_s: float | None
-) -> answers.SubmissionView:
+    client: ServiceClient, submission: SubmissionView, timeout_s: float | None
+) -> SubmissionView:
     again = f"throughline report {submission.id} --wait --url {client.url}"
     say(f"Submission {submission.id} (again: {again}).", sys.stderr)
     view = progress.view(Console(stderr=True))
     return watch.follow(client, submission, view, timeout_s=timeout_s)
 
 
-def _print_traces(submission: answers.SubmissionView, url: str) -> None:
+def _print_traces(submission: SubmissionView, url: str) -> None:
     for job in submission.jobs:
         if job.result_id and job.replicate == 1:
             fetch = f"throughline trace {job.result_id} --url {url}"

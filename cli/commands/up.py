@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from cli import answers, interrupts, options, revision, watch
+from cli import interrupts, options, revision, watch
 from cli.client import ServiceClient, read
 from cli.commands import report
 from cli.commands.migrate import bring_up_to_date
@@ -24,6 +24,8 @@ from cli.output import output_format, progress
 from cli.output.console import Console
 from cli.revision import Version
 from service.auth.sign_in_link import LASTS
+from service.schemas.jobs import SubmissionView
+from service.schemas.reports import Report
 from service.settings import Settings
 from service.wording import formats
 from worker.child import containment
@@ -152,7 +154,7 @@ def _measure(
     view = progress.view(Console(stderr=True))
     submission = watch.follow(client, submission, view, check=ensemble.check)
     say(f"Measured in {formats.duration(time.monotonic() - started_s)}.")
-    report.show(read(answers.ReportView, client.report(submission.id)), output_format.paper())
+    report.show(read(Report, client.report(submission.id)), output_format.paper())
     return report.outcome(submission)
 
 
@@ -164,7 +166,7 @@ def _version(given: str | None) -> Version:
 
 def _submission(
     client: ServiceClient, suite: str, under_test: Version, say: Callable[[str], None]
-) -> answers.SubmissionView:
+) -> SubmissionView:
     """Go on with what an earlier run left unfinished at this revision, or submit anew."""
     name = formats.revision(under_test.revision)
     for earlier in client.submissions(revision=under_test.revision, suite=suite, limit=20).items:

@@ -8,8 +8,9 @@ from typing import Any
 
 from cli.client import ServiceClient, read
 from cli.exits import Away, Exit, Stop
-from cli.gate.comparison import CaseFinding, ComparisonAnswer
 from cli.output.console import Console
+from service.schemas.comparisons import ComparisonView
+from service.schemas.gate import CaseFindingView
 from service.wording import formats
 
 LOOK_S = 2.0
@@ -17,13 +18,13 @@ PATIENCE_S = 60.0
 """How long a service may be away, as while it is restarted; also how late its decision may be."""
 
 
-def start(client: ServiceClient, request: Mapping[str, Any], key: str | None) -> ComparisonAnswer:
+def start(client: ServiceClient, request: Mapping[str, Any], key: str | None) -> ComparisonView:
     """Start a comparison; the same ``key`` with the same request starts one."""
-    return read(ComparisonAnswer, client.start_comparison(request, key))
+    return read(ComparisonView, client.start_comparison(request, key))
 
 
 def until_decided(
-    client: ServiceClient, comparison: ComparisonAnswer, console: Console, budget_s: float
+    client: ServiceClient, comparison: ComparisonView, console: Console, budget_s: float
 ) -> str:
     """Say what is new until it has ended, and return the answer's text as it then is.
 
@@ -37,7 +38,7 @@ def until_decided(
         try:
             text = client.comparison_by_id(comparison.id)
             heard_at_s = time.monotonic()
-            comparison = read(ComparisonAnswer, text)
+            comparison = read(ComparisonView, text)
             if comparison.state != "running":
                 return text
             lines.show(comparison)
@@ -62,7 +63,7 @@ class Lines:
         self._said: dict[str, tuple[int, bool]] = {}
         self._last = ""
 
-    def show(self, comparison: ComparisonAnswer) -> None:
+    def show(self, comparison: ComparisonView) -> None:
         """Print what is new."""
         self.say(comparison.note)
         for case in comparison.so_far.cases:
@@ -81,14 +82,14 @@ class Lines:
         self._console.print(line, markup=False, highlight=False, soft_wrap=True)
 
 
-def _words(case: CaseFinding) -> str:
+def _words(case: CaseFindingView) -> str:
     pairs = formats.counted(case.pairs, "pair")
     if case.settled:
         return f"{pairs}, {plain(case.verdict)}"
     if not case.metrics:
         return f"{pairs}, going on"
     first = case.metrics[0]
-    change, between = first.shown
+    change, between = formats.metric_change(first)
     return f"{pairs}, {first.metric} {change} ({between}), going on"
 
 

@@ -14,11 +14,12 @@ from rich.text import Text
 
 from benchmarks.terminal import LINES, printable
 from cli.gate import GateFormat
-from cli.gate.comparison import CaseFinding, ComparisonAnswer, Decision, Outcome
 from cli.gate.follow import plain
 from cli.output import output_format
 from cli.output.console import Console
 from service.reports.markup import escape, table
+from service.schemas.comparisons import ComparisonView
+from service.schemas.gate import CaseFindingView, DecisionView, Outcome
 from service.wording import formats
 
 REGRESSIONS = ("worse", "broken", "parity")
@@ -32,7 +33,7 @@ _NOT_XML = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 class Shown:
     """A comparison that was decided, as the command line shows it."""
 
-    comparison: ComparisonAnswer
+    comparison: ComparisonView
     text: str
     """The service's answer, word for word."""
     url: str
@@ -40,7 +41,7 @@ class Shown:
     """Whether an inconclusive case counts as passed."""
 
     @property
-    def decision(self) -> Decision:
+    def decision(self) -> DecisionView:
         """The decision, which is there."""
         assert self.comparison.decision is not None
         return self.comparison.decision
@@ -179,7 +180,7 @@ class Shown:
         error.set("message", _xml(self.decision.sentence))
         error.set("type", self.decision.outcome.value)
 
-    def _add_case(self, suite: ET.Element, case: CaseFinding) -> None:
+    def _add_case(self, suite: ET.Element, case: CaseFindingView) -> None:
         element = ET.SubElement(suite, "testcase")
         element.set("classname", "throughline.gate")
         element.set("name", _xml(case.case_key))
@@ -194,7 +195,7 @@ class Shown:
             remark.set("type", case.verdict)
 
 
-def _cells(case: CaseFinding) -> tuple[str, ...]:
+def _cells(case: CaseFindingView) -> tuple[str, ...]:
     if not case.metrics:
         empty = (formats.DASH,) * 4
         return (case.case_key, *empty, str(case.pairs), plain(case.verdict))
@@ -203,7 +204,7 @@ def _cells(case: CaseFinding) -> tuple[str, ...]:
         case.case_key,
         formats.quantity(first.baseline, first.unit),
         formats.quantity(first.contender, first.unit),
-        *first.shown,
+        *formats.metric_change(first),
         str(case.pairs),
         plain(case.verdict),
     )

@@ -11,11 +11,12 @@ from cli.client import ServiceClient, read
 from cli.durations import seconds
 from cli.exits import Exit, Stop
 from cli.gate import GateFormat, Inconclusive, follow
-from cli.gate.comparison import ComparisonAnswer, Outcome
 from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
 from cli.output.console import Console
 from cli.output.lines import say
+from service.schemas.comparisons import ComparisonView
+from service.schemas.gate import Outcome
 from service.wording import formats
 
 _CODES = {
@@ -57,7 +58,7 @@ def run(
     return int(_CODES[outcome])
 
 
-def _decided(url: str, order: GateOptions) -> tuple[ComparisonAnswer, str]:
+def _decided(url: str, order: GateOptions) -> tuple[ComparisonView, str]:
     request = order.request()
     budget_s = seconds(order.budget)
     interrupts.as_ctrl_c()  # CI ends a job with SIGTERM; what was to be measured for it stops then
@@ -73,13 +74,13 @@ def _decided(url: str, order: GateOptions) -> tuple[ComparisonAnswer, str]:
                 _remark(estimate)
             text = follow.until_decided(client, begun, Console(stderr=True), budget_s)
         except KeyboardInterrupt:
-            read(ComparisonAnswer, client.cancel_comparison(begun.id))
+            read(ComparisonView, client.cancel_comparison(begun.id))
             _remark("Cancelled, with its jobs.")
             raise
-    return read(ComparisonAnswer, text), text
+    return read(ComparisonView, text), text
 
 
-def _outcome(comparison: ComparisonAnswer) -> Outcome:
+def _outcome(comparison: ComparisonView) -> Outcome:
     if comparison.decision is None:
         raise Stop(
             f"Comparison {comparison.id} was cancelled, so nothing was decided: "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from rich import box
 from rich.table import Table
 
-from cli.answers import EffectsView, TermView
 from cli.output.console import Console
+from service.schemas.reports import Effects, Term
 from service.wording import formats
 
 
-def show(effects: EffectsView, console: Console) -> None:
+def show(effects: Effects, console: Console) -> None:
     """Print main effects, then interactions, and what the design cannot tell apart."""
     console.print(f"\nEffects on the throughput of {effects.workload}", style="bold")
     if effects.missing:
@@ -24,7 +24,7 @@ def show(effects: EffectsView, console: Console) -> None:
     console.print(" ".join(effects.limits), style="dim", highlight=False, markup=False)
 
 
-def _table(effects: EffectsView) -> Table:
+def _table(effects: Effects) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("factor")
     table.add_column("compares")
@@ -35,6 +35,6 @@ def _table(effects: EffectsView) -> Table:
     return table
 
 
-def _cells(term: TermView) -> tuple[str, str, str, str]:
+def _cells(term: Term) -> tuple[str, str, str, str]:
     margin = f"{formats.times(term.low)} to {formats.times(term.high)}"
     return term.name, term.meaning, formats.times(term.ratio), margin

@@ -12,8 +12,8 @@ from rich.text import Text
 
 from benchmarks.contracts import FINAL_STATES, JobState
 from benchmarks.contracts import Progress as CaseProgress
-from cli import answers
 from cli.output.console import Console
+from service.schemas.jobs import JobView, SubmissionView
 from service.wording import formats
 
 _QUIET_S = 10.0
@@ -39,7 +39,7 @@ class View(Protocol):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None: ...
-    def show(self, submission: answers.SubmissionView) -> None:
+    def show(self, submission: SubmissionView) -> None:
         """Show the submission as it is now."""
 
     def say(self, sentence: str) -> None:
@@ -64,7 +64,7 @@ class LiveTable:
     def __exit__(self, *_: object) -> None:
         self._live.stop()
 
-    def show(self, submission: answers.SubmissionView) -> None:
+    def show(self, submission: SubmissionView) -> None:
         """Redraw."""
         table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim", expand=True)
         table.add_column("case", ratio=1, no_wrap=True)  # what is left, cut where it must be
@@ -82,7 +82,7 @@ class LiveTable:
         self._live.console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _state(job: answers.JobView) -> Text:
+def _state(job: JobView) -> Text:
     return Text(job.state.value, style=_COLOUR.get(job.state, "dim"))
 
 
@@ -111,7 +111,7 @@ class PlainLines:
     def __exit__(self, *_: object) -> None:
         return None
 
-    def show(self, submission: answers.SubmissionView) -> None:
+    def show(self, submission: SubmissionView) -> None:
         """Print what is new."""
         for position, job in enumerate(submission.cases, start=1):
             stage = job.state.value + (f" {job.progress.phase}" if job.progress else "")
@@ -127,7 +127,7 @@ class PlainLines:
         self._console.print(sentence, markup=False, highlight=False, soft_wrap=True)
 
 
-def _words(job: answers.JobView) -> str:
+def _words(job: JobView) -> str:
     if job.state in FINAL_STATES:
         return f"{job.state.value}{f' ({job.reason})' if job.reason else ''}"
     phase, step, done, rate = _columns(job.progress)

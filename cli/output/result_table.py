@@ -9,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from benchmarks.contracts import JobState, ParityStatus, Status
-from cli.answers import RowView
 from cli.output.console import Console
+from service.schemas.reports import Row
 from service.wording import formats
 
 ROOMY = 100
@@ -24,7 +24,7 @@ _PARITY = {"nondeterministic": "varies"}
 """Statuses of parity whose names are too long for a column."""
 
 
-def show(rows: Sequence[RowView], console: Console) -> None:
+def show(rows: Sequence[Row], console: Console) -> None:
     """Print the table, what its intervals rest on, and each failure with its reason."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1))
     table.add_column("case", min_width=22)
@@ -50,9 +50,9 @@ def show(rows: Sequence[RowView], console: Console) -> None:
             console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
-def _further(rows: Sequence[RowView], *, wide: bool) -> dict[str, Callable[[RowView], str | Text]]:
+def _further(rows: Sequence[Row], *, wide: bool) -> dict[str, Callable[[Row], str | Text]]:
     """Columns that stand only where they have something to say, and memory where it has room."""
-    columns: dict[str, Callable[[RowView], str | Text]] = {}
+    columns: dict[str, Callable[[Row], str | Text]] = {}
     if any(row.parity is not None for row in rows):
         columns["parity"] = _parity
     if wide and any(row.mfu is not None for row in rows):
@@ -62,17 +62,17 @@ def _further(rows: Sequence[RowView], *, wide: bool) -> dict[str, Callable[[RowV
     return columns
 
 
-def _parity(row: RowView) -> str | Text:
+def _parity(row: Row) -> str | Text:
     style = "red" if row.parity == ParityStatus.FAIL else ""
     return Text(_PARITY.get(row.parity or "", row.parity or formats.DASH), style=style)
 
 
-def _memory(row: RowView) -> str:
+def _memory(row: Row) -> str:
     known = row.peak_memory_b
     return formats.DASH if known is None else formats.quantity(known, "B")
 
 
-def _remark(row: RowView, console: Console) -> None:
+def _remark(row: Row, console: Console) -> None:
     """Print why a case failed, or was not compared."""
     if row.reason:
         line = f"{row.case.key}: {row.reason}"
@@ -82,7 +82,7 @@ def _remark(row: RowView, console: Console) -> None:
         console.print(line, style="dim", markup=False, highlight=False, soft_wrap=True)
 
 
-def _flagged(row: RowView, console: Console) -> None:
+def _flagged(row: Row, console: Console) -> None:
     """The flags of a case, and whether its number counts."""
     if row.flags:
         line = f"{row.case.key}: flags {', '.join(row.flags)}"
@@ -92,7 +92,7 @@ def _flagged(row: RowView, console: Console) -> None:
         console.print(f"{line}.", style=style, markup=False, highlight=False, soft_wrap=True)
 
 
-def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
+def _cells(row: Row, among: Sequence[Row]) -> tuple[str | Text, ...]:
     """One line of the table; where there is no figure, what became of the case instead."""
     axes = " ".join(f"{axis}={value}" for axis, value in sorted(row.case.axes.items()))
     name = f"{row.case.workload}:{row.case.preset} {axes}".strip()
@@ -111,7 +111,7 @@ def _cells(row: RowView, among: Sequence[RowView]) -> tuple[str | Text, ...]:
     )
 
 
-def _speedup(row: RowView, among: Sequence[RowView]) -> str:
+def _speedup(row: Row, among: Sequence[Row]) -> str:
     if row.speedup is not None:
         return formats.times(row.speedup.value)
     compared = {other.case.workload for other in among if other.speedup is not None}

@@ -10,49 +10,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean, median
 
 from scipy.special import stdtrit
 
 from benchmarks.catalog.factorial import Design, Effect, Levels
+from service.schemas.reports import Effects, Term
 
 CONFIDENCE = 0.95
 """Of the margin that a contrast must pass."""
 TRIM = 2.5
 """Contrasts beyond so many first estimates of the noise are left out of the second one."""
-
-
-@dataclass(frozen=True, slots=True)
-class Term:
-    """A main effect or an interaction of two factors."""
-
-    name: str
-    """``precision``, or ``layout x precision``."""
-    meaning: str
-    """What the ratio compares."""
-    ratio: float
-    """Main effect: high over low. Interaction: the one's ratio with the other high over its ratio
-    with the other low; 1 where they do not depend on each other."""
-    low: float
-    high: float
-    """95 % margin about the ratio."""
-    clear: bool
-    """Whether the margin leaves out 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class Effects:
-    """The effects that the runs of one workload's design show."""
-
-    workload: str
-    runs: int
-    missing: tuple[str, ...]
-    """Runs without a number; then no effect is estimated, because none would be balanced."""
-    terms: tuple[Term, ...]
-    """Main effects, then interactions, each in the order of their size."""
-    limits: tuple[str, ...]
-    """How large a fraction was run, its resolution, and what it mixes up."""
 
 
 def estimate(design: Design, rates: Mapping[Levels, float]) -> Effects:

@@ -3,26 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Literal
 
 from scipy.special import stdtrit
 
 from benchmarks.contracts import Sample
+from service.schemas.reports import Summary
 
 Basis = Literal["replicates", "within_run", "none"]
-
-
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A mean with its 95 % interval, in the unit of the sample."""
-
-    value: float
-    low: float | None
-    high: float | None
-    interval: Basis
-    """What the interval rests on. Only ``replicates`` says where the next run will fall."""
-    replicates: int
 
 
 def summarise(sample: Sample) -> Summary:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
+from service.api.dependencies import Cursor, DatabaseSession, Limit
 from service.api.router import noun
 from service.auth import audit
 from service.auth.audit import AuditView
 from service.auth.permissions import Permission, needs
+from service.schemas.jobs import Listing
 
 router = noun("/audit", "access")
 

@@ -6,27 +6,16 @@ from typing import Literal
 
 from fastapi import Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel
 
 from benchmarks.contracts import Name, Revision
 from service.api.dependencies import DatabaseSession
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.history import revisions
-from service.history.compare import RevisionChange
 from service.reports import markdown, report
+from service.schemas.series import Changes
 
 router = noun("/changes", "changes")
-
-
-class Changes(BaseModel):
-    """The change of each case from one revision to another."""
-
-    baseline: str
-    contender: str
-    suite: str | None
-    metric: str
-    changes: list[RevisionChange]
 
 
 @router.get("", response_model=Changes, responses={200: {"content": {"text/markdown": {}}}})

@@ -13,7 +13,6 @@ from service.api.dependencies import (
     Id,
     IdempotencyKey,
     Limit,
-    Listing,
     Now,
     owned,
 )
@@ -23,6 +22,7 @@ from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 from service.models import ComparisonRow, ComparisonState
+from service.schemas.jobs import Listing
 
 router = noun("/comparisons", "comparisons")
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from service.api.dependencies import Cursor, DatabaseSession, Limit, Listing
+from service.api.dependencies import Cursor, DatabaseSession, Limit
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.findings import confirm
 from service.findings.confirm import ConfirmationView
 from service.models import ConfirmationRow, ConfirmationState
+from service.schemas.jobs import Listing
 
 router = noun("/confirmations", "findings")
 

@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator
 from datetime import datetime
-from typing import Annotated, Generic, TypeVar
+from typing import Annotated, TypeVar
 
 from fastapi import Depends, Header, Path, Query, Request
-from pydantic import BaseModel, BeforeValidator
+from pydantic import BeforeValidator
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
 from service.comparisons import ComparisonRequest
-from service.database.paging import Page
 from service.database.session import Database, now_of
 from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Holder, Terms
@@ -74,18 +73,6 @@ IdempotencyKey = Annotated[
 Cursor = Annotated[str | None, Query(max_length=2_000, description="`next_cursor` of a page.")]
 Limit = Annotated[int, Query(ge=1, le=500), Plain]
 Wait = Annotated[float, Query(ge=0, le=30, allow_inf_nan=False)]
-
-
-class Listing(BaseModel, Generic[T]):
-    """Some items, and the cursor that gives the next ones; null at the end."""
-
-    items: list[T]
-    next_cursor: str | None
-
-    @classmethod
-    def of(cls, page: Page[T]) -> Listing[T]:
-        """Show a page."""
-        return cls(items=list(page.items), next_cursor=page.next_cursor)
 
 
 async def get_terms(request: Request) -> Terms:

@@ -14,7 +14,7 @@ from service.auth.authenticate import Authenticator
 from service.auth.enrolment import EnrolmentRequest, NewEnrolment, Redemption
 from service.auth.permissions import Permission, needs
 from service.auth.principal import Principal
-from service.auth.token_store import NewToken
+from service.schemas.access import NewToken
 
 router = noun("/enrolments", "access")
 

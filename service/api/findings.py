@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Annotated
 
 from fastapi import Query
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import Field, StringConstraints
 from sqlalchemy import ColumnElement, select
 
 from benchmarks import contracts
 from benchmarks.contracts import Contract, Day, Worded
 from service import findings
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now, Plain
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now, Plain
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.findings import ActionName, FindingKind, FindingSummary, FindingView, Plan
 from service.models import FindingRow, FindingSeries, FindingState
+from service.schemas.findings import MorningReport
+from service.schemas.jobs import Listing
 
 router = noun("/findings", "findings")
 
@@ -54,18 +56,6 @@ class PlanRequest(Contract):
     due_on: Day | None = None
     """Null, if it is sent, takes the due date away."""
     version: Seen | None = None
-
-
-class MorningReport(BaseModel):
-    """A summary of the findings that were opened lately."""
-
-    since: datetime
-    opened: list[FindingSummary]
-    """Findings opened since then, the newest first; at most 500."""
-    active: int
-    """Findings, of any age, that ask for somebody's attention."""
-    expected_false: float
-    """How many of those opened are expected to be false; withdrawn and not reproduced ones are."""
 
 
 @router.get("")

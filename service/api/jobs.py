@@ -12,7 +12,6 @@ from service.api.dependencies import (
     Id,
     IdempotencyKey,
     Limit,
-    Listing,
     Now,
     owned,
 )
@@ -23,8 +22,8 @@ from service.auth.permissions import Permission, needs
 from service.jobs import expiry, requests, views
 from service.jobs import submit as jobs_submit
 from service.jobs.requests import JobRequest
-from service.jobs.views import JobView
 from service.models import Job
+from service.schemas.jobs import JobView, Listing
 
 router = noun("/jobs", "jobs")
 

@@ -12,8 +12,8 @@ from fastapi import FastAPI, Request, Response
 
 from service.auth.permissions import Permission, needs
 from service.http.exchange import Shared
-from service.http.problems import Problem
 from service.http.strict_route import GuardedRoute
+from service.schemas.access import Problem
 
 _MEANINGS = {
     400: "The request or its JSON is malformed, or can be read in more than one way.",

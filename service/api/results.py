@@ -10,7 +10,7 @@ from pydantic import StringConstraints, TypeAdapter
 
 from benchmarks.contracts import Contract, Line, Name, Revision, Status
 from benchmarks.trace_file import GZIP
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Now
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now
 from service.api.findings import Actor
 from service.api.openapi import problems
 from service.api.router import noun
@@ -20,6 +20,7 @@ from service.history.exclusions import ExclusionView
 from service.history.types import ResultSummary, StoredResult
 from service.models import ResultRow
 from service.reports import suggestions
+from service.schemas.jobs import Listing
 
 router = noun("/results", "results")
 

@@ -7,14 +7,14 @@ from typing import Annotated
 from fastapi import Path
 
 from benchmarks.contracts import Name
-from service.api.dependencies import DatabaseSession, Listing, Now
+from service.api.dependencies import DatabaseSession, Now
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.jobs import schedules, submissions
-from service.jobs.schedules import ScheduleRequest, ScheduleView
-from service.jobs.submissions import Submitted
+from service.jobs.schedules import ScheduleRequest
+from service.schemas.jobs import Listing, ScheduleView, Submitted
 
 router = noun("/schedules", "schedules")
 

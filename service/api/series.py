@@ -8,13 +8,14 @@ import orjson
 from fastapi import Query, Response
 
 from benchmarks.contracts import Name, Workload
-from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Listing, Plain
+from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Plain
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.history import queries
 from service.history.description import AnalysisView, describe
-from service.history.types import Series, SeriesPoint
+from service.schemas.jobs import Listing
+from service.schemas.series import Series, SeriesPoint
 
 router = noun("/series", "series")
 

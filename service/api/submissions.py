@@ -18,7 +18,6 @@ from service.api.dependencies import (
     Id,
     IdempotencyKey,
     Limit,
-    Listing,
     Now,
     Wait,
     get_database,
@@ -33,10 +32,10 @@ from service.http.long_poll import pauses
 from service.jobs import submissions
 from service.jobs import submit as jobs_submit
 from service.jobs.requests import SubmissionRequest
-from service.jobs.submissions import SubmissionSummary, SubmissionView, Submitted
 from service.models.project_filter import within
 from service.reports import markdown, report
-from service.reports.report import Report
+from service.schemas.jobs import Listing, SubmissionSummary, SubmissionView, Submitted
+from service.schemas.reports import Report
 
 router = noun("/submissions", "submissions")
 

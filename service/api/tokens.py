@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from service.api.dependencies import Caller, DatabaseSession, Listing, Now, ServerKey, TokenId
+from service.api.dependencies import Caller, DatabaseSession, Now, ServerKey, TokenId
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit, token_store
 from service.auth.permissions import Permission, needs
-from service.auth.token_store import NewToken, TokenRequest, TokenView
+from service.auth.token_store import TokenRequest
+from service.schemas.access import NewToken, TokenView
+from service.schemas.jobs import Listing
 
 router = noun("/tokens", "access")
 

@@ -7,13 +7,13 @@ from typing import Annotated
 from fastapi import Path
 
 from benchmarks.contracts import Name, Worker
-from service.api.dependencies import Caller, DatabaseSession, Listing, Now
+from service.api.dependencies import Caller, DatabaseSession, Now
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.errors import Invalid
 from service.jobs import workers
-from service.jobs.workers import WorkerView
+from service.schemas.jobs import Listing, WorkerView
 
 router = noun("/workers", "workers")
 

@@ -30,9 +30,9 @@ from service.auth.principal import ANYBODY, READER, Principal, network_of
 from service.auth.rate_limit import Buckets
 from service.auth.signing_key import Key
 from service.auth.token_format import Mistyped, Token
-from service.auth.token_store import TokenView
 from service.database.session import Database, now_of
 from service.errors import Forbidden, ServiceError, TooMany, Unauthorized
+from service.schemas.access import TokenView
 from service.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -15,10 +15,10 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Contract, Name
 from service.auth import single_use, token_format, token_store
 from service.auth.signing_key import Key
-from service.auth.token_store import NewToken, TokenRequest
+from service.auth.token_store import TokenRequest
 from service.database.session import alone
 from service.errors import Forbidden, Unauthorized
-from service.models.access import TokenKind
+from service.schemas.access import NewToken, TokenKind
 
 _BAD = (
     "This enrolment code is not good: mistyped, used, or too old. Ask an administrator for another "

@@ -8,10 +8,9 @@ from benchmarks import local_service
 from service.auth import audit, sign_in_link, signing_key, token_format, token_store
 from service.auth.principal import Principal
 from service.auth.token_format import Mistyped
-from service.auth.token_store import TokenView
 from service.database.session import Database, alone, now_of
 from service.errors import Unauthorized
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind, TokenView
 from service.settings import Settings
 
 _WHO = Principal("this machine")

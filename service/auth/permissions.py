@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from enum import StrEnum
 from typing import Any, TypeVar
 
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 
 
 class Undeclared(Exception):

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from starlette.requests import HTTPConnection
 
 from service.auth.permissions import EVERYTHING, MAY, Permission
-from service.auth.token_store import TokenView
 from service.errors import Forbidden
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind, TokenView
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Annotated, Any, Literal, Self, cast
 
-from pydantic import BaseModel, Field, FiniteFloat, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 from sqlalchemy import Row, Table, bindparam, func, or_, select, update
 from sqlalchemy.orm import Session
 
@@ -18,7 +18,7 @@ from service.auth.token_format import Token
 from service.database.session import rows
 from service.errors import Conflict, NotFound, Unauthorized
 from service.models import TokenRow
-from service.models.access import TokenKind
+from service.schemas.access import NewToken, TokenKind, TokenView
 
 _TOKENS = cast(Table, TokenRow.__table__)
 # Made once: every request asks.
@@ -56,31 +56,6 @@ class TokenRequest(Contract):
         if (self.kind, self.name) == (TokenKind.ADMIN, LOCAL):
             raise ValueError(f"the name {LOCAL} is kept for the token of this machine itself")
         return self
-
-
-class TokenView(BaseModel):
-    """The facts about a token that may be shown."""
-
-    id: str
-    kind: TokenKind
-    name: str
-    project: str | None
-    """The only one whose things it sees and makes; null: all."""
-    state: Literal["live", "expired", "revoked"]
-    created_at: datetime
-    created_by: str | None
-    """The id of the token that made it; null: the command line beside the database."""
-    expires_at: datetime | None
-    last_used_at: datetime | None
-    """To the minute."""
-    rotated_at: datetime | None
-    revoked_at: datetime | None
-
-
-class NewToken(TokenView):
-    """A token that was just made or renewed, told this once."""
-
-    token: str = Field(repr=False)
 
 
 def create(

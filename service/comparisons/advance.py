@@ -16,11 +16,11 @@ from service.analysis import gate
 from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
 from service.comparisons import comparison_jobs, worker_choice
-from service.comparisons.request import ComparisonRequest
 from service.database.prepared import session_on
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
+from service.schemas.comparisons import ComparisonRequest
 
 log = logging.getLogger(__name__)
 

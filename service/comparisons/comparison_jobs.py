@@ -11,10 +11,10 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from service import models
 from service.analysis.gate import CaseRecord, Measured, Pair, Side, Used
-from service.comparisons.request import ComparisonRequest
 from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
+from service.schemas.comparisons import ComparisonRequest
 
 
 def of(session: Session, comparison_id: str) -> list[models.ComparisonJob]:

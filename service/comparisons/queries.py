@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel
 from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
@@ -12,52 +11,13 @@ from service.analysis import gate
 from service.analysis.gate import Outcome
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.advance import NONE_KNOWN
-from service.comparisons.request import ComparisonRequest
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.models import ComparisonRow, ComparisonState
+from service.schemas.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 from service.schemas.gate import DecisionView
 from service.wording.statements import worded
-
-
-class ComparisonSummary(BaseModel):
-    """A comparison as a list shows it."""
-
-    id: str
-    state: ComparisonState
-    outcome: Outcome | None
-    """None until it is decided."""
-    baseline: str
-    contender: str
-    suite: str | None
-    project: str
-    """Empty: it belongs to none."""
-    source: str
-    created_at: datetime
-    ends_at: datetime
-    """When the budget is spent."""
-    decided_at: datetime | None
-
-
-class ComparisonView(ComparisonSummary):
-    """A comparison, what it asks, and where it stands."""
-
-    request: ComparisonRequest
-    worker: str | None
-    """Both sides are pinned to it; None until one is chosen."""
-    rounds: int
-    """Rounds of pairs that were submitted."""
-    jobs: int
-    jobs_ended: int
-    note: str
-    """What it waits for, or why it was cancelled; empty if there is nothing to say."""
-    decision: DecisionView | None
-    """The decision, once it stands: ``state`` is ``decided``."""
-    so_far: DecisionView
-    """What the pairs say by now; the same as ``decision`` once that stands."""
-    page: str
-    """Address of its page on the dashboard."""
 
 
 def load_comparison(session: Session, comparison_id: str, now: datetime) -> ComparisonView:

@@ -10,14 +10,16 @@ from sqlalchemy import select
 from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import JobSpec
+from benchmarks.contracts import JobSpec, Purpose
 from service import errors, models
 from service.comparisons import worker_choice
-from service.comparisons.request import ComparisonRequest
 from service.database.ids import new_id
 from service.history import revisions
+from service.jobs.expand import expand
+from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import digest_of, kept_as
 from service.models import ComparisonRow, ComparisonState
+from service.schemas.comparisons import ComparisonRequest
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def start(
         Invalid: a case stands twice.
         KeyReused: ``key`` came with another request before.
     """
-    specs = request.specs()
+    specs = _specs(request)
     if len({spec.case.key for spec in specs}) < len(specs):
         raise errors.Invalid("A case stands twice in this comparison; name each once.")
     if key is not None:
@@ -126,3 +128,26 @@ def _answered(
     if row.key_digest != digest_of(request):
         raise errors.KeyReused(errors.REUSED)
     return AcceptedComparison(row.id, replayed=True)
+
+
+def _specs(request: ComparisonRequest) -> tuple[JobSpec, ...]:
+    """One job per case, at the contender, every name checked.
+
+    Raises:
+        UnknownChoice: a name that the catalog does not have.
+        Impossible: a combination that cannot run.
+    """
+    return expand(
+        SubmissionRequest(
+            suite=request.suite,
+            case=request.case,
+            cases=request.cases,
+            revision=request.contender,
+            purpose=Purpose.COMPARISON,
+            requires=request.requires,
+            priority=request.priority,
+            protocol=request.protocol,
+            replicates=1,
+            timeout_s=request.timeout_s,
+        )
+    )

@@ -13,9 +13,9 @@ from sqlalchemy.orm import InstrumentedAttribute, Session
 from benchmarks.contracts import AttemptState
 from service.comparisons import deployed
 from service.comparisons.deployed import Deployed
-from service.comparisons.request import ComparisonRequest
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
+from service.schemas.comparisons import ComparisonRequest
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is heard of every few seconds."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from service.dashboard.figures import environment_changes
-from service.history.types import SeriesPoint
+from service.schemas.series import SeriesPoint
 
 GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
 

@@ -16,8 +16,8 @@ from service.analysis.detection.alarms import SAME
 from service.dashboard.figures import Analysed, Step, place_of
 from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
 from service.findings.bad_nodes import METRIC, against_others
-from service.findings.types import AttributionView, EvidenceView
-from service.history.types import Series
+from service.schemas.findings import AttributionView, EvidenceView
+from service.schemas.series import Series
 
 NODE_RESULTS = 20
 """Newest results of a slow node that its page lists."""

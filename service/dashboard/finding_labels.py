@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from service.analysis.attribution import Cause
-from service.analysis.attribution.types import Part, State
 from service.findings import ACTIONS, AffectedSeries, Certainty, FindingKind, FindingSummary
 from service.history.description import NoiseView
 from service.models import ConfirmationState, FindingState
+from service.schemas.findings import Part, State
 from service.wording import formats
 
 KINDS = {

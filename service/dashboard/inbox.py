@@ -15,7 +15,7 @@ from service.database.paging import Page
 from service.findings import ACTIVE, FindingKind, FindingSummary, confirm
 from service.findings.confirm import ConfirmationView
 from service.history.queries import name_of
-from service.history.types import SeriesName
+from service.schemas.series import SeriesName
 
 LATELY = timedelta(hours=24)
 """What counts as opened lately: a night and the day around it."""

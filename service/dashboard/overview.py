@@ -15,7 +15,7 @@ from service.dashboard import labels
 from service.dashboard.figures import environment_changes
 from service.dashboard.sparkline import sparkline
 from service.history import compare
-from service.history.types import Series, SeriesPoint
+from service.schemas.series import RevisionChange, Series, SeriesPoint
 from service.wording import formats
 
 
@@ -37,7 +37,7 @@ class OverviewRow:
 
     series: Series
     latest: SeriesPoint
-    change: compare.RevisionChange | None
+    change: RevisionChange | None
     speedup: Speedup | None
     """Against the baseline of the same group; None for the baseline itself."""
     is_baseline: bool
@@ -85,7 +85,7 @@ def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
     return found.contender if found and found.contender else points[-1]
 
 
-def change(series: Series, known: compare.Known = compare.NOTHING) -> compare.RevisionChange | None:
+def change(series: Series, known: compare.Known = compare.NOTHING) -> RevisionChange | None:
     """Compare the newest revision that counts with the one before; None if there is only one."""
     names = list(dict.fromkeys(point.revision for point in _counted(series)))
     return compare.compare(series, names[-2], names[-1], known=known) if len(names) > 1 else None

@@ -14,7 +14,7 @@ from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.history.revisions import IN_HISTORY
-from service.history.types import Series
+from service.schemas.series import Series
 
 MOST_METRICS = 200
 """Names that a page offers: a result has so many metrics at most, of which the catalog knows 20."""

@@ -16,8 +16,8 @@ from service.findings.affected_series import as_reported
 from service.history.analysis import load_analysis
 from service.history.queries import taken_out
 from service.history.series_history import PlacedChange
-from service.history.types import Series, SeriesPoint
 from service.models import FindingRow, FindingSeries
+from service.schemas.series import Series, SeriesPoint
 
 
 @dataclass(frozen=True, slots=True)

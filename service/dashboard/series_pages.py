@@ -32,7 +32,7 @@ from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
 from service.history.run_noise import repeats_of
-from service.history.types import Series
+from service.schemas.series import Series
 
 router = page_router(COUNTED)
 

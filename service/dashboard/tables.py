@@ -6,8 +6,7 @@ import csv
 import io
 from collections.abc import Sequence
 
-from service.history.compare import ChangeVerdict, RevisionChange
-from service.history.types import Series
+from service.schemas.series import ChangeVerdict, RevisionChange, Series
 
 _CSV_COLUMNS = (
     "revision",

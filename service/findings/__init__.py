@@ -23,16 +23,13 @@ from service.findings.queries import (
     load_finding,
     of_series,
 )
-from service.findings.types import (
-    ACTIVE,
+from service.findings.types import ACTIVE, AlreadyReported, Candidate, Remeasured
+from service.schemas.findings import (
     AffectedSeries,
-    AlreadyReported,
-    Candidate,
     Certainty,
     FindingKind,
     FindingSummary,
     FindingView,
-    Remeasured,
 )
 
 __all__ = [

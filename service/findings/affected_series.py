@@ -14,11 +14,12 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.statement import state
 from service.findings import lifecycle
 from service.findings.gather_evidence import question_of
-from service.findings.types import Candidate, Certainty, FindingKind, FindingSummary, Remeasured
+from service.findings.types import Candidate, Remeasured
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of
 from service.history.series_history import PlacedChange
+from service.schemas.findings import Certainty, FindingKind, FindingSummary
 
 
 def say_again(histories: Histories, row: models.FindingRow, whole: Sequence[Candidate]) -> None:

@@ -24,9 +24,10 @@ from service.findings.bad_node_statistics import (
     well_again,
 )
 from service.findings.rules import NEAR
-from service.findings.types import ACTIVE, Certainty, FindingKind
+from service.findings.types import ACTIVE
 from service.history import revisions
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
+from service.schemas.findings import Certainty, FindingKind
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""

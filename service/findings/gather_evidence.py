@@ -30,8 +30,8 @@ from service.history.series_history import (
     RecentPoint,
     SeriesHistory,
 )
-from service.history.types import SeriesName
 from service.models import SeriesRow
+from service.schemas.series import SeriesName
 
 A_SIDE = 5
 """Results on each side of a change that are read whole: enough for their spread."""

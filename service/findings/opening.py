@@ -18,15 +18,7 @@ from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
 from service.findings.affected_series import figures_of, members, say_again, without_cause
 from service.findings.gather_evidence import question_of
-from service.findings.types import (
-    ACTIVE,
-    NOTHING,
-    REFUTED,
-    AlreadyReported,
-    Candidate,
-    FindingKind,
-    Remeasured,
-)
+from service.findings.types import ACTIVE, NOTHING, REFUTED, AlreadyReported, Candidate, Remeasured
 from service.findings.update import settle, takes_back
 from service.history import revisions
 from service.history.analysis import Histories
@@ -39,6 +31,7 @@ from service.models import (
     Point,
     SeriesRow,
 )
+from service.schemas.findings import FindingKind
 
 log = logging.getLogger(__name__)
 

@@ -16,9 +16,9 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.types import (
-    ACTIVE,
-    REFUTED,
+from service.findings.types import ACTIVE, REFUTED
+from service.history.queries import name_of
+from service.schemas.findings import (
     AffectedSeries,
     AttributionView,
     Certainty,
@@ -27,7 +27,6 @@ from service.findings.types import (
     FindingSummary,
     FindingView,
 )
-from service.history.queries import name_of
 from service.wording.statements import say_stored, worded
 
 

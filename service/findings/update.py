@@ -17,18 +17,11 @@ from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.affected_series import figures_of, members, say_again
-from service.findings.types import (
-    ACTIVE,
-    REFUTED,
-    AlreadyReported,
-    Candidate,
-    Certainty,
-    FindingKind,
-    PendingShift,
-)
+from service.findings.types import ACTIVE, REFUTED, AlreadyReported, Candidate, PendingShift
 from service.history.analysis import Histories
 from service.history.series_history import PlacedChange, RecentPoints, SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState
+from service.schemas.findings import Certainty, FindingKind
 
 log = logging.getLogger(__name__)
 

@@ -12,11 +12,11 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 
 from benchmarks.contracts import Case, Direction, Status
 from service.history.run_noise import Repeats
-from service.history.types import Failure, Series, SeriesPoint
+from service.history.types import Failure
+from service.schemas.series import ChangeVerdict, Ratio, RevisionChange, Series, SeriesPoint
 
 SIDES = ("baseline", "contender")
 LEAST_EFFECT = 0.005
@@ -32,49 +32,6 @@ CALLED = 0.9875
 """By a history's noise a difference is called on this interval: as seldom wrongly, one time in 80,
 as by the intervals of three processes a side."""
 MEASURE = f"measure {ENOUGH} processes a side (--replicates {ENOUGH})"
-
-
-class ChangeVerdict(StrEnum):
-    """The verdict that the intervals allow."""
-
-    FASTER = "faster"
-    SLOWER = "slower"
-    UNCLEAR = "unclear"
-    MISSING = "missing"
-
-
-@dataclass(frozen=True, slots=True)
-class Ratio:
-    """Contender over baseline, with its 95 % interval where both have one."""
-
-    value: float
-    low: float | None
-    high: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class RevisionChange:
-    """The change of one case on one kind of hardware from one revision to another."""
-
-    case: Case
-    metric: str
-    unit: str
-    direction: Direction
-    comparability: dict[str, str]
-    series_id: str | None
-    baseline: SeriesPoint | None
-    contender: SeriesPoint | None
-    change: float | None
-    """Ratio minus one, signed so that more than zero is better."""
-    change_low: float | None
-    change_high: float | None
-    verdict: ChangeVerdict
-    note: str
-    """Why the verdict is not clearer, or what it rests on; empty if it is clear."""
-    project: str = ""
-    """Whose history it is; empty: it belongs to none."""
-    undecided: bool = False
-    """Whether a slowdown is possible that nobody has looked for well enough."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from service.analysis.detection.sample_size import Spread, needed
 from service.analysis.summary import half_width_factor
 from service.history.analysis import load_analysis
 from service.history.series_history import PlacedChange
-from service.history.types import Series, SeriesPoint
+from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 from service.wording.statements import say
 

@@ -30,15 +30,9 @@ from service.analysis.gate.pairs import software_of
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
-from service.history.types import (
-    Failure,
-    ResultSummary,
-    Series,
-    SeriesName,
-    SeriesPoint,
-    StoredResult,
-)
+from service.history.types import Failure, ResultSummary, StoredResult
 from service.models import EnvironmentRow, Exclusion, Job, Point, ResultRow, SeriesRow
+from service.schemas.series import Series, SeriesName, SeriesPoint
 
 BATCH = 16
 """Documents that are read from the database at once."""

@@ -15,8 +15,8 @@ from benchmarks.contracts import Direction
 from service.analysis.detection.change import ChangePoint, Noise
 from service.analysis.detection.history import History, transform
 from service.analysis.statement import Statement
-from service.history.types import SeriesName
 from service.models import ChangeRow
+from service.schemas.series import SeriesName
 
 EDGE = 3
 """Points by which the detector may place a change beside its edge."""

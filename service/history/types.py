@@ -5,59 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from benchmarks.contracts import Case, Direction, Purpose, Result
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesPoint:
-    """One counted result in one series; ``low`` and ``high`` bound its 95 % interval."""
-
-    result_id: str
-    revision: str
-    revision_at: datetime
-    measured_at: datetime
-    value: float
-    low: float | None
-    high: float | None
-    interval: str
-    """``replicates``, ``within_run`` or ``none``: what the interval rests on."""
-    replicates: int
-    environment: str
-    worker: str
-    excluded: bool = False
-    """Somebody took its result out, with a reason: shown, never analysed or compared."""
-    disturbed: str = ""
-    """The flags that say how its device was disturbed, such as ``throttled, device_busy``; empty if
-    it was not. Shown, never analysed or compared."""
-
-    @property
-    def counts(self) -> bool:
-        """Return True if the point is analysed and compared."""
-        return not (self.excluded or self.disturbed)
-
-
-@dataclass(frozen=True, slots=True)
-class SeriesName:
-    """The identity of a series, without its points."""
-
-    id: str
-    case: Case
-    metric: str
-    unit: str
-    direction: Direction
-    comparability: dict[str, str]
-    project: str = ""
-    """Empty: it belongs to none."""
-
-
-@dataclass(frozen=True, slots=True)
-class Series(SeriesName):
-    """The history of one metric of one case on comparable hardware.
-
-    ``points`` are ordered by revision, then by time of measurement, never by arrival.
-    """
-
-    points: tuple[SeriesPoint, ...] = ()
+from benchmarks.contracts import Case, Purpose, Result
 
 
 @dataclass(frozen=True, slots=True)

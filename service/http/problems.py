@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from pydantic import BaseModel
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 from starlette.exceptions import HTTPException
@@ -19,6 +18,7 @@ from starlette.responses import JSONResponse
 
 from service.database.failures import explain
 from service.errors import BUSY, DatabaseUnavailable, ServiceError
+from service.schemas.access import Problem
 
 log = logging.getLogger(__name__)
 
@@ -27,19 +27,6 @@ _HTTP = {
     404: ("not-found", "Not found"),
     405: ("method-not-allowed", "Method not allowed"),
 }
-
-
-class Problem(BaseModel):
-    """An error as RFC 9457 has it."""
-
-    type: str
-    """A short stable word for programs, such as ``fenced``."""
-    title: str
-    status: int
-    detail: str
-    """One sentence for a person, which says what to do."""
-    errors: list[dict[str, object]] | None = None
-    """For ``invalid``: the type, place and message of each fault, never the value."""
 
 
 def problem(

@@ -19,18 +19,9 @@ from benchmarks.contracts import (
     Protocol,
     Purpose,
     Revision,
-    Worded,
 )
 from service.errors import Invalid
-
-Source = Annotated[
-    str,
-    Field(pattern=r"^[a-z0-9][a-z0-9_.:-]{0,63}$"),
-    Worded(
-        "must be 1 to 64 of the characters a-z, 0-9, '_', '.', ':' and '-', the first a letter or "
-        "digit"
-    ),
-]
+from service.schemas.jobs import Source
 
 
 class SubmissionRequest(Contract):

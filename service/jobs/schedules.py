@@ -15,7 +15,7 @@ from typing import Annotated, cast
 from zoneinfo import ZoneInfo
 
 from cronsim import CronSim, CronSimError
-from pydantic import BaseModel, Field
+from pydantic import Field
 from sqlalchemy import Table, select, update
 from sqlalchemy.orm import Session
 
@@ -28,6 +28,7 @@ from service.history import revisions
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import AcceptedSubmission, submit
 from service.models import Schedule, ScheduleRun
+from service.schemas.jobs import ScheduleView
 
 log = logging.getLogger(__name__)
 
@@ -65,23 +66,6 @@ class ScheduleRequest(Contract):
     enabled: Flag = True
     project: Name | None = None
     """Whose its submissions are; without it nobody's."""
-
-
-class ScheduleView(BaseModel):
-    """A schedule, and when it fires next."""
-
-    name: str
-    cron: str
-    timezone: str
-    suite: str
-    project: str
-    """Empty: it belongs to none."""
-    revision_rule: str
-    requires: dict[str, str]
-    enabled: bool
-    created_at: datetime
-    next_due_at: datetime | None
-    """None while it is disabled."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from pydantic import BaseModel
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
@@ -15,38 +13,9 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.jobs.submit import AcceptedSubmission
-from service.jobs.views import JobView, jobs_of
+from service.jobs.views import jobs_of
 from service.models import Job
-
-
-class SubmissionSummary(BaseModel):
-    """A submission as a list shows it."""
-
-    id: str
-    suite: str | None
-    project: str
-    """Empty: it belongs to none."""
-    revision: str
-    source: str
-    created_at: datetime
-    finished: bool
-    """Whether every job has come to an end."""
-    counts: dict[str, int]
-    """How many cases are in each state: a failed replicate makes a failed case."""
-
-
-class SubmissionView(SubmissionSummary):
-    """Jobs that were submitted together."""
-
-    jobs: list[JobView]
-
-
-class Submitted(SubmissionView):
-    """A submission, answered to whoever made it."""
-
-    left_out: int
-    """Cases of the suite, of the workloads in ``only`` if any, that were not queued: the device
-    refuses them. It is told here only: later the suite may have other cases."""
+from service.schemas.jobs import SubmissionSummary, SubmissionView, Submitted
 
 
 def load_submission(session: Session, submission_id: str) -> SubmissionView:

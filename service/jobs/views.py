@@ -3,67 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import datetime
 
-from pydantic import BaseModel
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import AttemptState, Case, JobSpec, JobState, Progress, Purpose
+from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.models import Attempt, Job, ResultRow
-
-
-class AttemptView(BaseModel):
-    """One worker's hold on a job."""
-
-    number: int
-    worker: str
-    state: AttemptState
-    granted_at: datetime
-    started_at: datetime | None
-    lease_expires_at: datetime
-    ended_at: datetime | None
-    reason: str
-    progress: Progress | None
-
-
-class JobView(BaseModel):
-    """One process that measures a case, and where it stands."""
-
-    id: str
-    submission_id: str
-    position: int
-    """The place of its case in the submission."""
-    group_id: str
-    """The first job of its case: each replicate of a case is a job."""
-    replicate: int
-    replicates: int
-    """It is replicate 1, 2, ... of so many."""
-    case: Case
-    project: str
-    """Empty: it belongs to none."""
-    revision: str
-    suite: str | None
-    purpose: Purpose
-    state: JobState
-    attempt: int
-    """Number of the latest attempt; 0 before the first."""
-    lost_attempts: int
-    cancel_requested: bool
-    reason: str
-    requires: dict[str, str]
-    priority: int
-    timeout_s: float
-    rerun_of: str | None
-    created_at: datetime
-    queued_at: datetime
-    finished_at: datetime | None
-    result_id: str | None
-    """The counted result."""
-    attempts: list[AttemptView]
+from service.schemas.jobs import AttemptView, JobView
 
 
 def load_job(session: Session, job_id: str) -> JobView:

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import cast
 
-from pydantic import BaseModel
 from sqlalchemy import Table, select
 from sqlalchemy.orm import Session
 
@@ -16,6 +15,7 @@ from service.errors import Conflict
 from service.jobs import eligibility
 from service.models import WorkerRow
 from service.models.project_filter import revisions_seen
+from service.schemas.jobs import WorkerView
 
 _WORKERS = cast(Table, WorkerRow.__table__)
 _DEVICES = {"cuda", "cpu"}
@@ -25,19 +25,6 @@ still take what is queued now; one that has been away for longer says nothing of
 
 PRESENT = timedelta(minutes=1)
 """A worker that waits for a job, or has one, is heard of at least every half minute."""
-
-
-class WorkerView(BaseModel):
-    """A worker, and when it was last heard of."""
-
-    name: str
-    labels: dict[str, str]
-    version: str
-    revisions: list[str] | None
-    """Revisions whose own code it can run; empty: it runs what is installed for each. Null: it
-    does not say."""
-    first_seen_at: datetime
-    last_seen_at: datetime
 
 
 def introduce(session: Session, worker: Worker, now: datetime) -> WorkerView:

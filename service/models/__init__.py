@@ -3,10 +3,10 @@
 from service.models.access import AuditEvent, BrowserSession, EnrolmentRow, TokenRow
 from service.models.changes import AnalysisRow, ChangeRow, Exclusion, PendingAnalysis, SettledWindow
 from service.models.columns import NAMING, Base, ProjectOwned, UtcDateTime
-from service.models.comparisons import ComparisonJob, ComparisonRow, ComparisonState
+from service.models.comparisons import ComparisonJob, ComparisonRow
 from service.models.confirmations import ConfirmationRow, ConfirmationState
 from service.models.events import JobEvent
-from service.models.findings import FindingEvent, FindingRow, FindingSeries, FindingState
+from service.models.findings import FindingEvent, FindingRow, FindingSeries
 from service.models.jobs import (
     Attempt,
     Eligibility,
@@ -19,6 +19,8 @@ from service.models.jobs import (
 from service.models.probes import WriteProbe
 from service.models.results import EnvironmentRow, Point, ResultRow, Revision, SeriesRow, TraceRow
 from service.models.schedules import Schedule, ScheduleRun
+from service.schemas.comparisons import ComparisonState
+from service.schemas.findings import FindingState
 
 __all__ = [
     "NAMING",

@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 
 from sqlalchemy import ForeignKey, Index, String, Text, text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, states
-
-
-class TokenKind(StrEnum):
-    """Kinds of tokens."""
-
-    READ = "read"
-    SUBMIT = "submit"
-    WORKER = "worker"
-    ADMIN = "admin"
-
+from service.schemas.access import TokenKind
 
 _CHANGED = text("changes > 0")
 

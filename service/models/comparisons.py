@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import ForeignKey, Index, String, Text, UniqueConstraint
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, ProjectOwned, states
-
-
-class ComparisonState(StrEnum):
-    """The state of a comparison; the last two are final."""
-
-    RUNNING = "running"
-    DECIDED = "decided"
-    CANCELLED = "cancelled"
+from service.schemas.comparisons import ComparisonState
 
 
 class ComparisonRow(ProjectOwned, Base):

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from datetime import date, datetime
-from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Date, ForeignKey, Index, String, Text
 from sqlalchemy.orm import Mapped, mapped_column
 
 from service.models.columns import Base, ProjectOwned, states
-
-
-class FindingState(StrEnum):
-    """The state of a finding; only the first two ask for somebody's attention."""
-
-    OPEN = "open"
-    ACKNOWLEDGED = "acknowledged"
-    RESOLVED = "resolved"
-    EXPECTED = "expected"
-    NOT_REPRODUCED = "not_reproduced"
-    ENVIRONMENT = "environment"
-    INFRASTRUCTURE = "infrastructure"
-    WITHDRAWN = "withdrawn"
+from service.schemas.findings import FindingState
 
 
 class FindingRow(ProjectOwned, Base):

@@ -7,32 +7,10 @@ from statistics import fmean
 
 from benchmarks.catalog import catalog
 from benchmarks.contracts import Case, Result
+from service.schemas.reports import CompileCost, Start
 from service.wording import formats
 
 _AXIS = "compile"
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """One way to begin: with compiler caches that are empty, or as an earlier process left them."""
-
-    compile_s: float
-    """Seconds of the first step beyond a steady one."""
-    break_even_steps: int | None
-    """Steps from which on the compiled case is ahead of the eager one; None: never."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompileCost:
-    """A compiled case beside the same case without compiling."""
-
-    saved_s: float
-    """Of each step; negative where the compiled step is slower."""
-    cold: Start
-    warm: Start | None
-    """None where one process alone was measured."""
-    sentence: str
-    """For a person: when it pays."""
 
 
 def eager_of(case: Case) -> Case | None:

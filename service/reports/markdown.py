@@ -5,13 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.contracts import Case
-from service.analysis.factorial import Effects, Term
-from service.analysis.summary import Summary
-from service.history.compare import Ratio, RevisionChange
-from service.history.types import SeriesPoint
 from service.reports.markup import escape, table
-from service.reports.report import Report, Row
-from service.reports.suggestions import Advice
+from service.schemas.reports import Advice, Effects, Report, Row, Summary, Term
+from service.schemas.series import Ratio, RevisionChange, SeriesPoint
 from service.wording import formats
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlalchemy.orm import Session
 
@@ -11,68 +11,19 @@ from benchmarks import contracts
 from benchmarks.catalog import catalog, suites
 from benchmarks.catalog.factorial import Design, Levels
 from benchmarks.diagnosis import disturbances
-from service.analysis.factorial import Effects, estimate
-from service.analysis.summary import Summary, summarise
+from service.analysis.factorial import estimate
+from service.analysis.summary import summarise
 from service.errors import UnknownChoice
 from service.history import compare, queries, record, replicates
 from service.history.run_noise import repeats_of
-from service.history.types import Series, SeriesPoint, StoredResult
+from service.history.types import StoredResult
 from service.jobs.submissions import load_submission
-from service.jobs.views import JobView
 from service.reports import compile_cost, efficiency, suggestions
-from service.reports.compile_cost import CompileCost
-from service.reports.suggestions import Advice
+from service.schemas.jobs import JobView
+from service.schemas.reports import CompileCost, Effects, Report, Row, Summary
+from service.schemas.series import Ratio, RevisionChange, Series, SeriesPoint
 
 METRIC = "throughput"
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """One case of the submission."""
-
-    job_id: str
-    """Of its first replicate."""
-    result_id: str | None
-    case: contracts.Case
-    """As measured, or as asked for while there is no result."""
-    state: str
-    status: str | None
-    reason: str
-    throughput: Summary | None
-    unit: str
-    speedup: compare.Ratio | None
-    """Over the fp32 eager case of the same workload and preset in this submission."""
-    bottleneck: str | None
-    verdict: str
-    peak_memory_b: float | None
-    parity: str | None = None
-    """Whether it computes what fp32 eager computes; None: nobody asked."""
-    parity_reason: str = ""
-    mfu: float | None = None
-    """Share of the device's nominal peak; None where it is not known."""
-    compile_cost: CompileCost | None = None
-    """Of a compiled case whose eager neighbour was measured beside it."""
-    flags: tuple[str, ...] = ()
-    """All flags of the result and its processes."""
-    disturbed: str = ""
-    """Those for which it decides nothing: it has no speed-up and is compared with nothing."""
-
-
-@dataclass(frozen=True, slots=True)
-class Report:
-    """The results table of a submission, and what changed against another revision."""
-
-    submission_id: str
-    suite: str | None
-    revision: str
-    finished: bool
-    rows: tuple[Row, ...]
-    against: str | None
-    changes: tuple[compare.RevisionChange, ...]
-    effects: tuple[Effects, ...] = ()
-    """Of a suite whose cases are the runs of factorial designs: what each factor does."""
-    advice: tuple[Advice, ...] = ()
-    """What may be tried next, at the fastest case of each workload, preset and hardware."""
 
 
 def load(session: Session, submission_id: str, against: str | None = None) -> Report:
@@ -89,7 +40,7 @@ def load(session: Session, submission_id: str, against: str | None = None) -> Re
     stored = replicates.of_cases(session, jobs)
     out = queries.taken_out(session, [part for one in stored.values() for part in one.parts])
     compared = _compared(stored, out)
-    changes: list[compare.RevisionChange] = []
+    changes: list[RevisionChange] = []
     if against is not None:
         asked = [_case(jobs[0], stored.get(name)) for name, jobs in cases.items()]
         both = (against, submission.revision)
@@ -143,7 +94,7 @@ def changes_between(
     metric: str,
     wanted: Sequence[contracts.Case] | None = None,
     project: str | None = None,
-) -> list[compare.RevisionChange]:
+) -> list[RevisionChange]:
     """Compare two revisions in every series, or in those of the ``wanted`` cases or a project."""
     both = [baseline, contender]
     histories = queries.points_of_revisions(session, metric, both)
@@ -222,7 +173,7 @@ def _row(jobs: Sequence[JobView], own: StoredResult | None, among: Sequence[Stor
         job_id=jobs[0].id,
         result_id=own.id if own else None,
         case=_case(job, own),
-        state=job.state.value,
+        state=job.state,
         status=result.status.value if result else None,
         reason=(result.reason if result else "") or job.reason,
         throughput=throughput[0] if throughput else None,
@@ -274,7 +225,7 @@ def _summary(result: contracts.Result | None, metric: str) -> tuple[Summary, str
     return (summarise(samples[0]), samples[0].unit) if samples else None
 
 
-def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> compare.Ratio | None:
+def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
     baseline = _baseline(own, among)
     if baseline is None or baseline.id == own.id:
         return None

@@ -7,26 +7,19 @@ its neighbours in the matrix gave is looked up when it is read; what is stored s
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from sqlalchemy.orm import Session
 
-from benchmarks.contracts import Case, Result, Status, Suggestion
+from benchmarks.contracts import Result, Status
 from benchmarks.diagnosis import conclude
 from benchmarks.diagnosis.suggestions import rate_that_counts
 from service.analysis.summary import summarise
 from service.history import neighbours
 from service.history.neighbours import MeasuredNeighbour
 from service.history.types import StoredResult
-from service.jobs.submissions import SubmissionSummary
-
-
-@dataclass(frozen=True, slots=True)
-class Advice:
-    """The suggestions for one case: three at most, those that were measured first."""
-
-    case: Case
-    suggestions: tuple[Suggestion, ...]
+from service.schemas.jobs import SubmissionSummary
+from service.schemas.reports import Advice
 
 
 def advised(session: Session, stored: StoredResult) -> StoredResult:

@@ -10,7 +10,7 @@ from typing import Any
 from service.analysis import statement
 from service.analysis.attribution import fingerprint
 from service.analysis.statement import Statement
-from service.wording import formats, quantities
+from service.wording import formats, quantity_names
 
 Words = str | Callable[..., str]
 """A template over the facts of a statement, or a function of them."""
@@ -86,7 +86,7 @@ _AS: dict[str, Callable[[Any], str]] = {
     "because": _because,
     "change": formats.change,
     "series": _series,
-    "quantity": quantities.title,
+    "quantity": quantity_names.title,
 }
 _TEMPLATES = _Templates()
 
@@ -134,7 +134,7 @@ def _headline(  # noqa: PLR0913 - the facts of one statement
         moved = f"{say(cells)} {_is(cells)} {extent} {'faster' if improvement else 'slower'}"
     else:
         way = ("longer", "shorter") if unit == "s" else ("higher", "lower")
-        moved = f"{quantities.title(metric)} of {say(cells)} is {extent} {way[most < 0]}"
+        moved = f"{quantity_names.title(metric)} of {say(cells)} is {extent} {way[most < 0]}"
     since, until = formats.revision(first_bad), formats.revision(last_good)
     return f"{moved} since {since} ({'last before' if improvement else 'last good'} {until})"
 
@@ -278,9 +278,9 @@ WORDS: dict[str, Words] = {
     "loader_other_way": "what the loader adds to the step changed the other way",
     "loader_share": "{share:share} goes away without the loader",
     "clock_share": "{clock}, which accounts for {share:share}",
-    "quantity_unchanged": lambda name, **_: f"{quantities.title(name)} unchanged",
-    "quantity_changed": quantities.moved,
-    "quantity_unclear": lambda **facts: f"{quantities.moved(**facts)}, which is not clear",
+    "quantity_unchanged": lambda name, **_: f"{quantity_names.title(name)} unchanged",
+    "quantity_changed": quantity_names.moved,
+    "quantity_unclear": lambda **facts: f"{quantity_names.moved(**facts)}, which is not clear",
     "limit_changed": "the limit {before} -> {after}",
     "flag_came": (
         "{flag} flagged in all {with_it} measurements after and none of {without} before"

@@ -16,7 +16,7 @@ from service.auth import local_token, token_store
 from service.auth.access_mode import Asked
 from service.auth.token_store import TokenRequest
 from service.database.session import now_of
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 from service.settings import Access
 
 pytestmark = pytest.mark.browser

@@ -14,10 +14,10 @@ from sqlalchemy import update
 
 from service.app import create_app
 from service.auth import token_store
-from service.auth.token_store import NewToken, TokenRequest
+from service.auth.token_store import TokenRequest
 from service.database.session import now_of
 from service.models import TokenRow
-from service.models.access import TokenKind
+from service.schemas.access import NewToken, TokenKind
 from service.settings import Access, Settings
 
 

@@ -23,7 +23,7 @@ from benchmarks.contracts import (
 from benchmarks.diagnosis.merge import merge, samples
 from service.analysis.attribution import Measurement, Question, Residual, attribute
 from service.findings import lifecycle, queries
-from service.findings.types import AttributionView
+from service.schemas.findings import AttributionView
 
 START = datetime(2026, 11, 1, 2, tzinfo=UTC)
 CASE = Case(workload="unet", preset="full", axes={"compile": "default", "precision": "bf16"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from benchmarks.contracts import Case, Direction
-from service.history.types import Series, SeriesPoint
+from service.schemas.series import Series, SeriesPoint
 
 
 def point(number: int, value: float, **more: object) -> SeriesPoint:

@@ -20,7 +20,7 @@ from service.auth.token_store import TokenRequest
 from service.database.session import now_of
 from service.http.server import Connection, Server, configuration, listen
 from service.models import Base
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 from service.settings import Settings
 
 

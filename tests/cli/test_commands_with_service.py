@@ -17,10 +17,10 @@ from builders.commands import LIMIT_S, eventually, free_port, running, serving
 from builders.forked import Forked, ForkServer
 
 from benchmarks import local_service
-from benchmarks.contracts import Case
-from cli.answers import ChangeView
+from benchmarks.contracts import Case, Direction
 from cli.commands.compare import outcome
 from cli.exits import Exit
+from service.schemas.series import ChangeVerdict, RevisionChange
 from service.wording import formats
 
 Run = Callable[..., subprocess.CompletedProcess[str]]
@@ -273,15 +273,19 @@ def test_a_comparison_is_well_only_when_every_case_was_compared_and_none_got_slo
     verdicts: list[str], code: Exit, capsys: pytest.CaptureFixture[str]
 ) -> None:
     changes = [
-        ChangeView(
+        RevisionChange(
             case=Case(workload="unet"),
+            metric="throughput",
             unit="img/s",
+            direction=Direction.HIGHER,
+            comparability={},
+            series_id=None,
             baseline=None,
             contender=None,
             change=None,
             change_low=None,
             change_high=None,
-            verdict="unclear" if verdict == "undecided" else verdict,
+            verdict=ChangeVerdict("unclear" if verdict == "undecided" else verdict),
             note="",
             undecided=verdict == "undecided",
         )

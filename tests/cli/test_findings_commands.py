@@ -22,7 +22,7 @@ from service.auth.token_store import TokenRequest
 from service.database.session import Database, now_of
 from service.findings import ACTIONS, pipeline
 from service.models import FindingRow, FindingState
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 from service.settings import Access
 
 Run = Callable[..., subprocess.CompletedProcess[str]]

@@ -15,17 +15,20 @@ from typing import Any
 import pytest
 
 from cli import watch
-from cli.answers import SubmissionView
 from cli.client import ServiceClient
 from cli.commands.schedule import list_schedules
 from cli.exits import Exit, Stop
 from cli.output import output_format
 from cli.output.console import Console
 from cli.output.progress import PlainLines
+from service.schemas.jobs import SubmissionView
 
 NO_ONE = "http://127.0.0.1:9"
 OPEN: dict[str, Any] = {
     "id": "5" * 32,
+    "suite": None,
+    "project": "",
+    "source": "api",
     "revision": "v1",
     "created_at": "2026-11-20T00:00:00Z",
     "finished": False,
@@ -33,7 +36,9 @@ OPEN: dict[str, Any] = {
     "jobs": [],
 }
 DONE = OPEN | {"finished": True}
-AWAY = (503, {"detail": "The database is busy.", "status": 503})
+BUSY = {"type": "database-unavailable", "title": "Database unavailable", "status": 503}
+GONE = {"type": "not-found", "title": "Not found", "status": 404, "detail": "None such."}
+AWAY = (503, BUSY | {"detail": "The database is busy."})
 PROXY = (502, "<html>Bad gateway</html>")
 HANG_UP = (0, None)
 
@@ -121,7 +126,7 @@ def test_the_limit_on_waiting_counts_while_the_service_is_away(
 @pytest.mark.parametrize(
     ("answer", "code"),
     [
-        ((404, {"detail": "There is no such submission.", "status": 404}), Exit.USAGE),
+        ((404, GONE), Exit.USAGE),
         ((200, "<html>Another server</html>"), Exit.AWAY),
     ],
 )
@@ -187,6 +192,8 @@ def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
         "cron": "30 1,3,5 * * 1-5",
         "timezone": "Europe/Zurich",
         "suite": "nightly",
+        "project": "",
+        "created_at": "2026-11-20T00:00:00Z",
         "revision_rule": "latest",
         "requires": {"device": "cuda"},
         "enabled": True,
@@ -195,7 +202,7 @@ def test_the_names_of_schedules_can_be_read_on_a_narrow_terminal(
     items = [listed, listed | {"name": "weekdays-of-the-farm"}, listed | {"name": "j" * 64}]
     monkeypatch.setattr(output_format, "paper", lambda: Console(file=said, width=width))
     for shown in (items[:2], items):
-        with answering((200, {"items": shown})) as (url, _):
+        with answering((200, {"items": shown, "next_cursor": None})) as (url, _):
             list_schedules(url=url)
     text = said.getvalue()
     assert "\u2026" not in text

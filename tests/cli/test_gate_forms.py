@@ -13,14 +13,30 @@ from builders.gate_records import process, record
 from cli.durations import seconds
 from cli.exits import Exit, Stop
 from cli.gate import GateFormat
-from cli.gate.comparison import ComparisonAnswer, Decision, Used
 from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
-from service.analysis.gate import CaseRecord, Limit, Measured, Pair, Policy, Rule, Trouble, decide
+from service.analysis.gate import (
+    CaseRecord,
+    Decision,
+    Limit,
+    Measured,
+    Pair,
+    Policy,
+    Rule,
+    Trouble,
+    decide,
+)
+from service.schemas.comparisons import ComparisonRequest, ComparisonView
+from service.schemas.gate import DecisionView, Used
 from service.wording import formats
+from service.wording.statements import worded
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
 STRANGE = "It <b>fails</b> | `x` ]]> \ufffe"
+
+
+def in_words(decision: Decision) -> DecisionView:
+    return DecisionView.model_validate(worded(decision.model_dump(mode="json")))
 
 
 def shown(*, lenient: bool = False) -> Shown:
@@ -33,12 +49,16 @@ def shown(*, lenient: bool = False) -> Shown:
         record([0.1, -0.1, 0.05], "unet:full"),
         CaseRecord(case_key="unet:tiny", pairs=(broken, broken)),
     ]
-    told = Decision.model_validate_json(
-        decide(records, Policy(), ("main", "<new>")).model_dump_json()
-    )
-    comparison = ComparisonAnswer(
+    told = in_words(decide(records, Policy(), ("main", "<new>")))
+    comparison = ComparisonView(
         id="c" * 32,
         state="decided",
+        outcome=told.outcome,
+        suite=None,
+        project="",
+        source="gate",
+        request=ComparisonRequest(baseline="main", contender="new", suite="smoke"),
+        rounds=1,
         baseline="main",
         contender="<new>",
         created_at=datetime(2026, 11, 20, tzinfo=UTC),
@@ -92,8 +112,7 @@ def test_a_job_without_an_attempt_that_gave_a_result_counts_as_none(
 def deciding(*records: CaseRecord, policy: Policy | None = None, lenient: bool = False) -> Shown:
     """The same comparison, decided by these cases."""
     decision = decide(records, policy or Policy(), ("main", "new"))
-    told = Decision.model_validate_json(decision.model_dump_json())
-    comparison = shown().comparison.model_copy(update={"decision": told})
+    comparison = shown().comparison.model_copy(update={"decision": in_words(decision)})
     return Shown(comparison, "", "http://here:8765/", lenient)
 
 

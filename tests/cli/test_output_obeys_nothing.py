@@ -13,13 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.table import Table
 
-from benchmarks.contracts import Case, JobState
+from benchmarks.contracts import Case, JobState, Suggestion
 from benchmarks.terminal import LINES, PrintableLog, printable
-from cli.answers import AdviceView, Estimate, ReportView, RowView, SuggestionView
 from cli.commands import report
 from cli.output import result_table
 from cli.output.console import Console
 from cli.output.lines import say
+from service.schemas.reports import Advice, Report, Row, Summary
 
 ESCAPES = (
     "\x1b]0;owned\x07",  # a window's title
@@ -80,14 +80,14 @@ def test_no_line_and_no_table_passes_an_escape_sequence_on(
 )
 def test_brackets_are_text_and_no_markup_in_a_report(unit: str) -> None:
     """As markup the first one ended `throughline report` with a traceback."""
-    row = RowView(
+    row = Row(
         job_id="1" * 32,
         result_id="2" * 32,
         case=Case(workload="resnet50", preset="tiny"),
         state=JobState.SUCCEEDED,
         status="ok",
         reason="",
-        throughput=Estimate(value=1.0, low=0.9, high=1.1, interval="replicates"),
+        throughput=Summary(value=1.0, low=0.9, high=1.1, interval="replicates", replicates=3),
         unit=unit,
         speedup=None,
         bottleneck=unit,
@@ -102,10 +102,11 @@ def test_brackets_are_text_and_no_markup_in_a_report(unit: str) -> None:
 
 def test_advice_stands_below_the_table_and_brackets_in_it_are_text() -> None:
     case = Case(workload="resnet50", preset="tiny")
-    told = [SuggestionView(sentence="[red]a[/red]."), SuggestionView(sentence="b.")]
-    advice = AdviceView(case=case, suggestions=tuple(told))
-    view = ReportView(
+    told = [Suggestion(axis="a", value="b", sentence=text) for text in ("[red]a[/red].", "b.")]
+    advice = Advice(case=case, suggestions=tuple(told))
+    view = Report(
         submission_id="5" * 32,
+        suite=None,
         revision="r",
         finished=True,
         rows=(),

@@ -5,20 +5,20 @@ import io
 import pytest
 
 from benchmarks.contracts import Case, JobState
-from cli.answers import Estimate, RowView
 from cli.output import result_table
 from cli.output.console import Console
+from service.schemas.reports import Row, Summary
 
 
 def shown(flags: tuple[str, ...], disturbed: str = "") -> str:
-    row = RowView(
+    row = Row(
         job_id="0" * 32,
         result_id="1" * 32,
         case=Case(workload="resnet50", preset="tiny"),
         state=JobState.SUCCEEDED,
         status="ok",
         reason="",
-        throughput=Estimate(value=100.0, low=99.0, high=101.0, interval="replicates"),
+        throughput=Summary(value=100.0, low=99.0, high=101.0, interval="replicates", replicates=3),
         unit="img/s",
         speedup=None,
         bottleneck=None,

@@ -15,7 +15,7 @@ from service.auth import enrolment, token_store
 from service.auth.enrolment import EnrolmentRequest
 from service.auth.token_store import TokenRequest
 from service.database.session import now_of
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 from service.settings import Access
 from worker.settings import Settings, child_environment
 

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from benchmarks.contracts import Case, Direction, Sample
 from service.analysis.summary import summarise
-from service.history.compare import ChangeVerdict, Known, compare, compare_all
+from service.history.compare import Known, compare, compare_all
 from service.history.run_noise import Repeats
-from service.history.types import Failure, Series, SeriesPoint
+from service.history.types import Failure
+from service.schemas.series import ChangeVerdict, Series, SeriesPoint
 
 AT = datetime(2026, 11, 20, tzinfo=UTC)
 

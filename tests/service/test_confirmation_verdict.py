@@ -11,8 +11,8 @@ from benchmarks.contracts import Case, Direction
 from service.analysis.gate import Answer
 from service.findings.confirm.suspicion import Baseline, Suspicion, Where
 from service.findings.confirm.verdict import RemeasuredValue, verdict
-from service.history.types import SeriesName
 from service.models import ConfirmationState as State
+from service.schemas.series import SeriesName
 from service.wording.statements import say
 
 OLD, NEW = 100.0, 95.0

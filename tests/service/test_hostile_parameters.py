@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sqlalchemy import text
 
-from service.analysis.gate.policy import Policy, Rule
 from service.models import Base
+from service.schemas.policy import Policy, Rule
 
 pytestmark = pytest.mark.both_databases
 

@@ -18,10 +18,10 @@ from benchmarks import trace_file
 from benchmarks.contracts import Case, Direction, Lease, Result, Status
 from service.database.session import Database, now_of
 from service.findings.confirm.start import ask
-from service.history.types import SeriesName
 from service.maintenance.backup import backup
 from service.maintenance.verify import CheckOutcome, verify
 from service.models import ComparisonRow, ConfirmationRow, TraceRow
+from service.schemas.series import SeriesName
 
 pytestmark = pytest.mark.both_databases
 

@@ -34,8 +34,8 @@ from benchmarks.contracts import Case, Direction, Sample
 from service.analysis.gate import CaseVerdict as GateVerdict
 from service.analysis.gate import Levels
 from service.analysis.summary import summarise
-from service.history.compare import ChangeVerdict, compare
-from service.history.types import Series, SeriesPoint
+from service.history.compare import compare
+from service.schemas.series import ChangeVerdict, Series, SeriesPoint
 from trials.gate.gates import POLICY, settled
 
 STANDARD, GATE = 3, 5

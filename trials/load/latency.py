@@ -10,7 +10,7 @@ from builders.bare import answering, timed
 from service.auth import signing_key, token_store
 from service.auth.token_store import TokenRequest
 from service.database.session import Database, now_of
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 from trials.chaos.__main__ import place
 from trials.chaos.replica import Replica
 from trials.load import traffic

@@ -38,7 +38,7 @@ from service.auth.token_store import TokenRequest
 from service.database.session import Database, now_of, rows
 from service.jobs import workers
 from service.models import Attempt, Job, Point, ResultRow
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 from trials.chaos.__main__ import place
 from trials.chaos.replica import Replica
 from trials.load import bodies, queued

@@ -6,16 +6,13 @@ Pure: values in, values out. No session, no clock, no HTTP.
 from service.analysis.attribution.cause import attribute
 from service.analysis.attribution.types import (
     Attribution,
-    Cause,
     Evidence,
     Measurement,
     Moved,
-    Part,
     Question,
     Residual,
-    State,
-    Strength,
 )
+from service.schemas.findings import Cause, Part, State, Strength
 
 __all__ = [
     "Attribution",

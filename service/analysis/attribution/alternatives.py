@@ -8,8 +8,9 @@ from service.analysis.attribution import factors, node
 from service.analysis.attribution.fingerprint import DIGESTS, Mechanism
 from service.analysis.attribution.mechanism import moved_by_clocks
 from service.analysis.attribution.observed import Observed
-from service.analysis.attribution.types import Cause, Evidence, Part, Question, State
+from service.analysis.attribution.types import Evidence, Question
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Cause, Part, State
 
 MOST = 2
 _FIRST = (

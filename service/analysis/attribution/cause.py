@@ -21,8 +21,9 @@ from service.analysis.attribution import alternatives, factors, fingerprint, nod
 from service.analysis.attribution.alternatives import not_excluded
 from service.analysis.attribution.fingerprint import Mechanism
 from service.analysis.attribution.observed import Observed, observe
-from service.analysis.attribution.types import Attribution, Cause, Evidence, Question, State
+from service.analysis.attribution.types import Attribution, Evidence, Question
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Cause, State
 
 MOST_FACTS = 2
 """Of an environment that changed; a person looks at the rest in the evidence."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from scipy.special import stdtrit
 
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
-from service.analysis.attribution.types import State
+from service.schemas.findings import State
 
 CONFIDENCE = 0.99
 """Some forty quantities are looked at: at 95 % two of them would change on every quiet night."""

@@ -7,15 +7,9 @@ from dataclasses import dataclass
 
 from service.analysis.attribution import fingerprint
 from service.analysis.attribution.fingerprint import FactGroup
-from service.analysis.attribution.types import (
-    Evidence,
-    Measurement,
-    Part,
-    Question,
-    State,
-    Strength,
-)
+from service.analysis.attribution.types import Evidence, Measurement, Question
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Part, State, Strength
 
 Recorded = tuple[str, Mapping[str, str]]
 """The worker of a measurement, and the facts of its environment."""

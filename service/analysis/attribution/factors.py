@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from benchmarks.contracts import Case
-from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+from service.analysis.attribution.types import Evidence, Question
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Part, State, Strength
 
 CELLS = "cells"
 """What a rule is about that names no workload."""

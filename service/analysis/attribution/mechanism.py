@@ -13,8 +13,9 @@ from service.analysis.attribution.difference import difference
 from service.analysis.attribution.fingerprint import Mechanism
 from service.analysis.attribution.quantities import Differences, says_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
-from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+from service.analysis.attribution.types import Evidence, Question
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Part, State, Strength
 
 HALF = 0.5
 """Share of the change from which a mechanism accounts for it rather than adds to it."""

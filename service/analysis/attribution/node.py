@@ -9,16 +9,9 @@ from statistics import median
 
 from benchmarks.diagnosis.disturbances import OTHER_PROCESSES as SHARED
 from service.analysis.attribution.quantities import flags
-from service.analysis.attribution.types import (
-    Evidence,
-    Measurement,
-    Part,
-    Question,
-    Residual,
-    State,
-    Strength,
-)
+from service.analysis.attribution.types import Evidence, Measurement, Question, Residual
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Part, State, Strength
 
 PERSISTENCE = 2
 """Rounds in a row in which the machine must stand apart: one bad night is not a bad node."""

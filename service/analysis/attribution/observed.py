@@ -15,8 +15,9 @@ from service.analysis.attribution.factors import AxisRule
 from service.analysis.attribution.fingerprint import Mechanism
 from service.analysis.attribution.mechanism import Account, accounts
 from service.analysis.attribution.quantities_of import side
-from service.analysis.attribution.types import Evidence, Part, Question, State, Strength
+from service.analysis.attribution.types import Evidence, Question
 from service.analysis.statement import state
+from service.schemas.findings import Part, State, Strength
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,15 +8,9 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Bottleneck
 from service.analysis.attribution.difference import Difference, difference
 from service.analysis.attribution.quantities_of import Reading
-from service.analysis.attribution.types import (
-    Evidence,
-    Measurement,
-    Part,
-    Question,
-    State,
-    Strength,
-)
+from service.analysis.attribution.types import Evidence, Measurement, Question
 from service.analysis.statement import Statement, state
+from service.schemas.findings import Part, State, Strength
 
 Differences = Mapping[str, Difference]
 

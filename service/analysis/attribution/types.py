@@ -6,59 +6,10 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from enum import StrEnum
 
 from benchmarks.contracts import Case, Direction, Result, Status
 from service.analysis.statement import Statement
-
-
-class Cause(StrEnum):
-    """The cause of a change, which says who should look at it."""
-
-    NODE = "node"
-    """One machine, whatever it runs."""
-    ENVIRONMENT = "environment"
-    """Driver, library, kernel, container, setting: something but the code became another."""
-    INPUT = "input"
-    """The data pipeline: its code, its data or its storage; the step without it is as it was."""
-    CLOCKS = "clocks"
-    """Heat or power: as many cycles as before, at another clock."""
-    CODE = "code"
-    """The revision differs, and nothing else that is known."""
-    UNKNOWN = "unknown"
-
-
-class Part(StrEnum):
-    """The part of the analysis that evidence comes from."""
-
-    ENVIRONMENT = "environment"
-    INPUT = "input"
-    CLOCKS = "clocks"
-    COMPILE = "compile"
-    PARITY = "parity"
-    PHASES = "phases"
-    """Every other metric, phase and reading."""
-    REVISION = "revision"
-    NODE = "node"
-    FACTORS = "factors"
-
-
-class State(StrEnum):
-    """The state of one thing, as the data show it."""
-
-    CHANGED = "changed"
-    UNCHANGED = "unchanged"
-    """Shown to be the same, within a stated band; not merely not shown to differ."""
-    UNCLEAR = "unclear"
-
-
-class Strength(StrEnum):
-    """The weight of evidence, which says how it may be used."""
-
-    STRONG = "strong"
-    """May carry a cause."""
-    WEAK = "weak"
-    """Goes along with a cause that something else carries."""
+from service.schemas.findings import Cause, Part, State, Strength
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,6 @@ from service.analysis.gate.cases import decide_case
 from service.analysis.gate.decision import Decision, decide, decide_cases
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, software_of
-from service.analysis.gate.policy import Limit, Policy, Rule, Trade
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import (
     GOOD,
@@ -20,6 +19,7 @@ from service.schemas.gate import (
     Side,
     Used,
 )
+from service.schemas.policy import Limit, Policy, Rule, Trade
 
 __all__ = [
     "GOOD",

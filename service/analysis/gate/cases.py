@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from service.analysis.gate import sentences, tradeoffs
 from service.analysis.gate.metrics import Levels, findings
 from service.analysis.gate.pairs import CaseRecord
-from service.analysis.gate.policy import Limit, Rule, Trade
 from service.analysis.gate.trouble import trouble_of
 from service.analysis.statement import Statement, state
 from service.schemas.gate import GOOD, Answer, CaseFinding, CaseVerdict, MetricFinding
+from service.schemas.policy import Limit, Rule, Trade
 
 
 def decide_case(

@@ -9,7 +9,6 @@ from itertools import compress
 from service.analysis.gate.cases import decide_case
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import CaseRecord
-from service.analysis.gate.policy import Policy
 from service.analysis.statement import Statement, state
 from service.schemas.gate import (
     GOOD,
@@ -20,6 +19,7 @@ from service.schemas.gate import (
     Outcome,
     Side,
 )
+from service.schemas.policy import Policy
 
 Decision = GateDecision[Statement]
 Case = CaseFinding[Statement]
@@ -108,4 +108,9 @@ def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[State
     # The key of a case that was not measured has the preset asked for, which may be "auto".
     good = [any(each.trouble is None for each in both) for both in sides]
     if any(good):
-        yield from policy.idle([record.case_key for record in compress(records, good)])
+        case_keys = [record.case_key for record in compress(records, good)]
+        deciding = [policy.rule_of(case_key) for case_key in case_keys]
+        for rule in policy.rules:
+            if not any(one is rule for one in deciding):
+                kind = "rule_shadowed" if any(map(rule.fits, case_keys)) else "rule_fits_none"
+                yield state(kind, rule=rule.cases)

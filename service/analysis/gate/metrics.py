@@ -8,9 +8,9 @@ from dataclasses import dataclass
 
 from benchmarks.contracts import Direction
 from service.analysis.gate.pairs import Measured, Metric, Pair
-from service.analysis.gate.policy import Policy
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
+from service.schemas.policy import Policy
 
 WIDEST = math.log(1e6)
 """An interval that reaches further than a millionfold says no more than this."""

@@ -8,9 +8,9 @@ from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
 from service.analysis.gate import tradeoffs
 from service.analysis.gate.pairs import CYCLES, CaseRecord, Trouble
-from service.analysis.gate.policy import Limit, Rule, Trade
 from service.analysis.statement import Statement, state
 from service.schemas.gate import CaseVerdict, MetricFinding, Side
+from service.schemas.policy import Limit, Rule, Trade
 
 
 def of_case(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from service.analysis.gate.policy import Limit, Trade
 from service.schemas.gate import MetricFinding
+from service.schemas.policy import Limit, Trade
 
 
 def loosening(limit: Limit, trades: Sequence[Trade]) -> list[Trade]:

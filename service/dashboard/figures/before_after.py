@@ -7,7 +7,7 @@ from dataclasses import replace
 from service.dashboard.figures.frame import Figure
 from service.dashboard.figures.points import history
 from service.dashboard.figures.segments import Analysed, place_of
-from service.history.types import Series
+from service.schemas.series import Series
 
 BEFORE = 30
 """Points before the change: what its old level was, and how steady."""

@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Literal, Self
 
 from service.dashboard.figures.frame import Figure, axis
-from service.history.types import SeriesPoint
+from service.schemas.series import SeriesPoint
 from service.wording import formats
 
 XAxis = Literal["order", "time"]

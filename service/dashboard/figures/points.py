@@ -10,7 +10,7 @@ from benchmarks.catalog.metrics import metric
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places, View
 from service.dashboard.figures.segments import MARGIN, Analysed, drawn
-from service.history.types import Series, SeriesPoint
+from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 
 MOST_BARS = 150

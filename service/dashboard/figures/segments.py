@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 from service.dashboard.figures.frame import TOOLS, Figure
 from service.dashboard.figures.places import Places
-from service.history.types import SeriesPoint
+from service.schemas.series import SeriesPoint
 from service.wording import formats
 
 MOST_LABELS = 30

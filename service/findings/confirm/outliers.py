@@ -13,7 +13,7 @@ from service.analysis.detection.windows import detect
 from service.findings import AlreadyReported, rules
 from service.findings.confirm.suspicion import Baseline, Suspicion
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
-from service.history.types import SeriesName
+from service.schemas.series import SeriesName
 
 NEWEST = 3
 """Points at the end that may be suspicious by themselves; older ones had their chance."""

@@ -25,7 +25,6 @@ from service.findings.confirm.suspicion import Baseline, Suspicion, Where, where
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
-from service.history.types import SeriesName
 from service.models import (
     ComparisonJob,
     ConfirmationRow,
@@ -36,6 +35,7 @@ from service.models import (
     SeriesRow,
     WorkerRow,
 )
+from service.schemas.series import SeriesName
 
 log = logging.getLogger(__name__)
 

@@ -17,8 +17,8 @@ from statistics import median
 from typing import Self
 
 from benchmarks.contracts import Direction
-from service.history.types import SeriesName
 from service.models import ConfirmationRow
+from service.schemas.series import SeriesName
 
 CLEARLY = 0.35
 """A value lies at a level if it is within this share of the way to the other one."""

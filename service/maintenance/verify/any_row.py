@@ -16,7 +16,7 @@ from service.history import record
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.reading import pages
 from service.maintenance.verify.values import Breach
-from service.models.access import TokenKind
+from service.schemas.access import TokenKind
 
 MOST = 100
 """Rows of one kind that are named; one is enough to know, and a thousand tell no more."""

@@ -12,7 +12,7 @@ from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
 from service.dashboard import environments, labels, overview, rendering, tables
-from service.history.types import SeriesPoint
+from service.schemas.series import SeriesPoint
 
 
 def case(**axes: str) -> Case:

@@ -13,7 +13,7 @@ from service.analysis.attribution import (
     Question,
     State,
 )
-from service.findings.types import AttributionView
+from service.schemas.findings import AttributionView
 from service.wording.formats import NBSP
 
 SLOW = Night(revision="r12", work_s=0.103)

@@ -12,7 +12,7 @@ from service.analysis.attribution import Part, State
 from service.analysis.attribution.difference import Difference, band, difference
 from service.analysis.attribution.quantities import part_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
-from service.wording.quantities import moved, title
+from service.wording.quantity_names import moved, title
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, FiniteFloat, model_validator
 
 from benchmarks.contracts import Contract, Name
-from service.analysis.statement import Statement, state
 
 THROUGHPUT = "throughput"
 
@@ -107,15 +105,6 @@ class Policy(Contract):
     def rule_of(self, case_key: str) -> Rule:
         """The rule that decides the case of this key."""
         return next((rule for rule in self.rules if rule.fits(case_key)), DEFAULT_RULE)
-
-    def idle(self, case_keys: Sequence[str]) -> Iterator[Statement]:
-        """A sentence for each rule that decides none of these cases, and so limits nothing."""
-        deciding = [self.rule_of(case_key) for case_key in case_keys]
-        for rule in self.rules:
-            if any(one is rule for one in deciding):
-                continue
-            kind = "rule_shadowed" if any(map(rule.fits, case_keys)) else "rule_fits_none"
-            yield state(kind, rule=rule.cases)
 
 
 DEFAULT_RULE = Rule()

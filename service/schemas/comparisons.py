@@ -1,15 +1,26 @@
-"""The request for a comparison: what is to be compared, and how long it may take."""
+"""The request for a comparison, and a comparison, as the API takes and answers them."""
 
 from __future__ import annotations
 
+from datetime import datetime
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import Field, FiniteFloat, model_validator
 
-from benchmarks.contracts import Case, Contract, JobSpec, Labels, Name, Protocol, Purpose, Revision
-from service.analysis.gate import Policy
-from service.jobs.expand import expand
-from service.jobs.requests import Source, SubmissionRequest
+from benchmarks.contracts import Case, Contract, Labels, Name, Protocol, Revision
+from service.schemas.document import Document
+from service.schemas.gate import DecisionView, Outcome
+from service.schemas.jobs import Source
+from service.schemas.policy import Policy
+
+
+class ComparisonState(StrEnum):
+    """The state of a comparison; the last two are final."""
+
+    RUNNING = "running"
+    DECIDED = "decided"
+    CANCELLED = "cancelled"
 
 
 class ComparisonRequest(Contract):
@@ -46,24 +57,41 @@ class ComparisonRequest(Contract):
             raise ValueError("name exactly one of suite, case and cases")
         return self
 
-    def specs(self) -> tuple[JobSpec, ...]:
-        """One job per case, at the contender, every name checked.
 
-        Raises:
-            UnknownChoice: a name that the catalog does not have.
-            Impossible: a combination that cannot run.
-        """
-        return expand(
-            SubmissionRequest(
-                suite=self.suite,
-                case=self.case,
-                cases=self.cases,
-                revision=self.contender,
-                purpose=Purpose.COMPARISON,
-                requires=self.requires,
-                priority=self.priority,
-                protocol=self.protocol,
-                replicates=1,
-                timeout_s=self.timeout_s,
-            )
-        )
+class ComparisonSummary(Document):
+    """A comparison as a list shows it."""
+
+    id: str
+    state: ComparisonState
+    outcome: Outcome | None
+    """None until it is decided."""
+    baseline: str
+    contender: str
+    suite: str | None
+    project: str
+    """Empty: it belongs to none."""
+    source: str
+    created_at: datetime
+    ends_at: datetime
+    """When the budget is spent."""
+    decided_at: datetime | None
+
+
+class ComparisonView(ComparisonSummary):
+    """A comparison, what it asks, and where it stands."""
+
+    request: ComparisonRequest
+    worker: str | None
+    """Both sides are pinned to it; None until one is chosen."""
+    rounds: int
+    """Rounds of pairs that were submitted."""
+    jobs: int
+    jobs_ended: int
+    note: str
+    """What it waits for, or why it was cancelled; empty if there is nothing to say."""
+    decision: DecisionView | None
+    """The decision, once it stands: ``state`` is ``decided``."""
+    so_far: DecisionView
+    """What the pairs say by now; the same as ``decision`` once that stands."""
+    page: str
+    """Address of its page on the dashboard."""

@@ -1,0 +1,175 @@
+"""Jobs, submissions, workers and schedules, as the API answers with them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Annotated, Generic, Protocol, TypeVar
+
+from pydantic import Field
+
+from benchmarks.contracts import AttemptState, Case, JobState, Progress, Purpose, Worded, leading
+from service.schemas.document import Document
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+
+class Paged(Protocol[T_co]):
+    """A page of a query."""
+
+    @property
+    def items(self) -> Sequence[T_co]:
+        """The items of the page."""
+
+    @property
+    def next_cursor(self) -> str | None:
+        """The cursor of the next page."""
+
+
+class Listing(Document, Generic[T]):
+    """Some items, and the cursor that gives the next ones; null at the end."""
+
+    items: list[T]
+    next_cursor: str | None
+
+    @classmethod
+    def of(cls, page: Paged[T]) -> Listing[T]:
+        """Show a page."""
+        return cls(items=list(page.items), next_cursor=page.next_cursor)
+
+
+class AttemptView(Document):
+    """One worker's hold on a job."""
+
+    number: int
+    worker: str
+    state: AttemptState
+    granted_at: datetime
+    started_at: datetime | None
+    lease_expires_at: datetime
+    ended_at: datetime | None
+    reason: str
+    progress: Progress | None
+
+
+class JobView(Document):
+    """One process that measures a case, and where it stands."""
+
+    id: str
+    submission_id: str
+    position: int
+    """The place of its case in the submission."""
+    group_id: str
+    """The first job of its case: each replicate of a case is a job."""
+    replicate: int
+    replicates: int
+    """It is replicate 1, 2, ... of so many."""
+    case: Case
+    project: str
+    """Empty: it belongs to none."""
+    revision: str
+    suite: str | None
+    purpose: Purpose
+    state: JobState
+    attempt: int
+    """Number of the latest attempt; 0 before the first."""
+    lost_attempts: int
+    cancel_requested: bool
+    reason: str
+    requires: dict[str, str]
+    priority: int
+    timeout_s: float
+    rerun_of: str | None
+    created_at: datetime
+    queued_at: datetime
+    finished_at: datetime | None
+    result_id: str | None
+    """The counted result."""
+    attempts: list[AttemptView]
+
+    @property
+    def progress(self) -> Progress | None:
+        """The progress of the last attempt, if there was one."""
+        return self.attempts[-1].progress if self.attempts else None
+
+
+class SubmissionSummary(Document):
+    """A submission as a list shows it."""
+
+    id: str
+    suite: str | None
+    project: str
+    """Empty: it belongs to none."""
+    revision: str
+    source: str
+    created_at: datetime
+    finished: bool
+    """Whether every job has come to an end."""
+    counts: dict[str, int]
+    """How many cases are in each state: a failed replicate makes a failed case."""
+
+
+class SubmissionView(SubmissionSummary):
+    """Jobs that were submitted together."""
+
+    jobs: list[JobView]
+
+    @property
+    def cases(self) -> tuple[JobView, ...]:
+        """The job of each case that says how the case stands: the first that failed, or runs ..."""
+        groups: dict[str, list[JobView]] = {}
+        for job in self.jobs:
+            groups.setdefault(job.group_id, []).append(job)
+        states = {name: leading(job.state for job in jobs) for name, jobs in groups.items()}
+        return tuple(
+            next(job for job in jobs if job.state is states[name]) for name, jobs in groups.items()
+        )
+
+
+class Submitted(SubmissionView):
+    """A submission, answered to whoever made it."""
+
+    left_out: int
+    """Cases of the suite, of the workloads in ``only`` if any, that were not queued: the device
+    refuses them. It is told here only: later the suite may have other cases."""
+
+
+class WorkerView(Document):
+    """A worker, and when it was last heard of."""
+
+    name: str
+    labels: dict[str, str]
+    version: str
+    revisions: list[str] | None
+    """Revisions whose own code it can run; empty: it runs what is installed for each. Null: it
+    does not say."""
+    first_seen_at: datetime
+    last_seen_at: datetime
+
+
+class ScheduleView(Document):
+    """A schedule, and when it fires next."""
+
+    name: str
+    cron: str
+    timezone: str
+    suite: str
+    project: str
+    """Empty: it belongs to none."""
+    revision_rule: str
+    requires: dict[str, str]
+    enabled: bool
+    created_at: datetime
+    next_due_at: datetime | None
+    """None while it is disabled."""
+
+
+Source = Annotated[
+    str,
+    Field(pattern=r"^[a-z0-9][a-z0-9_.:-]{0,63}$"),
+    Worded(
+        "must be 1 to 64 of the characters a-z, 0-9, '_', '.', ':' and '-', the first a letter or "
+        "digit"
+    ),
+]

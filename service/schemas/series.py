@@ -1,0 +1,115 @@
+"""Series with their points, and how two revisions differ in one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+
+from benchmarks.contracts import Case, Direction
+from service.schemas.document import Document
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesPoint:
+    """One counted result in one series; ``low`` and ``high`` bound its 95 % interval."""
+
+    result_id: str
+    revision: str
+    revision_at: datetime
+    measured_at: datetime
+    value: float
+    low: float | None
+    high: float | None
+    interval: str
+    """``replicates``, ``within_run`` or ``none``: what the interval rests on."""
+    replicates: int
+    environment: str
+    worker: str
+    excluded: bool = False
+    """Somebody took its result out, with a reason: shown, never analysed or compared."""
+    disturbed: str = ""
+    """The flags that say how its device was disturbed, such as ``throttled, device_busy``; empty if
+    it was not. Shown, never analysed or compared."""
+
+    @property
+    def counts(self) -> bool:
+        """Return True if the point is analysed and compared."""
+        return not (self.excluded or self.disturbed)
+
+
+@dataclass(frozen=True, slots=True)
+class SeriesName:
+    """The identity of a series, without its points."""
+
+    id: str
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+    project: str = ""
+    """Empty: it belongs to none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Series(SeriesName):
+    """The history of one metric of one case on comparable hardware.
+
+    ``points`` are ordered by revision, then by time of measurement, never by arrival.
+    """
+
+    points: tuple[SeriesPoint, ...] = ()
+
+
+class ChangeVerdict(StrEnum):
+    """The verdict that the intervals allow."""
+
+    FASTER = "faster"
+    SLOWER = "slower"
+    UNCLEAR = "unclear"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True, slots=True)
+class Ratio:
+    """Contender over baseline, with its 95 % interval where both have one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class RevisionChange:
+    """The change of one case on one kind of hardware from one revision to another."""
+
+    case: Case
+    metric: str
+    unit: str
+    direction: Direction
+    comparability: dict[str, str]
+    series_id: str | None
+    baseline: SeriesPoint | None
+    contender: SeriesPoint | None
+    change: float | None
+    """Ratio minus one, signed so that more than zero is better."""
+    change_low: float | None
+    change_high: float | None
+    verdict: ChangeVerdict
+    note: str
+    """Why the verdict is not clearer, or what it rests on; empty if it is clear."""
+    project: str = ""
+    """Whose history it is; empty: it belongs to none."""
+    undecided: bool = False
+    """Whether a slowdown is possible that nobody has looked for well enough."""
+
+
+class Changes(Document):
+    """The change of each case from one revision to another."""
+
+    baseline: str
+    contender: str
+    suite: str | None
+    metric: str
+    changes: list[RevisionChange]
