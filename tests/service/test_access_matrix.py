@@ -23,6 +23,7 @@ from fastapi.routing import iter_route_contexts
 from sqlalchemy import select, update
 
 from benchmarks.contracts import JobSpec, Lease
+from service.analysis.statement import state
 from service.auth.permissions import MAY, Permission, TokenKind
 from service.findings import pipeline
 from service.models import (
@@ -280,7 +281,10 @@ class World:
             about = session.scalars(select(FindingSeries).limit(1)).one()
             series = session.get_one(SeriesRow, about.series_id)
             new = {"project": PROJECTS["foreign"], "id": "a" * 32}
-            copies = (copy_of(series, **new), copy_of(own, **new, sentence=SECRET))
+            copies = (
+                copy_of(series, **new),
+                copy_of(own, **new, says=state("remark", text=SECRET).stored()),
+            )
             session.add_all(copies)
             session.flush()
             change = session.get_one(ChangeRow, about.change_id)
