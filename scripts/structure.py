@@ -168,7 +168,7 @@ def figures() -> list[Figure]:
     circles = [circle for top in tops.values() for circle in folder_circles(top)]
     words, longest_page = documentation()
     return [
-        Figure("lines of service/", sum(m.lines for m in tops["service"]), 29_450),
+        Figure("lines of service/", sum(m.lines for m in tops["service"]), 29_470),
         Figure("lines of all packages", sum(m.lines for m in everything), 52_320),
         Figure("entries at the top of service/", len(entries), 20, tuple(sorted(entries))),
         Figure("file names in two packages", len(stems), 2, tuple(stems)),
