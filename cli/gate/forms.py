@@ -17,10 +17,10 @@ from cli.gate import GateFormat
 from cli.gate.follow import plain
 from cli.output import output_format
 from cli.output.console import Console
-from service.reports.markup import escape, table
 from service.schemas.comparisons import ComparisonView
 from service.schemas.gate import CaseFindingView, DecisionView, Outcome
 from service.wording import formats
+from service.wording.markup import escape, table
 
 REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")

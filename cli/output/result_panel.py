@@ -12,8 +12,7 @@ from benchmarks.contracts import Profile, Result, Sample, Status
 from benchmarks.terminal import printable
 from cli.output.console import Console
 from service.analysis.summary import summarise
-from service.reports import efficiency
-from service.wording import formats
+from service.wording import efficiency, formats
 
 
 def show(result: Result, console: Console | None = None) -> None:

@@ -12,8 +12,9 @@ from service.api.dependencies import DatabaseSession
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
 from service.history import revisions
-from service.reports import markdown, report
+from service.jobs import report
 from service.schemas.series import Changes
+from service.wording import markdown
 
 router = noun("/changes", "changes")
 

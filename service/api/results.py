@@ -18,8 +18,8 @@ from service.auth.permissions import Permission, needs
 from service.history import exclusions, queries, replicates, traces
 from service.history.exclusions import ExclusionView
 from service.history.types import ResultSummary, StoredResult
+from service.jobs import suggestions
 from service.models import ResultRow
-from service.reports import suggestions
 from service.schemas.jobs import Listing
 
 router = noun("/results", "results")

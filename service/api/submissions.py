@@ -29,13 +29,13 @@ from service.auth import audit
 from service.auth.permissions import Permission, needs
 from service.history import revisions
 from service.http.long_poll import pauses
-from service.jobs import submissions
+from service.jobs import report, submissions
 from service.jobs import submit as jobs_submit
 from service.jobs.requests import SubmissionRequest
 from service.models.project_filter import within
-from service.reports import markdown, report
 from service.schemas.jobs import Listing, SubmissionSummary, SubmissionView, Submitted
 from service.schemas.reports import Report
+from service.wording import markdown
 
 router = noun("/submissions", "submissions")
 

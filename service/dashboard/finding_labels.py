@@ -17,14 +17,7 @@ KINDS = {
     FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
 }
 """A sign, a name and a tone: never the tone alone."""
-CAUSES = {
-    Cause.NODE: "one node, whatever it runs",
-    Cause.ENVIRONMENT: "the environment: driver, library, kernel or setting",
-    Cause.INPUT: "the input pipeline",
-    Cause.CLOCKS: "clocks: heat or power",
-    Cause.CODE: "the code",
-    Cause.UNKNOWN: "the data carry no cause",
-}
+CAUSES = {cause.value: cause.label for cause in Cause}
 CERTAINTIES = {
     Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
     Certainty.STANDING: (

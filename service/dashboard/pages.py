@@ -34,9 +34,9 @@ from service.errors import NotFound, UnknownChoice
 from service.history import exclusions, replicates, revisions
 from service.history.queries import latest_of_each_series, load_result
 from service.history.traces import with_trace
+from service.jobs import suggestions
+from service.jobs.report import cases_of, changes_between
 from service.jobs.types import Terms
-from service.reports import suggestions
-from service.reports.report import cases_of, changes_between
 
 __all__ = ["mount", "render_error", "router"]
 

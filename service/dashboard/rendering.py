@@ -14,8 +14,7 @@ from service.auth.permissions import Permission
 from service.auth.principal import READER
 from service.dashboard import assets, figures, labels
 from service.http.security_headers import PAGE_POLICY
-from service.reports import efficiency
-from service.wording import formats
+from service.wording import efficiency, formats
 
 _TITLES = {
     400: "That request was not understood",

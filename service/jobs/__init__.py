@@ -1,1 +1,1 @@
-"""Submissions, jobs, leases, workers and schedules."""
+"""Submissions and their reports, jobs, leases, workers and schedules."""

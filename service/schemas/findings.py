@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date, datetime
 from enum import StrEnum
+from typing import Self
 
 from service.schemas.document import Document
 from service.schemas.series import SeriesName
@@ -26,17 +27,24 @@ class FindingState(StrEnum):
 class Cause(StrEnum):
     """The cause of a change, which says who should look at it."""
 
-    NODE = "node"
-    """One machine, whatever it runs."""
-    ENVIRONMENT = "environment"
-    """Driver, library, kernel, container, setting: something but the code became another."""
-    INPUT = "input"
-    """The data pipeline: its code, its data or its storage; the step without it is as it was."""
-    CLOCKS = "clocks"
-    """Heat or power: as many cycles as before, at another clock."""
-    CODE = "code"
+    label: str
+    """What pages say of it."""
+
+    def __new__(cls, value: str, label: str) -> Self:
+        """A cause is told in one place: here, with its label."""
+        cause = str.__new__(cls, value)
+        cause._value_, cause.label = value, label
+        return cause
+
+    NODE = "node", "one node, whatever it runs"
+    ENVIRONMENT = "environment", "the environment: driver, library, kernel or setting"
+    INPUT = "input", "the input pipeline"
+    """Its code, its data or its storage; the step without it is as it was."""
+    CLOCKS = "clocks", "clocks: heat or power"
+    """As many cycles as before, at another clock."""
+    CODE = "code", "the code"
     """The revision differs, and nothing else that is known."""
-    UNKNOWN = "unknown"
+    UNKNOWN = "unknown", "the data carry no cause"
 
 
 class Part(StrEnum):

@@ -6,13 +6,13 @@ from collections.abc import Sequence
 import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from builders.service_hand import FACTS, Hand, result_of
+from cli.answers import ReportView
 from fastapi.testclient import TestClient
 from rich.console import Console
 
 from benchmarks.contracts import Case, Direction, Result, Sample
-from cli.answers import ReportView
 from cli.output import result_table
-from service.reports import compile_cost
+from service.jobs import compile_cost
 
 pytestmark = pytest.mark.both_databases
 

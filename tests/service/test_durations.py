@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from builders.service_hand import Hand, result_of
+from cli.answers import CatalogView, SubmissionView
 from fastapi.testclient import TestClient
 from sqlalchemy import select
 
@@ -16,7 +17,6 @@ from benchmarks.catalog.duration import expected_s
 from benchmarks.catalog.precision_tiers import Tier
 from benchmarks.contracts import Case, Protocol
 from cli import estimate
-from cli.answers import CatalogView, SubmissionView
 from cli.durations import seconds
 from service.database.session import Database
 from service.jobs.estimates import expectations, taken_before

@@ -4,12 +4,12 @@ import io
 
 import pytest
 from builders.service_hand import FACTS, Hand, result_of
+from cli.answers import EffectsView, ReportView
 from fastapi.testclient import TestClient
 from rich.console import Console
 
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Lease
-from cli.answers import EffectsView, ReportView
 from cli.output import effects
 
 DESIGN = suite("full").designs[0]

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 from builders.service_hand import Hand, result_of
+from cli.answers import ReportView
 from fastapi.testclient import TestClient
 from rich.console import Console
 
@@ -21,7 +22,6 @@ from benchmarks.contracts import (
     Use,
     Work,
 )
-from cli.answers import ReportView
 from cli.output import result_table
 from service.wording import formats
 

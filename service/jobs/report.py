@@ -17,11 +17,12 @@ from service.errors import UnknownChoice
 from service.history import compare, queries, record, replicates
 from service.history.run_noise import repeats_of
 from service.history.types import StoredResult
+from service.jobs import compile_cost, suggestions
 from service.jobs.submissions import load_submission
-from service.reports import compile_cost, efficiency, suggestions
 from service.schemas.jobs import JobView
 from service.schemas.reports import CompileCost, Effects, Report, Row, Summary
 from service.schemas.series import Ratio, RevisionChange, Series, SeriesPoint
+from service.wording import efficiency
 
 METRIC = "throughput"
 

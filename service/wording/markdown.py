@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.contracts import Case
-from service.reports.markup import escape, table
 from service.schemas.reports import Advice, Effects, Report, Row, Summary, Term
 from service.schemas.series import Ratio, RevisionChange, SeriesPoint
 from service.wording import formats
+from service.wording.markup import escape, table
 
 
 def report(told: Report) -> str:

@@ -1,1 +1,0 @@
-"""Reports of submissions, as values and as Markdown."""
