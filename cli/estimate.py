@@ -125,7 +125,7 @@ def left_out(submission: Submitted) -> str | None:
 def _case_s(
     case: Case, asked: Protocol, usual: Protocol, expectation: CaseExpectation | None
 ) -> float:
-    if expectation is None:  # a service that does not tell yet
+    if expectation is None:  # the suite has other cases by now
         return expected_s(case, asked)
     return expectation.expected_s * expected_s(case, asked) / expected_s(case, usual)
 

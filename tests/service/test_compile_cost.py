@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import pytest
 from builders.measured import a_pass, a_replicate, a_result
 from builders.service_hand import FACTS, Hand, result_of
-from cli.answers import ReportView
 from fastapi.testclient import TestClient
 from rich.console import Console
 
 from benchmarks.contracts import Case, Direction, Result, Sample
+from cli.client import read
 from cli.output import result_table
 from service.jobs import compile_cost
+from service.schemas.reports import Report
 
 pytestmark = pytest.mark.both_databases
 
@@ -93,7 +94,7 @@ def test_a_report_says_when_compiling_pays(client: TestClient, hand: Hand) -> No
         answer = hand.post(lease, told)
         assert answer.status_code == 201, answer.text
     answer = client.get(f"/api/v1/submissions/{made['id']}/report")
-    rows = ReportView.model_validate_json(answer.text).rows
+    rows = read(Report, answer.text).rows
     (told_cost,) = [row.compile_cost for row in rows if row.compile_cost]
     assert told_cost.cold.break_even_steps == round((29.96 - 1.95) / 0.01)
     paper = Console(file=io.StringIO(), width=200)

@@ -4,13 +4,14 @@ import io
 
 import pytest
 from builders.service_hand import FACTS, Hand, result_of
-from cli.answers import EffectsView, ReportView
 from fastapi.testclient import TestClient
 from rich.console import Console
 
 from benchmarks.catalog.suites import suite
 from benchmarks.contracts import Lease
+from cli.client import read
 from cli.output import effects
+from service.schemas.reports import Effects, Report
 
 DESIGN = suite("full").designs[0]
 
@@ -47,7 +48,7 @@ def _report(client: TestClient, submission: str, **query: str) -> str:
 
 def test_the_effects_of_a_finished_design_are_in_the_report(client: TestClient, hand: Hand) -> None:
     submission = _measure(client, hand, 16)
-    told = ReportView.model_validate_json(_report(client, submission))
+    told = read(Report, _report(client, submission))
     (found,) = told.effects  # of the other workloads nothing is measured yet
     terms = {term.name: term for term in found.terms}
     assert (found.workload, found.missing) == ("resnet50", ())
@@ -68,7 +69,7 @@ def test_the_effects_of_a_finished_design_are_in_the_report(client: TestClient, 
 def test_a_run_without_a_number_or_from_another_machine_leaves_no_effects(
     client: TestClient, hand: Hand, runs: int, elsewhere: int | None
 ) -> None:
-    told = ReportView.model_validate_json(_report(client, _measure(client, hand, runs, elsewhere)))
+    told = read(Report, _report(client, _measure(client, hand, runs, elsewhere)))
     (found,) = told.effects
     assert found.terms == ()
     assert len(found.missing) == 1
@@ -77,15 +78,15 @@ def test_a_run_without_a_number_or_from_another_machine_leaves_no_effects(
 
 def test_a_run_that_was_taken_out_leaves_no_effects(client: TestClient, hand: Hand) -> None:
     submission = _measure(client, hand, 16)
-    told = ReportView.model_validate_json(_report(client, submission))
+    told = read(Report, _report(client, submission))
     who = {"reason": "Another process held the CPU.", "actor": "ada"}
     result = told.rows[3].result_id
     assert client.put(f"/api/v1/results/{result}/exclusion", json=who).is_success
-    (found,) = ReportView.model_validate_json(_report(client, submission)).effects
+    (found,) = read(Report, _report(client, submission)).effects
     assert (found.terms, len(found.missing)) == ((), 1)
 
 
-def _shown(found: EffectsView) -> str:
+def _shown(found: Effects) -> str:
     console = Console(file=io.StringIO(), width=200)
     effects.show(found, console)
     printed = console.file

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 from builders.service_hand import Hand, result_of
-from cli.answers import ReportView
 from fastapi.testclient import TestClient
 from rich.console import Console
 
@@ -22,7 +21,9 @@ from benchmarks.contracts import (
     Use,
     Work,
 )
+from cli.client import read
 from cli.output import result_table
+from service.schemas.reports import Report
 from service.wording import formats
 
 WRONG = "It computes something else than fp32 eager: the loss up to step 5 is off by 0.4."
@@ -127,7 +128,7 @@ def test_a_case_that_was_taken_out_is_held_against_no_baseline(
     fast = rows(client, submission)[1]
     assert (fast["speedup"], fast["reason"]) == (None, "Excluded: The clock was set.")
     assert formats.times(2.5) not in client.get("/").text
-    told = ReportView.model_validate(client.get(f"/api/v1/submissions/{submission}/report").json())
+    told = read(Report, client.get(f"/api/v1/submissions/{submission}/report").text)
     paper = io.StringIO()
     result_table.show(told.rows, Console(file=paper, width=120))
     assert "baseline" not in paper.getvalue()
@@ -192,7 +193,7 @@ def test_the_page_of_a_run_shows_the_speed_beside_what_is_wrong_with_it(
 
 def test_table_and_markdown_show_parity_and_utilisation(client: TestClient, hand: Hand) -> None:
     submission = measure(hand, "r1", (100.0, PASS), (900.0, FAIL))
-    told = ReportView.model_validate(client.get(f"/api/v1/submissions/{submission}/report").json())
+    told = read(Report, client.get(f"/api/v1/submissions/{submission}/report").text)
     paper = io.StringIO()
     result_table.show(told.rows, Console(file=paper, width=120))
     head, *lines = [line for line in paper.getvalue().splitlines() if line.strip()]
