@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case
 from service import models
 from service.analysis.attribution import State
-from service.analysis.detection.alarms import SAME
+from service.analysis.detection.windows import SAME
 from service.dashboard.figures import Analysed, Step, place_of
 from service.findings import AffectedSeries, FindingSummary, FindingView, confirm
 from service.findings.bad_nodes import METRIC, against_others

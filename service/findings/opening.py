@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import workload_of
 from service.analysis.attribution import Cause, attribute
-from service.analysis.detection.alarms import SAME
+from service.analysis.detection.windows import SAME
 from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
 from service.findings.affected_series import figures_of, members, say_again, without_cause

@@ -12,7 +12,8 @@ from statistics import median
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
-from service.analysis.detection.alarms import PATIENCE, SAME
+from service.analysis.detection.alarms import PATIENCE
+from service.analysis.detection.windows import SAME
 from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules

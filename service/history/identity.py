@@ -14,7 +14,8 @@ from typing import NamedTuple
 from sqlalchemy import or_, select
 from sqlalchemy.orm import Session
 
-from service.analysis.detection.alarms import PATIENCE, SAME
+from service.analysis.detection.alarms import PATIENCE
+from service.analysis.detection.windows import SAME
 from service.analysis.recovery import newest_return
 from service.history import replicates
 from service.history.series_history import PlacedChange, RecentPoints, between, estimate_of

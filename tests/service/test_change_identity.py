@@ -17,8 +17,8 @@ from sqlalchemy import delete, select
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.analysis.detection.alarms import SAME
 from service.analysis.detection.change import ChangePoint
+from service.analysis.detection.windows import SAME
 from service.findings import Candidate, Certainty, opening
 from service.history import analysis, changes, exclusions
 from service.history.analysis import Histories, load_history

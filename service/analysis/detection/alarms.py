@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History
 from service.analysis.detection.pruning import THRESHOLD
-from service.analysis.detection.windows import Detection, extend
+from service.analysis.detection.windows import SAME, Detection, extend
 
 PATIENCE = 4
 """Points in a row. Two more than two of them take a third of the false alarms away."""
-SAME = 10
-"""Points by which one change's place may wander as points come in."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,8 +18,9 @@ from service.analysis.statement import Statement, state
 
 STRIDE, CONTEXT = 192, 96
 """Half a year of nights, and more context than evidence reaches (60 points)."""
-SEAM = 10
-"""Two windows may place one change on either side of their border; within this it is one."""
+SAME = 10
+"""Points by which one change may be placed apart: by two windows on either side of their border, or
+as points come in."""
 LEAST_POINTS = 10
 """Two levels of five points; fewer hold no change that could be told."""
 
@@ -78,7 +79,7 @@ def resume(
     while end_needed(len(windows)) < count:
         number = len(windows)
         found = _window_changes(tail, first, number, threshold)[0] if known is None else known
-        windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SEAM))
+        windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SAME))
         known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
     return Detection(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
@@ -110,7 +111,7 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     mine = tuple(
         replace(each, index=each.index + start)
         for each in found
-        if each.index + start >= own - SEAM
+        if each.index + start >= own - SAME
     )
     noise = noise_in(window, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
@@ -123,8 +124,8 @@ def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
         border = number * STRIDE
         for each in found:
             rival = kept[-1] if kept else None
-            beside = rival is not None and abs(rival.index - border) <= SEAM
-            if rival and beside and each.index - rival.index <= SEAM:
+            beside = rival is not None and abs(rival.index - border) <= SAME
+            if rival and beside and each.index - rival.index <= SAME:
                 if each.evidence > rival.evidence:
                     kept[-1] = each
             else:
