@@ -25,27 +25,27 @@ from service.schemas.findings import Certainty, FindingKind, FindingSummary
 def say_again(histories: Histories, row: models.FindingRow, whole: Sequence[Candidate]) -> None:
     """Put into words what a finding is, now that it is about the changes in ``whole``."""
     measured = Remeasured(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
-    told = attribute(question_of(histories, whole, measured))
+    attribution_now = attribute(question_of(histories, whole, measured))
     if row.measured.get("not_reproduced"):
-        told = without_cause(told)
-    lifecycle.revise(histories.session, row, told)
+        attribution_now = without_cause(attribution_now)
+    lifecycle.revise(histories.session, row, attribution_now)
 
 
-def without_cause(told: Attribution) -> Attribution:
+def without_cause(attribution: Attribution) -> Attribution:
     """The history says so, and measuring again does not: then the revision is not to blame."""
-    facts = {**told.says.facts, "reasons": (state("not_reproduced"),)}
-    return replace(told, cause=Cause.UNKNOWN, says=replace(told.says, facts=facts))
+    facts = {**attribution.says.facts, "reasons": (state("not_reproduced"),)}
+    return replace(attribution, cause=Cause.UNKNOWN, says=replace(attribution.says, facts=facts))
 
 
 def members(session: Session, row: models.FindingRow) -> list[Candidate]:
     """The changes that a finding is about, the one that it was opened for first."""
-    wanted = (
+    query = (
         select(models.FindingSeries, models.SeriesRow)
         .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
         .where(models.FindingSeries.finding_id == row.id)
         .order_by(models.FindingSeries.place)
     )
-    return [_member(session, row, link, series) for link, series in session.execute(wanted)]
+    return [_member(session, row, link, series) for link, series in session.execute(query)]
 
 
 def _member(

@@ -74,16 +74,16 @@ class Slowdown:
     revisions: int
 
 
-def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | None:
+def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | None:
     """Say whether ``worker`` has become slow in everything; None if it has not, or nobody knows.
 
-    ``told`` is what `contrasts` says of all workers.
+    ``all_contrasts`` is what `contrasts` says of all workers.
     """
-    own = told.get(worker, ())
-    names = list(dict.fromkeys(each.revision for each in own))
+    of_worker = all_contrasts.get(worker, ())
+    names = list(dict.fromkeys(each.revision for each in of_worker))
     for begin in range(PAST, len(names) - PERSISTENCE + 1):
-        past = [each for each in own if each.revision in names[:begin]]
-        newer = [each for each in own if each.revision in names[begin:]]
+        past = [each for each in of_worker if each.revision in names[:begin]]
+        newer = [each for each in of_worker if each.revision in names[begin:]]
         usual = median(each.size for each in past)
         limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise([past]))
         if usual < -limit:
@@ -91,7 +91,7 @@ def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | 
         # The others' noise can only raise the limit: it is asked for once all else says yes, for
         # it takes a look at every result of every other worker.
         if _all_apart(newer, usual, limit):
-            elsewhere = _noise(each for name, each in told.items() if name != worker)
+            elsewhere = _noise(each for name, each in all_contrasts.items() if name != worker)
             limit = max(limit, NOISE_MULTIPLE * elsewhere)
             if not _all_apart(newer, usual, limit):
                 continue
@@ -107,21 +107,21 @@ def slowdown(told: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | 
 
 
 def well_again(
-    told: Sequence[Contrast], order: Sequence[str], last_good: str, share: float
+    of_worker: Sequence[Contrast], order: Sequence[str], last_good: str, share: float
 ) -> bool:
     """Return True if a slow node is, at its newest revisions, near what it was up to ``last_good``.
 
-    ``told`` is what `contrasts` says of it, and ``order`` names the revisions in their order.
+    ``of_worker`` is what `contrasts` says of it, and ``order`` names the revisions in their order.
     """
     if last_good not in order:
         return False  # so long ago that nobody remembers how it was before: a person says
     past = set(order[: order.index(last_good) + 1])
-    names = list(dict.fromkeys(each.revision for each in told))
+    names = list(dict.fromkeys(each.revision for each in of_worker))
     before, after = [n for n in names if n in past], [n for n in names if n not in past]
     if not before or len(after) < PERSISTENCE:
         return False
-    usual = _middle(told, before)
-    newest = [_middle(told, [name]) - usual for name in after[-PERSISTENCE:]]
+    usual = _middle(of_worker, before)
+    newest = [_middle(of_worker, [name]) - usual for name in after[-PERSISTENCE:]]
     return max(newest) <= LEFT * math.log1p(share)
 
 
@@ -141,12 +141,12 @@ def contrasts(measured: Sequence[NodeMeasurement]) -> dict[str, list[Contrast]]:
     for places in by_series.values():
         brackets |= _of_series(measured, places)
     widest = _widest(brackets.values())
-    found: dict[str, list[Contrast]] = {}
+    by_worker: dict[str, list[Contrast]] = {}
     for place in sorted(brackets):
         each, bracket = measured[place], brackets[place]
         if bracket.width <= widest:
-            found.setdefault(each.worker, []).append(bracket.contrast(each))
-    return found
+            by_worker.setdefault(each.worker, []).append(bracket.contrast(each))
+    return by_worker
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,10 +163,12 @@ class _Bracket:
     def width(self) -> float:
         return abs(self.after - self.before)
 
-    def contrast(self, own: NodeMeasurement) -> Contrast:
-        sizes = own.cost - self.before, own.cost - self.after
+    def contrast(self, measurement: NodeMeasurement) -> Contrast:
+        sizes = measurement.cost - self.before, measurement.cost - self.after
         size = min(sizes, key=abs) if sizes[0] * sizes[1] > 0 else 0.0
-        return Contrast(own.series, own.revision, size, sum(sizes) / 2, self.against)
+        return Contrast(
+            measurement.series, measurement.revision, size, sum(sizes) / 2, self.against
+        )
 
 
 def _of_series(measured: Sequence[NodeMeasurement], places: Sequence[int]) -> dict[int, _Bracket]:
@@ -174,29 +176,31 @@ def _of_series(measured: Sequence[NodeMeasurement], places: Sequence[int]) -> di
     for place in places:
         at_revision.setdefault(measured[place].revision, []).append(measured[place])
     middles: dict[tuple[str, str], float | None] = {}  # a worker's results share their others
-    found = {}
+    brackets = {}
     for at, place in enumerate(places):
-        own = measured[place]
-        which = own.revision, own.worker
+        measurement = measured[place]
+        which = measurement.revision, measurement.worker
         if which not in middles:
-            beside = [each.cost for each in at_revision[own.revision] if _other(each, own)]
+            beside = [
+                each.cost for each in at_revision[measurement.revision] if _other(each, measurement)
+            ]
             middles[which] = median(beside) if beside else None
         middle = middles[which]
         if middle is not None:
-            found[place] = _Bracket(middle, middle, (own.series, *which), across=False)
+            brackets[place] = _Bracket(middle, middle, (measurement.series, *which), across=False)
         elif (bracket := _between(measured, places, at)) is not None:
-            found[place] = bracket
-    return found
+            brackets[place] = bracket
+    return brackets
 
 
 def _between(
     measured: Sequence[NodeMeasurement], places: Sequence[int], at: int
 ) -> _Bracket | None:
     """The nearest other worker's results before and after."""
-    own = measured[places[at]]
+    measurement = measured[places[at]]
     back, forth = reversed(places[:at]), places[at + 1 :]
-    before = next((each for each in back if _other(measured[each], own)), None)
-    after = next((each for each in forth if _other(measured[each], own)), None)
+    before = next((each for each in back if _other(measured[each], measurement)), None)
+    after = next((each for each in forth if _other(measured[each], measurement)), None)
     if before is None or after is None:
         return None
     costs = measured[before].cost, measured[after].cost
@@ -208,20 +212,20 @@ def _widest(brackets: Iterable[_Bracket]) -> float:
     return max(LEAST_CONTRAST, NOISE_MULTIPLE * median(widths)) if widths else 0.0
 
 
-def _other(one: NodeMeasurement, own: NodeMeasurement) -> bool:
-    return one.worker != own.worker
+def _other(one: NodeMeasurement, other: NodeMeasurement) -> bool:
+    return one.worker != other.worker
 
 
 def _noise(workers: Iterable[Sequence[Contrast]]) -> float:
     strays: list[float] = []
-    for own in workers:
-        middle = median(each.apart for each in own)
-        strays += (abs(each.apart - middle) for each in own)
+    for of_worker in workers:
+        middle = median(each.apart for each in of_worker)
+        strays += (abs(each.apart - middle) for each in of_worker)
     return median(strays) if strays else 0.0
 
 
-def _middle(told: Iterable[Contrast], revisions: Sequence[str]) -> float:
-    return median(each.size for each in told if each.revision in revisions)
+def _middle(rows: Iterable[Contrast], revisions: Sequence[str]) -> float:
+    return median(each.size for each in rows if each.revision in revisions)
 
 
 def _all_apart(newer: Sequence[Contrast], usual: float, limit: float) -> bool:

@@ -59,30 +59,33 @@ class Compared:
     comparability: dict[str, str]
     order: tuple[str, ...]
     """Revisions, oldest first."""
-    told: Mapping[str, Sequence[Contrast]]
+    by_worker: Mapping[str, Sequence[Contrast]]
     slow: Mapping[str, Slowdown]
     """By worker, of those that became slow."""
     named: Mapping[str, Sequence[Contrast]]
     """By worker, in series of other metrics, in which findings name a node as slow."""
 
     def of(self, worker: str, only: frozenset[str]) -> list[Contrast]:
-        """Give a node's contrasts in the series ``only``; if that is empty, all in ``told``."""
-        everything = [*self.told.get(worker, ()), *(self.named.get(worker, ()) if only else ())]
+        """Give a node's contrasts in the series ``only``; if that is empty, everywhere."""
+        everything = [
+            *self.by_worker.get(worker, ()),
+            *(self.named.get(worker, ()) if only else ()),
+        ]
         return [each for each in everything if not only or each.series in only]
 
 
 def compare_nodes(session: Session) -> tuple[Compared, ...]:
     """Hold all nodes against each other; reads only, so that it keeps nobody from writing."""
-    found = []
+    compared = []
     named = _named(session)
     for comparability, measured in _measurements(session, named):
-        told = contrasts([each for each in measured if each.series not in named])
-        slowdowns = {worker: slowdown(told, worker) for worker in told}
+        by_worker = contrasts([each for each in measured if each.series not in named])
+        slowdowns = {worker: slowdown(by_worker, worker) for worker in by_worker}
         slow = {worker: each for worker, each in slowdowns.items() if each is not None}
         order = tuple(dict.fromkeys(each.revision for each in measured))
         also = contrasts([each for each in measured if each.series in named])
-        found.append(Compared(comparability, order, told, slow, also))
-    return tuple(found)
+        compared.append(Compared(comparability, order, by_worker, slow, also))
+    return tuple(compared)
 
 
 def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -> list[str]:
@@ -90,13 +93,13 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
     opened = []
     for kind in compared:
         known = _active(session)
-        for worker in sorted({*kind.told, *kind.named}):
+        for worker in sorted({*kind.by_worker, *kind.named}):
             if (row := known.get(worker)) is not None:
                 if row.comparability == kind.comparability:
                     _close_if_well(session, row, kind, now)
-            elif (found := kind.slow.get(worker)) is not None:
+            elif (slow := kind.slow.get(worker)) is not None:
                 news = NodeChange(
-                    found.worker, found.last_good, found.first_bad, found.share, _says(found)
+                    slow.worker, slow.last_good, slow.first_bad, slow.share, _says(slow)
                 )
                 opened += open_bad_node(session, news, kind.comparability, now)
     return opened
@@ -117,10 +120,10 @@ def against_others(
 
     Of the newest revisions, as far as others have measured the same.
     """
-    told = next((each for facts, each in _measurements(session) if facts == comparability), [])
+    measured = next((each for facts, each in _measurements(session) if facts == comparability), [])
     return {
         (each.series, each.revision): math.expm1(each.size)
-        for each in contrasts(told).get(worker, ())
+        for each in contrasts(measured).get(worker, ())
     }
 
 
@@ -143,8 +146,10 @@ def _measurements(
         signs[row.id] = -1.0 if row.direction == Direction.HIGHER else 1.0
         kinds[row.id] = grouped.setdefault(tuple(sorted(row.comparability.items())), [])
     for series_id, revision, worker, value in reversed(points):
-        told = NodeMeasurement(series_id, revision, worker, signs[series_id] * math.log(value))
-        kinds[series_id].append(told)
+        measurement = NodeMeasurement(
+            series_id, revision, worker, signs[series_id] * math.log(value)
+        )
+        kinds[series_id].append(measurement)
     return [(dict(key), measured) for key, measured in grouped.items()]
 
 
@@ -155,7 +160,7 @@ def _newest(session: Session, named: Collection[str]) -> Sequence[Row[str, str, 
     cut = min(session.scalars(places), default=None)
     if cut is None:
         return []
-    wanted = (
+    query = (
         select(Point.series_id, Point.revision, Point.worker, Point.value)
         .join(SeriesRow, Point.series_id == SeriesRow.id)
         .where(or_(SeriesRow.metric == METRIC, SeriesRow.id.in_(named)))
@@ -164,7 +169,7 @@ def _newest(session: Session, named: Collection[str]) -> Sequence[Row[str, str, 
         .order_by(Point.revision_at.desc(), Point.revision.desc(), Point.measured_at.desc())
         .limit(MOST)
     )
-    return session.execute(wanted).all()
+    return session.execute(query).all()
 
 
 def _active(session: Session) -> dict[str, FindingRow]:
@@ -177,17 +182,17 @@ def _active(session: Session) -> dict[str, FindingRow]:
     return {row.worker: row for row in rows if row.worker is not None}
 
 
-def _was_closed(session: Session, told: NodeChange) -> bool:
+def _was_closed(session: Session, change: NodeChange) -> bool:
     """Return True if a person has closed a finding about this slowdown: it gets no second one.
 
     A resolved finding does not count: a node that is slow all the same is news.
     """
     closed = session.scalars(
         select(FindingRow)
-        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.worker == told.worker)
+        .where(FindingRow.kind == FindingKind.BAD_NODE, FindingRow.worker == change.worker)
         .where(FindingRow.closed_at.is_not(None), FindingRow.state != FindingState.RESOLVED)
     )
-    rank = revisions.rank(session, session.get_one(Revision, told.first_bad).ordered_at)
+    rank = revisions.rank(session, session.get_one(Revision, change.first_bad).ordered_at)
     return any(abs(revisions.rank(session, row.first_bad_at) - rank) <= NEAR for row in closed)
 
 
@@ -196,8 +201,8 @@ def _close_if_well(session: Session, row: FindingRow, kind: Compared, now: datet
     assert row.worker is not None
     assert row.last_good is not None
     assert row.share is not None
-    told = kind.of(row.worker, frozenset(row.measured.get("series", ())))
-    if well_again(told, kind.order, row.last_good, row.share):
+    of_worker = kind.of(row.worker, frozenset(row.measured.get("series", ())))
+    if well_again(of_worker, kind.order, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
 
@@ -214,26 +219,26 @@ def _says(slowdown: Slowdown) -> Statement:
 
 
 def open_bad_node(
-    session: Session, told: NodeChange, comparability: dict[str, str], now: datetime
+    session: Session, change: NodeChange, comparability: dict[str, str], now: datetime
 ) -> list[str]:
     """Open a finding about a node, unless one is open; its id, if so."""
-    if told.worker in _active(session) or _was_closed(session, told):
+    if change.worker in _active(session) or _was_closed(session, change):
         return []
     finding_id = lifecycle.open_finding(
         session,
         now,
-        told.says,
+        change.says,
         kind=FindingKind.BAD_NODE,
         cause=Cause.NODE,
-        certainty=told.certainty,
+        certainty=change.certainty,
         attribution=None,
-        measured={"series": list(told.series)},
-        share=told.share,
-        last_good=told.last_good,
-        first_bad=told.first_bad,
-        first_bad_at=session.get_one(Revision, told.first_bad).ordered_at,
+        measured={"series": list(change.series)},
+        share=change.share,
+        last_good=change.last_good,
+        first_bad=change.first_bad,
+        first_bad_at=session.get_one(Revision, change.first_bad).ordered_at,
         comparability=comparability,
-        worker=told.worker,
+        worker=change.worker,
         project="",
     )
     return [finding_id]

@@ -90,7 +90,7 @@ def act(
 def plan(
     session: Session,
     finding_id: str,
-    wanted: Plan,
+    planned: Plan,
     actor: str,
     now: datetime,
     *,
@@ -106,13 +106,13 @@ def plan(
     values: dict[str, Any] = {
         name: value
         for name, value in (
-            ("owner", wanted.owner),
-            ("note", wanted.note),
-            ("due_on", wanted.due_on),
+            ("owner", planned.owner),
+            ("note", planned.note),
+            ("due_on", planned.due_on),
         )
         if value is not None and value != getattr(row, name)
     }
-    if wanted.undated and row.due_on is not None:
+    if planned.undated and row.due_on is not None:
         values["due_on"] = None
     if not values:
         return

@@ -42,17 +42,17 @@ def candidates(
     session: Session, history: SeriesHistory, covered: AlreadyReported, ill: frozenset[str]
 ) -> list[Candidate]:
     """Changes of a series that no finding covers and that the history alone makes believable."""
-    standing, tail = history.analysis, history.recent
+    analysis, tail = history.analysis, history.recent
     if not metric(history.series.metric).is_watched:
         return []
-    ends = {each.id: rules.recovery(standing, each) for each in standing.changes}
+    ends = {each.id: rules.recovery(analysis, each) for each in analysis.changes}
     over = {
         back.id
-        for each in standing.changes
+        for each in analysis.changes
         if (back := ends[each.id]) is not None
-        and each.id not in covered.wanted
-        and rules.recent(standing, each)
-        and rules.only_ends(standing, each, back)
+        and each.id not in covered.expected
+        and rules.recent(analysis, each)
+        and rules.only_ends(analysis, each, back)
     }
     return [
         Candidate(
@@ -62,10 +62,10 @@ def candidates(
             doubt=1.0 - placed.change.confidence,
             back=ends[placed.id],
         )
-        for placed in standing.changes
+        for placed in analysis.changes
         if placed.id not in covered.changes | over
-        and rules.recent(standing, placed)
-        and rules.stands(standing, placed)
+        and rules.recent(analysis, placed)
+        and rules.stands(analysis, placed)
         and not rules.leaving(history, placed)
         and not rules.beside_ill(tail, placed.change.index, ill)
     ]
@@ -171,13 +171,13 @@ def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool
     A revision that is measured for ever holds changes of many causes. One that is measured several
     times, on as many nodes, hides where within it a change lies.
     """
-    wanted = (
+    query = (
         select(Point)
         .join(FindingSeries, FindingSeries.first_bad_result == Point.result_id)
         .where(FindingSeries.finding_id == row.id, FindingSeries.series_id == Point.series_id)
         .order_by(FindingSeries.place)
     )
-    first = histories.session.scalars(wanted.limit(1)).one()
+    first = histories.session.scalars(query.limit(1)).one()
     tail = histories.of(candidate.series.id).recent
     there = tail.index_at((first.revision_at, first.revision, first.measured_at))
     here = tail.place_of(candidate.placed.first_bad_result, candidate.placed.first_bad_at)
@@ -187,19 +187,19 @@ def _beside(histories: Histories, row: FindingRow, candidate: Candidate) -> bool
 def _open(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> str | None:
-    session, told = histories.session, attribute(question_of(histories, group, measured))
+    session, attribution = histories.session, attribute(question_of(histories, group, measured))
     first, known = group[0], asdict(measured)
     if first.not_reproduced:
-        told = without_cause(told)
+        attribution = without_cause(attribution)
         known["not_reproduced"] = [first.placed.first_bad_result]
-    if told.cause is Cause.NODE and first.kind is FindingKind.REGRESSION:
+    if attribution.cause is Cause.NODE and first.kind is FindingKind.REGRESSION:
         return None  # `nodes` names the node; a regression that is none would be in the way
     finding_id = lifecycle.open_finding(
         session,
         now,
-        told.says,
+        attribution.says,
         kind=first.kind,
-        **lifecycle.attributed(told),
+        **lifecycle.attributed(attribution),
         certainty=first.certainty,
         measured=known,
         share=None,

@@ -113,7 +113,7 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
 
 
 def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
-    wanted = (
+    query = (
         select(models.FindingSeries, models.SeriesRow)
         .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
         .where(models.FindingSeries.finding_id == finding_id)
@@ -122,16 +122,16 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
     columns = [field.name for field in fields(AffectedSeries)[1:]]
     return [
         AffectedSeries(name_of(series), **{name: getattr(link, name) for name in columns})
-        for link, series in session.execute(wanted)
+        for link, series in session.execute(query)
     ]
 
 
 def _summaries(session: Session, rows: Sequence[models.FindingRow]) -> list[FindingSummary]:
     links: dict[str, list[float]] = {row.id: [] for row in rows}
-    wanted = select(models.FindingSeries.finding_id, models.FindingSeries.effect).where(
+    query = select(models.FindingSeries.finding_id, models.FindingSeries.effect).where(
         models.FindingSeries.finding_id.in_(links)
     )
-    for finding_id, effect in session.execute(wanted):
+    for finding_id, effect in session.execute(query):
         links[finding_id].append(effect)
     return [_summary(row, links[row.id]) for row in rows]
 

@@ -32,14 +32,14 @@ def worth_telling(change: float) -> bool:
     return abs(change) >= LEAST_EFFECT
 
 
-def recent(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
+def recent(analysis: SeriesAnalysis, placed: PlacedChange) -> bool:
     """Return True if a change lies near enough to the end to be news."""
-    return standing.points - placed.change.index <= RECENT
+    return analysis.points - placed.change.index <= RECENT
 
 
-def stands(standing: SeriesAnalysis, placed: PlacedChange) -> bool:
+def stands(analysis: SeriesAnalysis, placed: PlacedChange) -> bool:
     """Return True if a change has stood long enough to be believed without measuring again."""
-    return standing.points - placed.change.index >= PATIENCE
+    return analysis.points - placed.change.index >= PATIENCE
 
 
 def leaving(history: SeriesHistory, placed: PlacedChange) -> bool:
@@ -85,14 +85,14 @@ def related(one: int, other: int, *, same_workload: bool) -> bool:
 
 def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
     """One group per cause, each with its surest change first, and no series twice."""
-    found: list[list[Candidate]] = []
+    by_cause: list[list[Candidate]] = []
     for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
-        home = next((group for group in found if _takes_in(group, candidate)), None)
+        home = next((group for group in by_cause if _takes_in(group, candidate)), None)
         if home is None:
-            found.append([candidate])
+            by_cause.append([candidate])
         else:
             home.append(candidate)
-    return [tuple(group) for group in found]
+    return [tuple(group) for group in by_cause]
 
 
 def _takes_in(group: Sequence[Candidate], candidate: Candidate) -> bool:
@@ -112,31 +112,31 @@ def surpassed(before: float, after: float, later: float) -> bool:
     return news and share_left(before, after, later) < -RECOVERED
 
 
-def recovery(standing: SeriesAnalysis, change: PlacedChange) -> PlacedChange | None:
+def recovery(analysis: SeriesAnalysis, change: PlacedChange) -> PlacedChange | None:
     """The later change, standing, that takes ``change`` back."""
     later = (
         each
-        for each in standing.changes
+        for each in analysis.changes
         if each.change.index > change.change.index
         and (each.change.effect > 0) != (change.change.effect > 0)
-        and stands(standing, each)
+        and stands(analysis, each)
     )
-    told = change.change
+    point = change.change
     ends = (
-        each for each in later if taken_back(told.before, told.after, led(standing, change, each))
+        each for each in later if taken_back(point.before, point.after, led(analysis, change, each))
     )
     return next(ends, None)
 
 
-def led(standing: SeriesAnalysis, change: PlacedChange, later: PlacedChange) -> float:
+def led(analysis: SeriesAnalysis, change: PlacedChange, later: PlacedChange) -> float:
     """The level that ``later`` led to, as it would be had nothing drifted since ``change``."""
-    drift = standing.noise.drift_per_point if standing.noise else 0.0
+    drift = analysis.noise.drift_per_point if analysis.noise else 0.0
     points = later.change.index - change.change.index
     return later.change.after * math.exp(min(-points * drift, HIGHEST))
 
 
-def only_ends(standing: SeriesAnalysis, change: PlacedChange, back: PlacedChange) -> bool:
+def only_ends(analysis: SeriesAnalysis, change: PlacedChange, back: PlacedChange) -> bool:
     """Return True if ``back``, which takes ``change`` back, is no news beside it."""
-    told = change.change
-    level = led(standing, change, back)
-    return not told.improvement and not surpassed(told.before, told.after, level)
+    point = change.change
+    level = led(analysis, change, back)
+    return not point.improvement and not surpassed(point.before, point.after, level)

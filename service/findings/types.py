@@ -65,5 +65,5 @@ class AlreadyReported:
     """Ids of changes that findings are about, or that end them."""
     shifts: tuple[PendingShift, ...] = ()
     """Changes that are known and not in the analysis yet."""
-    wanted: frozenset[str] = frozenset()
+    expected: frozenset[str] = frozenset()
     """Ids of changes whose new level was declared the baseline: to leave it is news."""

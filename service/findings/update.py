@@ -29,20 +29,20 @@ log = logging.getLogger(__name__)
 
 def links_of(session: Session, series_id: str) -> Sequence[tuple[FindingSeries, FindingRow]]:
     """Each finding about a series, and what it says of it."""
-    wanted = (
+    query = (
         select(FindingSeries, FindingRow)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
         .where(FindingSeries.series_id == series_id)
         .order_by(FindingSeries.first_bad_at, FindingRow.id)
     )
-    return [(link, row) for link, row in session.execute(wanted)]
+    return [(link, row) for link, row in session.execute(query)]
 
 
 def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReported:
     """Bring the findings of a series up to date; say what they cover of its changes."""
     history = histories.of(series_id)
-    standing, tail = history.analysis, history.recent
-    changes = {change.id: change for change in standing.changes}
+    analysis, tail = history.analysis, history.recent
+    changes = {change.id: change for change in analysis.changes}
     covered: set[str] = set()
     expected: set[str] = set()
     shifts: list[PendingShift] = []
@@ -51,8 +51,8 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
         if index is None:
             continue
         change = changes.get(link.change_id)
-        back = rules.recovery(standing, change) if change else None
-        level = rules.led(standing, change, back) if change and back else 0.0
+        back = rules.recovery(analysis, change) if change else None
+        level = rules.led(analysis, change, back) if change and back else 0.0
         over = back and (_only_back(link, row, history, back) or _no_news(link, row, level))
         reported = (change, back if over else None)
         covered |= {each.id for each in reported if each is not None}

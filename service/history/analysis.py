@@ -58,7 +58,7 @@ class AnalysisResult:
     """The analysis of a series, and the input that it was made from."""
 
     of: AnalysisInput
-    told: Detection
+    detection: Detection
 
 
 def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
@@ -83,28 +83,28 @@ def analyse(of: AnalysisInput) -> AnalysisResult:
     return AnalysisResult(of, detection_windows.resume(of.settled, history, first, known=of.known))
 
 
-def store(session: Session, weighed: AnalysisResult, now: datetime) -> None:
+def store(session: Session, result: AnalysisResult, now: datetime) -> None:
     """Store what is said of a series.
 
     Two services that analysed one series at the same time store one after the other; the second one
     analyses again, because it may have read fewer points. What came in after a series was read
     waits to be analysed anyway.
     """
-    series_id, since = weighed.of.tail.series_id, weighed.of.since
+    series_id, since = result.of.tail.series_id, result.of.since
     row, is_new = _locked(session, series_id, now)
-    if _stood(None if is_new else row) != weighed.of.stood:
-        weighed = analyse(read(session, series_id, since))
-    tail, told = weighed.of.tail, weighed.told
+    if _stood(None if is_new else row) != result.of.stood:
+        result = analyse(read(session, series_id, since))
+    tail, detection = result.of.tail, result.detection
     _unsettle(session, series_id, since)
-    _settle(session, tail, len(weighed.of.settled), told)
+    _settle(session, tail, len(result.of.settled), detection)
     row.points = tail.first + len(tail.points)
-    row.newest = [asdict(change) for change in told.newest]
-    row.noise = noise_document(told.noise)
-    row.warnings = [warning.stored() for warning in told.warnings]
+    row.newest = [asdict(change) for change in detection.newest]
+    row.noise = noise_document(detection.noise)
+    row.warnings = [warning.stored() for warning in detection.warnings]
     row.analysed_at = now
     session.flush()
-    settled = (change for window in weighed.of.settled for change in window)
-    changes.store(session, tail, told, settled, now)
+    settled = (change for window in result.of.settled for change in window)
+    changes.store(session, tail, detection, settled, now)
 
 
 def reset(session: Session, series_id: str) -> None:
@@ -186,14 +186,14 @@ def _unsettle(session: Session, series_id: str, since: datetime) -> None:
 def _settled(
     session: Session, series_id: str, before: datetime | None = None
 ) -> Sequence[SettledWindow]:
-    wanted = select(SettledWindow).where(SettledWindow.series_id == series_id)
+    query = select(SettledWindow).where(SettledWindow.series_id == series_id)
     if before is not None:
-        wanted = wanted.where(SettledWindow.ends_at < before)
-    return session.scalars(wanted.order_by(SettledWindow.number)).all()
+        query = query.where(SettledWindow.ends_at < before)
+    return session.scalars(query.order_by(SettledWindow.number)).all()
 
 
 def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) -> RecentPoints:
-    wanted = (
+    query = (
         select(
             Point.result_id,
             Point.revision,
@@ -209,9 +209,9 @@ def _load(session: Session, series_id: str, settled: Sequence[SettledWindow]) ->
         start = select(*_ORDER).where(
             Point.series_id == series_id, Point.result_id == settled[-1].next_from
         )
-        wanted = wanted.where(tuple_(*_ORDER) >= start.scalar_subquery())
+        query = query.where(tuple_(*_ORDER) >= start.scalar_subquery())
     direction = session.scalars(select(SeriesRow.direction).where(SeriesRow.id == series_id)).one()
-    points = tuple(RecentPoint(*row) for row in session.execute(wanted))
+    points = tuple(RecentPoint(*row) for row in session.execute(query))
     return RecentPoints(series_id, Direction(direction), first_needed(len(settled)), points)
 
 
@@ -226,14 +226,14 @@ def _complete(
     return tuple(ChangePoint(**each) for each in row.newest)
 
 
-def _settle(session: Session, tail: RecentPoints, before: int, told: Detection) -> None:
+def _settle(session: Session, tail: RecentPoints, before: int, detection: Detection) -> None:
     """Store the windows that have become complete."""
-    for number in range(before, len(told.settled)):
+    for number in range(before, len(detection.settled)):
         row = SettledWindow(
             series_id=tail.series_id,
             number=number,
             ends_at=tail.points[end_needed(number) - 1 - tail.first].revision_at,
             next_from=tail.points[first_needed(number + 1) - tail.first].result_id,
-            changes=[asdict(change) for change in told.settled[number]],
+            changes=[asdict(change) for change in detection.settled[number]],
         )
         session.add(row)

@@ -67,20 +67,20 @@ def _of(contender: SeriesPoint, baseline: SeriesPoint, spread: float) -> Ratio |
 
 
 def _ratio(
-    before: SeriesPoint, after: SeriesPoint, own: Repeats | None, confidence: float
+    before: SeriesPoint, after: SeriesPoint, repeats: Repeats | None, confidence: float
 ) -> Ratio | None:
     """The ratio with what is known of the noise; without an interval where nothing is."""
     if before.value <= 0 or after.value <= 0:
         return None
-    reaches = [_reach(each, own, confidence) for each in (before, after)]
-    few = own is not None and min(map(_processes, (before, after))) < ENOUGH
-    moved = own.between(before.worker, after.worker) if own is not None and few else 0.0
+    reaches = [_reach(each, repeats, confidence) for each in (before, after)]
+    few = repeats is not None and min(map(_processes, (before, after))) < ENOUGH
+    moved = repeats.between(before.worker, after.worker) if repeats is not None and few else 0.0
     return _of(after, before, math.hypot(*reaches) + moved)
 
 
-def _reach(point: SeriesPoint, own: Repeats | None, confidence: float) -> float:
-    if _processes(point) < ENOUGH and own is not None:
-        return own.reach(point.replicates, confidence)
+def _reach(point: SeriesPoint, repeats: Repeats | None, confidence: float) -> float:
+    if _processes(point) < ENOUGH and repeats is not None:
+        return repeats.reach(point.replicates, confidence)
     return _relative(point) if point.interval == "replicates" else math.inf
 
 
@@ -103,12 +103,12 @@ def compare(
     change = low = high = None
     undecided = False
     if before and after:
-        own = known.repeats.get(series.id)
-        change, low, high = _signed(_ratio(before, after, own, SHOWN), series.direction)
+        repeats = known.repeats.get(series.id)
+        change, low, high = _signed(_ratio(before, after, repeats, SHOWN), series.direction)
         if known.same_code(before, after):
             verdict, note, undecided = ChangeVerdict.UNCLEAR, SAME_CODE, True
         else:
-            verdict, note, undecided = _decide(before, after, series.direction, own)
+            verdict, note, undecided = _decide(before, after, series.direction, repeats)
     else:
         sides = zip(SIDES, (baseline, contender), (before, after), strict=True)
         without = {side: revision for side, revision, point in sides if point is None}
@@ -183,15 +183,15 @@ def _relative(point: SeriesPoint) -> float:
 
 
 def _signed(
-    found: Ratio | None, direction: Direction
+    ratio: Ratio | None, direction: Direction
 ) -> tuple[float | None, float | None, float | None]:
-    if found is None:
+    if ratio is None:
         return None, None, None
     sign = 1 if direction is Direction.HIGHER else -1
-    change = sign * (found.value - 1)
-    if found.low is None or found.high is None:
+    change = sign * (ratio.value - 1)
+    if ratio.low is None or ratio.high is None:
         return change, None, None
-    low, high = sorted((sign * (found.low - 1), sign * (found.high - 1)))
+    low, high = sorted((sign * (ratio.low - 1), sign * (ratio.high - 1)))
     return change, low, high
 
 
@@ -204,14 +204,14 @@ BY_HISTORY = "With fewer than 3 processes a side, it rests on how equal runs of 
 
 
 def _decide(
-    before: SeriesPoint, after: SeriesPoint, direction: Direction, own: Repeats | None
+    before: SeriesPoint, after: SeriesPoint, direction: Direction, repeats: Repeats | None
 ) -> tuple[ChangeVerdict, str, bool]:
     """The verdict, why it is not clearer or what it rests on, and whether it is undecided."""
     if before.value <= 0 or after.value <= 0:
         return ChangeVerdict.UNCLEAR, NOT_ABOVE_ZERO, True
     few = min(map(_processes, (before, after))) < ENOUGH
-    by_history = few and own is not None
-    change, low, high = _signed(_ratio(before, after, own, SHOWN), direction)
+    by_history = few and repeats is not None
+    change, low, high = _signed(_ratio(before, after, repeats, SHOWN), direction)
     if change is None or low is None or high is None:
         return ChangeVerdict.UNCLEAR, _unknown(before, after), True
     least = LEAST_EFFECT_ACROSS if before.worker != after.worker else LEAST_EFFECT
@@ -221,7 +221,7 @@ def _decide(
         return ChangeVerdict.UNCLEAR, f"The interval of the change holds zero{more}.", lost
     if small := _small(change, across=before.worker != after.worker):
         return ChangeVerdict.UNCLEAR, small, False
-    _, called_low, called_high = _signed(_ratio(before, after, own, CALLED), direction)
+    _, called_low, called_high = _signed(_ratio(before, after, repeats, CALLED), direction)
     if by_history and (called_low or 0.0) <= 0 <= (called_high or 0.0):
         return (
             ChangeVerdict.UNCLEAR,

@@ -67,18 +67,18 @@ class AnalysisView:
 
 def describe(session: Session, series: Series) -> AnalysisView:
     """Describe the analysis of ``series``."""
-    standing = load_analysis(session, series.id)
+    analysis = load_analysis(session, series.id)
     disturbed = [point for point in series.points if point.disturbed and not point.excluded]
-    need = needed(standing.noise, _spreads(series.points[-SPREADS:]))
+    need = needed(analysis.noise, _spreads(series.points[-SPREADS:]))
     return AnalysisView(
         series_id=series.id,
-        points=standing.points,
-        analysed_at=standing.analysed_at,
-        changes=standing.changes,
-        noise=_noise(standing.noise),
+        points=analysis.points,
+        analysed_at=analysis.analysed_at,
+        changes=analysis.changes,
+        noise=_noise(analysis.noise),
         one_percent=NeedView(need.target, need.replicates, say(need.reason)),
         disturbed=len(disturbed),
-        warnings=(*map(say, standing.warnings), *_left_out(disturbed, len(series.points))),
+        warnings=(*map(say, analysis.warnings), *_left_out(disturbed, len(series.points))),
     )
 
 

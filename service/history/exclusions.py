@@ -111,11 +111,11 @@ def apply(session: Session, parts: Sequence[str]) -> Sequence[Row[str, str, date
         return []
     out = exists().where(Exclusion.result_id.in_(parts), Exclusion.undone_at.is_(None))
     changed = update(Point).where(Point.result_id.in_(parts), Point.excluded != out)
-    told = changed.values(excluded=out).returning(
+    statement = changed.values(excluded=out).returning(
         Point.result_id, Point.revision, Point.revision_at
     )
-    found = session.execute(told, execution_options={"synchronize_session": False}).all()
-    return found[:1]
+    points = session.execute(statement, execution_options={"synchronize_session": False}).all()
+    return points[:1]
 
 
 def _view(row: Exclusion) -> ExclusionView:

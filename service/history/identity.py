@@ -32,7 +32,7 @@ class StoredChange(NamedTuple):
 
 def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
     """Load the changes of a series that are present, and those that may come back."""
-    wanted = (
+    query = (
         select(ChangeRow, FindingSeries, FindingRow)
         .outerjoin(FindingSeries, FindingSeries.change_id == ChangeRow.id)
         .outerjoin(FindingRow, FindingRow.id == FindingSeries.finding_id)
@@ -42,8 +42,8 @@ def load_stored(session: Session, tail: RecentPoints) -> list[StoredChange]:
     )
     if tail.first and tail.points:
         near = ChangeRow.first_bad_at >= tail.points[0].revision_at
-        wanted = wanted.where(or_(ChangeRow.present, near))
-    return [StoredChange(*row) for row in session.execute(wanted)]
+        query = query.where(or_(ChangeRow.present, near))
+    return [StoredChange(*row) for row in session.execute(query)]
 
 
 def known_change(
@@ -206,9 +206,9 @@ def identities(
         for old in known
         if old.may_be(new)
     )
-    found: list[KnownChange | None] = [None] * len(changes)
+    matches: list[KnownChange | None] = [None] * len(changes)
     left = {old.id: old for old in known}
     for *_, at, name in pairs:
-        if found[at] is None and name in left:
-            found[at] = left.pop(name)
-    return found
+        if matches[at] is None and name in left:
+            matches[at] = left.pop(name)
+    return matches

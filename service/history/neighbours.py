@@ -60,14 +60,14 @@ def measured_at(
     ]
 
 
-def measured_in(session: Session, found: Sequence[StoredResult]) -> list[MeasuredNeighbour]:
+def measured_in(session: Session, results: Sequence[StoredResult]) -> list[MeasuredNeighbour]:
     """Give the rates of these results, each in a history or in none, in one query.
 
     Excluded results count for nothing. Several of one case and hardware count by their mean.
     """
-    out = taken_out(session, [part for one in found for part in one.parts]).keys()
+    out = taken_out(session, [part for one in results for part in one.parts]).keys()
     rates: dict[_Place, list[MeasuredNeighbour]] = {}
-    for one in found:
+    for one in results:
         if one.result.status is Status.OK and out.isdisjoint(one.parts):
             for beside in _gave(one.result):
                 rates.setdefault(beside.place, []).append(beside)
@@ -115,13 +115,13 @@ def _series(
     for result in around:
         group = _group(result.case, result.environment.comparability())
         groups.setdefault(group, []).append(result.case)
-    found = []
+    rows = []
     for row in _candidates(session, project, {group[:2] for group in groups}):
         case = Case.model_validate(row.case)
         if near := groups.get(_group(case, row.comparability)):
-            found.append((min(distance(case, one) for one in near), row, case))
-    found.sort(key=lambda each: (each[0], each[1].id))
-    return [(row, case) for _, row, case in found[:_MOST]]
+            rows.append((min(distance(case, one) for one in near), row, case))
+    rows.sort(key=lambda each: (each[0], each[1].id))
+    return [(row, case) for _, row, case in rows[:_MOST]]
 
 
 def _candidates(
@@ -132,9 +132,9 @@ def _candidates(
         SeriesRow.case_key.startswith(f"{workload}:{preset}", autoescape=True)
         for workload, preset in sorted(named)
     )
-    wanted = select(SeriesRow.id, SeriesRow.metric, SeriesRow.case, SeriesRow.comparability)
+    query = select(SeriesRow.id, SeriesRow.metric, SeriesRow.case, SeriesRow.comparability)
     rates = (SeriesRow.project == project, SeriesRow.metric.in_(RATES))
-    return session.execute(wanted.where(*rates, or_(*begins))).all()
+    return session.execute(query.where(*rates, or_(*begins))).all()
 
 
 def _group(case: Case, comparability: dict[str, str]) -> _Group:

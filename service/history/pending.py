@@ -73,8 +73,8 @@ def _holding(
     """The series that hold points of some results or of whole revisions, each by its name."""
     if not names:
         return []
-    wanted = select(column, Point.series_id).where(column.in_(names)).distinct()
-    return [(name, series_id) for name, series_id in session.execute(wanted)]
+    query = select(column, Point.series_id).where(column.in_(names)).distinct()
+    return [(name, series_id) for name, series_id in session.execute(query)]
 
 
 def clear_pending(session: Session, notes: Sequence[str]) -> None:

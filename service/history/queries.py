@@ -79,10 +79,10 @@ def list_series(
 ) -> Page[Series]:
     """Series without their points, by case, metric and id; ``after`` is the previous cursor."""
     order = (SeriesRow.case_key, SeriesRow.metric, SeriesRow.id)
-    wanted = _some_series(metric, workload).order_by(*order).limit(limit + 1)
+    query = _some_series(metric, workload).order_by(*order).limit(limit + 1)
     if after is not None:
-        wanted = wanted.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
-    rows = session.scalars(wanted).all()
+        query = query.where(tuple_(*order) > tuple_(*paging.keys(after, 3)))
+    rows = session.scalars(query).all()
     more = rows[limit - 1] if len(rows) > limit else None
     return Page(
         tuple(_series(row) for row in rows[:limit]),
@@ -100,10 +100,10 @@ def page_of_points(
     """
     if session.get(SeriesRow, series_id) is None:
         raise NotFound("There is no such series; GET /api/v1/series lists them.")
-    wanted = select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER).limit(limit + 1)
+    query = select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER).limit(limit + 1)
     if after is not None:
-        wanted = wanted.where(tuple_(*_ORDER) > _place(after))
-    points = [SeriesPoint(*row) for row in session.execute(wanted)]
+        query = query.where(tuple_(*_ORDER) > _place(after))
+    points = [SeriesPoint(*row) for row in session.execute(query)]
     last = points[limit - 1] if len(points) > limit else None
     return Page(tuple(points[:limit]), _cursor(last) if last else None)
 
@@ -129,7 +129,7 @@ def latest_of_each_series(
 
 def points_of_revisions(session: Session, metric: str, revisions: Sequence[str]) -> list[Series]:
     """Every series of ``metric`` that has a point at one of ``revisions``, with those points."""
-    wanted = (
+    query = (
         select(SeriesRow, *_POINT)
         .join(Point, Point.series_id == SeriesRow.id)
         .where(SeriesRow.metric == metric, Point.revision.in_(revisions))
@@ -137,7 +137,7 @@ def points_of_revisions(session: Session, metric: str, revisions: Sequence[str])
     )
     rows: dict[str, SeriesRow] = {}
     points: dict[str, list[SeriesPoint]] = {}
-    for row, *point in session.execute(wanted):
+    for row, *point in session.execute(query):
         rows[row.id] = row
         points.setdefault(row.id, []).append(SeriesPoint(*point))
     return [_series(row, points[row.id]) for row in rows.values()]
@@ -145,7 +145,7 @@ def points_of_revisions(session: Session, metric: str, revisions: Sequence[str])
 
 def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Failure]:
     """Find the failures at these revisions, which make no point, the newest first."""
-    wanted = (
+    query = (
         select(*(Job.spec, Job.project, ResultRow.revision, ResultRow.status, EnvironmentRow.facts))
         .join(Job, Job.id == ResultRow.job_id)
         .join(EnvironmentRow, EnvironmentRow.digest == ResultRow.environment)
@@ -161,7 +161,7 @@ def failures_of_revisions(session: Session, revisions: Sequence[str]) -> list[Fa
             Environment(facts=facts).comparability(),
             project,
         )
-        for spec, project, revision, status, facts in session.execute(wanted)
+        for spec, project, revision, status, facts in session.execute(query)
         if spec.get("purpose", Purpose.HISTORY) == Purpose.HISTORY
     ]
 
@@ -185,16 +185,16 @@ def counted_results(
 
     Few documents are in memory at a time: a submission may have hundreds of many megabytes.
     """
-    found = {}
-    wanted = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
+    by_job = {}
+    query = select(ResultRow).where(ResultRow.counted).options(undefer(ResultRow.document))
     for start in range(0, len(job_ids), BATCH):
         some = ResultRow.job_id.in_(job_ids[start : start + BATCH])
-        for row in session.scalars(wanted.where(some)):
+        for row in session.scalars(query.where(some)):
             one = stored_of(row)
             if not traces:
                 one = replace(one, result=without_traces(one.result))
-            found[row.job_id] = one
-    return found
+            by_job[row.job_id] = one
+    return by_job
 
 
 def taken_out(session: Session, result_ids: Sequence[str]) -> dict[str, str]:
@@ -230,12 +230,12 @@ def code_of(session: Session, environments: Sequence[str]) -> dict[str, str]:
 
     An environment without code of the benchmarks, which every measuring process names, is left out.
     """
-    wanted = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
+    query = select(EnvironmentRow.digest, EnvironmentRow.facts).where(
         EnvironmentRow.digest.in_(environments)
     )
     return {
         digest: software_of(facts)
-        for digest, facts in session.execute(wanted)
+        for digest, facts in session.execute(query)
         if "sw.benchmarks" in facts
     }
 
@@ -260,16 +260,16 @@ def _place(after: str) -> Tuple:
 
 
 def _some_series(metric: str | None, workload: str | None) -> Select[SeriesRow]:
-    wanted = select(SeriesRow)
+    query = select(SeriesRow)
     if metric is not None:
-        wanted = wanted.where(SeriesRow.metric == metric)
+        query = query.where(SeriesRow.metric == metric)
     if workload is not None:
         # A user's own workload may begin with another's name: `resnet50:train` is no `resnet50`.
         # No axis and no value has a colon, so after the name there is one, before the preset.
         preset = func.substr(SeriesRow.case_key, len(workload) + 2)
         mine = SeriesRow.case_key.startswith(f"{workload}:", autoescape=True)
-        wanted = wanted.where(mine, preset.not_like("%:%"))
-    return wanted
+        query = query.where(mine, preset.not_like("%:%"))
+    return query
 
 
 def _newest_revisions(series: Sequence[str], last: int) -> CTE:
@@ -312,10 +312,10 @@ def _soundest_of(places: CTE) -> Select[Any]:
         Point.revision == places.c.revision,
     )
     ranked = select(Point.series_id, *_POINT, rank.label("rank")).join(places, here)
-    found = ranked.where(*COUNTED).subquery()
-    wanted = select(*(column for column in found.c if column.name != "rank"))
-    return wanted.where(found.c.rank == 1).order_by(
-        found.c.series_id, found.c.revision_at, found.c.revision
+    counted = ranked.where(*COUNTED).subquery()
+    query = select(*(column for column in counted.c if column.name != "rank"))
+    return query.where(counted.c.rank == 1).order_by(
+        counted.c.series_id, counted.c.revision_at, counted.c.revision
     )
 
 

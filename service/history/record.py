@@ -129,11 +129,11 @@ def series_of(result: Result, project: str = "") -> dict[str, Sample]:
     project is what it was before there were any.
     """
     facts, key = result.environment.comparability(), result.case.key
-    found = {
+    ids = {
         series_id(key, sample.metric, sample.unit, facts, project): sample
         for sample in result.samples
     }
-    return dict(sorted(found.items()))
+    return dict(sorted(ids.items()))
 
 
 def series_id(

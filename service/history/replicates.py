@@ -68,15 +68,15 @@ def of_cases(session: Session, groups: Mapping[str, Sequence[str]]) -> dict[str,
         session: to read in; the documents of few cases are in memory at a time.
         groups: the jobs of each case.
     """
-    found = {}
+    by_group = {}
     for some in _batches(groups):
         job_ids = [job_id for _, of_case in some for job_id in of_case]
         by_job = queries.counted_results(session, job_ids, traces=True)
         for group_id, of_case in some:
             results = [by_job[job_id] for job_id in of_case if job_id in by_job]
             if case := _case(results, len(of_case)):
-                found[group_id] = replace(case, result=without_traces(case.result))
-    return found
+                by_group[group_id] = replace(case, result=without_traces(case.result))
+    return by_group
 
 
 def _batches(
@@ -110,11 +110,11 @@ def part_of(session: Session, result_id: str) -> list[str]:
     """
     names = (Job.group_id, ResultRow.worker, ResultRow.environment, ResultRow.case_key)
     joined = (ResultRow, Job, Job.id == ResultRow.job_id)
-    own = select(*names).join_from(*joined).where(ResultRow.id == result_id, *_GOOD)
-    found = session.execute(own).first()
-    if found is None:
+    query = select(*names).join_from(*joined).where(ResultRow.id == result_id, *_GOOD)
+    row = session.execute(query).first()
+    if row is None:
         return [result_id]
-    same = (name == value for name, value in zip(names, found, strict=True))
+    same = (name == value for name, value in zip(names, row, strict=True))
     ids = select(ResultRow.id).join_from(*joined).where(*same, *_GOOD)
     return list(session.scalars(ids.order_by(ResultRow.replicate)))
 
@@ -155,5 +155,5 @@ def _merged(results: Sequence[Result], *, cold: bool) -> Result:
     try:
         return merge(results, cold=cold)
     except (ValueError, ArithmeticError):  # numbers out of which no verdict can be made
-        told = {"samples": samples_of(results, cold=cold), "flags": flags_of(results)}
-        return results[0].model_copy(update=told)
+        joined = {"samples": samples_of(results, cold=cold), "flags": flags_of(results)}
+        return results[0].model_copy(update=joined)

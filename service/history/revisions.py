@@ -93,10 +93,10 @@ def find(session: Session, name: str) -> str:
         return name
     begin = select(Revision.name).where(Revision.name.startswith(name, autoescape=True))
     # SQLite compares without regard to case here, and PostgreSQL with.
-    found = [one for one in session.scalars(begin.limit(20)) if one.startswith(name)]
-    if len(name) >= ABBREVIATED and len(found) == 1:
-        return found[0]
-    several = f" {len(found)} revisions begin so: name more of it." if len(found) > 1 else ""
+    rows = [one for one in session.scalars(begin.limit(20)) if one.startswith(name)]
+    if len(name) >= ABBREVIATED and len(rows) == 1:
+        return rows[0]
+    several = f" {len(rows)} revisions begin so: name more of it." if len(rows) > 1 else ""
     raise UnknownChoice(
         f"Nothing was ever submitted at a revision {name!r}: check its name, or submit it.{several}"
     )

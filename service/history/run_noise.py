@@ -61,7 +61,7 @@ def repeats_of(session: Session, series: Sequence[str]) -> dict[str, Repeats]:
 
     A series with zeros or both signs has no shares, and is left out.
     """
-    found: dict[str, Repeats] = {}
+    by_series: dict[str, Repeats] = {}
     for start in range(0, len(series), AT_ONCE):
         some = series[start : start + AT_ONCE]
         rows = session.scalars(select(AnalysisRow).where(AnalysisRow.series_id.in_(some)))
@@ -70,20 +70,20 @@ def repeats_of(session: Session, series: Sequence[str]) -> dict[str, Repeats]:
             noise = noise_of(row.noise)
             if noise is None or noise.typical_size is not None:
                 continue
-            found[row.series_id] = Repeats(
+            by_series[row.series_id] = Repeats(
                 deviation=noise.scale,
                 processes=processes.get(row.series_id, 1.0),
                 points=row.points,
                 apart=noise.mode_distance,
                 offsets=noise.machine_offsets,
             )
-    return found
+    return by_series
 
 
 def _processes(session: Session, series: Sequence[str]) -> dict[str, float]:
-    wanted = (
+    query = (
         select(Point.series_id, func.avg(Point.replicates))
         .where(Point.series_id.in_(series), *COUNTED)
         .group_by(Point.series_id)
     )
-    return {series_id: float(mean) for series_id, mean in session.execute(wanted)}
+    return {series_id: float(mean) for series_id, mean in session.execute(query)}

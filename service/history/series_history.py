@@ -81,10 +81,10 @@ def noise_document(noise: Noise | None) -> dict[str, Any] | None:
     """As it is stored: JSON knows no infinity, so an effect that nobody could see is null."""
     if noise is None:
         return None
-    told = asdict(noise)
+    document = asdict(noise)
     if math.isinf(noise.minimum_detectable_effect):
-        told["minimum_detectable_effect"] = None
-    return told
+        document["minimum_detectable_effect"] = None
+    return document
 
 
 def noise_of(document: dict[str, Any] | None) -> Noise | None:

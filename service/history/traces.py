@@ -68,5 +68,5 @@ def with_trace(session: Session, stored: StoredResult) -> StoredResult:
 
 def _state(session: Session, result_id: str) -> TraceState | None:
     kept = select(TraceRow.size_b, TraceRow.digest).where(TraceRow.result_id == result_id)
-    found = session.execute(kept).first()
-    return TraceState(found.size_b, found.digest) if found else None
+    row = session.execute(kept).first()
+    return TraceState(row.size_b, row.digest) if row else None

@@ -95,13 +95,13 @@ def _copy(source: Path, draft: Path) -> None:
         ):
             old.backup(new)  # all pages in one step: a single view, however many write meanwhile
             new.execute("PRAGMA journal_mode=DELETE")  # one file, whole by itself
-            found = [row[0] for row in new.execute("PRAGMA integrity_check")]
+            lines = [row[0] for row in new.execute("PRAGMA integrity_check")]
             broken = new.execute("PRAGMA foreign_key_check").fetchall()
             migrated = new.execute(_MIGRATED).fetchone()
     except sqlite3.Error as error:
         raise BackupRefused(f"{source} cannot be copied: {error}.") from error
-    if found != ["ok"] or broken:
-        detail = found[0] if found != ["ok"] else f"{len(broken)} rows without their parents"
+    if lines != ["ok"] or broken:
+        detail = lines[0] if lines != ["ok"] else f"{len(broken)} rows without their parents"
         raise BackupRefused(f"{source} is damaged ({detail}); nothing was kept.")
     if migrated is None:
         raise BackupRefused(f"{source} {_UNMIGRATED}")
@@ -193,23 +193,23 @@ def _refuse_tables(url: URL) -> None:
 
 
 def _tool(name: str, url: URL, arguments: Sequence[str]) -> None:
-    found = shutil.which(name)
-    if found is None:
+    path = shutil.which(name)
+    if path is None:
         raise BackupRefused(f"PostgreSQL is copied by its own {name}, which is not installed here.")
     database, password = _apart(url)
-    told = subprocess.run(
-        [found, f"--dbname={database}", *arguments],
+    answer = subprocess.run(
+        [path, f"--dbname={database}", *arguments],
         env=os.environ | {"LC_ALL": "C"} | ({"PGPASSWORD": password} if password else {}),
         capture_output=True,
         text=True,
         errors="replace",
         check=False,
     )
-    if told.returncode:
-        raise BackupRefused(f"{name} failed: {_reason(told.stderr)}")
+    if answer.returncode:
+        raise BackupRefused(f"{name} failed: {_reason(answer.stderr)}")
 
 
-def _reason(told: str) -> str:
-    lines = told.strip().splitlines() or ["no reason given"]
+def _reason(output: str) -> str:
+    lines = output.strip().splitlines() or ["no reason given"]
     errors = (line.partition("error: ")[2] for line in lines)
     return next(filter(None, errors), lines[-1])

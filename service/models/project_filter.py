@@ -121,8 +121,8 @@ def revisions_seen(session: Session, names: Collection[str]) -> list[str]:
     """
     if _BOUND not in session.info:
         return sorted(names)
-    own = select(Revision.name).where(Revision.name.in_(names))
-    return sorted(session.scalars(own))
+    query = select(Revision.name).where(Revision.name.in_(names))
+    return sorted(session.scalars(query))
 
 
 def within(project: str | None, work: Callable[[Session], T]) -> Callable[[Session], T]:
@@ -144,7 +144,7 @@ def _narrow(criteria: Sequence[Any], state: ORMExecuteState) -> None:
 
 @cache
 def _criteria(project: str) -> Sequence[Any]:
-    own = [
+    criteria = [
         with_loader_criteria(model, model.project == project, include_aliases=True)
         for model in OWNED
     ]
@@ -152,7 +152,7 @@ def _criteria(project: str) -> Sequence[Any]:
         with_loader_criteria(model, _of_owner(*columns, project), include_aliases=True)
         for model, columns in THROUGH.items()
     ]
-    return (*own, *through)
+    return (*criteria, *through)
 
 
 def _of_owner(column: _Column, owner: _Column, project: str) -> ColumnElement[bool]:

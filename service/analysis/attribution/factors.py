@@ -113,8 +113,8 @@ class Condition:
                 return case.workload == self.value
             case "preset":
                 return case.preset == self.value
-        own = case.axes.get(self.axis)
-        return own is not None if self.value == ANY else own == self.value
+        value = case.axes.get(self.axis)
+        return value is not None if self.value == ANY else value == self.value
 
     @property
     def axis(self) -> str:

@@ -49,12 +49,14 @@ def accounts(
     return tuple(account for account in known if account is not None)
 
 
-def _of_input(question: Question, before: Side, after: Side, found: Differences) -> Account | None:
+def _of_input(
+    question: Question, before: Side, after: Side, differences: Differences
+) -> Account | None:
     """Return what the loader accounts for: FULL over SYNTH, process by process."""
     if not metric(question.metric).with_loader:
         return None
     sides = _loader(before), _loader(after)
-    whole = _slowdown(found, "throughput")
+    whole = _slowdown(differences, "throughput")
     if sides[0] is None or sides[1] is None:
         return None
     loader = difference(sides[0], sides[1], question.effect)
@@ -98,8 +100,10 @@ def _of_clocks(question: Question, differences: Differences) -> Account | None:
     )
 
 
-def _of_clock(question: Question, name: str, found: Differences, whole: float | None) -> Account:
-    clock = found[name]
+def _of_clock(
+    question: Question, name: str, differences: Differences, whole: float | None
+) -> Account:
+    clock = differences[name]
     share = None if clock.log is None else _share(-clock.log, whole, question)
     says = says_of(name, clock)
     if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
@@ -121,17 +125,17 @@ def _loader(side: Side) -> Reading | None:
     return ratios
 
 
-def _slowdown(found: Differences, metric: str) -> float | None:
-    whole = found.get(metric)
+def _slowdown(differences: Differences, metric: str) -> float | None:
+    whole = differences.get(metric)
     if whole is None or whole.log is None or whole.state is not State.CHANGED:
         return None
     return -whole.log if whole.unit.endswith("/s") else whole.log
 
 
-def _share(own: float, whole: float | None, question: Question) -> float | None:
+def _share(part: float, whole: float | None, question: Question) -> float | None:
     if whole is None or (whole > 0) == question.improvement:
         return None
-    return own / whole
+    return part / whole
 
 
 def _told(

@@ -131,28 +131,28 @@ def rounds(residuals: Iterable[Residual], worker: str, sign: float = 1.0) -> lis
     that series, against theirs of that revision in all series.
     """
     known = list(residuals)
-    own = [each for each in known if each.worker == worker]
+    of_worker = [each for each in known if each.worker == worker]
     first = {
-        revision: min(each.measured_at for each in own if each.revision == revision)
-        for revision in {each.revision for each in own}
+        revision: min(each.measured_at for each in of_worker if each.revision == revision)
+        for revision in {each.revision for each in of_worker}
     }
-    found = []
+    rows = []
     for revision in sorted(first, key=lambda name: (first[name], name)):
         here = [each for each in known if each.revision == revision]
         contrasts = _contrasts(here, worker, sign)
         if contrasts:
-            found.append(Round(revision, tuple(sorted(contrasts))))
-    return found
+            rows.append(Round(revision, tuple(sorted(contrasts))))
+    return rows
 
 
 def _contrasts(here: Sequence[Residual], worker: str, sign: float) -> list[float]:
     others = [each for each in here if each.worker != worker]
     contrasts = []
     for series in {each.series for each in here if each.worker == worker}:
-        own = [e.log_residual for e in here if e.worker == worker and e.series == series]
+        of_worker = [e.log_residual for e in here if e.worker == worker and e.series == series]
         beside = [each for each in others if each.series == series] or others
         if beside:
-            contrasts.append(sign * (median(own) - _of_workers(beside)))
+            contrasts.append(sign * (median(of_worker) - _of_workers(beside)))
     return contrasts
 
 
@@ -167,8 +167,8 @@ def threshold(question: Question, worker: str) -> float:
     """Return how far a worker must at least stand apart, in logs."""
     others = [abs(each.log_residual) for each in question.residuals if each.worker != worker]
     noise = TO_SIGMA * median(others) if others else 0.0
-    wanted = SHARE_OF_EFFECT * abs(math.log1p(max(question.effect, -0.99)))
-    return max(LEAST_CONTRAST, NOISE_MULTIPLE * noise, wanted)
+    least = SHARE_OF_EFFECT * abs(math.log1p(max(question.effect, -0.99)))
+    return max(LEAST_CONTRAST, NOISE_MULTIPLE * noise, least)
 
 
 def _said(

@@ -31,11 +31,11 @@ def differences(
     before: Mapping[str, Reading], after: Mapping[str, Reading], effect: float
 ) -> dict[str, Difference]:
     """Each quantity that both sides have, by name."""
-    found = {
+    by_name = {
         name: difference(before[name], after[name], effect)
         for name in sorted(before.keys() & after.keys())
     }
-    return {name: each for name, each in found.items() if each is not None}
+    return {name: each for name, each in by_name.items() if each is not None}
 
 
 def evidence(question: Question, differences: Differences) -> tuple[Evidence, ...]:
@@ -72,27 +72,27 @@ def part_of(name: str) -> Part:
     return Part.NODE if name.endswith("other_processes") else Part.PHASES
 
 
-def _worth_telling(name: str, found: Difference) -> bool:
-    if found.state is State.CHANGED:
+def _worth_telling(name: str, difference: Difference) -> bool:
+    if difference.state is State.CHANGED:
         return True
-    quiet = found.before == found.after == 0
-    asked_for = found.unit == "s" or part_of(name) in _ASKED_FOR
-    return found.state is State.UNCHANGED and not quiet and asked_for
+    quiet = difference.before == difference.after == 0
+    asked_for = difference.unit == "s" or part_of(name) in _ASKED_FOR
+    return difference.state is State.UNCHANGED and not quiet and asked_for
 
 
-def _evidence(name: str, found: Difference) -> Evidence:
+def _evidence(name: str, difference: Difference) -> Evidence:
     return Evidence(
         part=part_of(name),
         name=name,
-        state=found.state,
+        state=difference.state,
         strength=Strength.WEAK,
-        says=says_of(name, found),
-        before=found.before,
-        after=found.after,
-        unit=found.unit,
-        change=found.change,
-        low=found.low,
-        high=found.high,
+        says=says_of(name, difference),
+        before=difference.before,
+        after=difference.after,
+        unit=difference.unit,
+        change=difference.change,
+        low=difference.low,
+        high=difference.high,
     )
 
 
@@ -122,9 +122,9 @@ def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Ite
     for came, one, other in ((True, after, before), (False, before, after)):
         if not one or not other:
             continue
-        own, theirs = [flags(each) for each in one], [flags(each) for each in other]
-        for name in sorted(frozenset.intersection(*own) - frozenset.union(*theirs)):
-            yield _flag(name, came=came, own=len(own), theirs=len(theirs))
+        these, theirs = [flags(each) for each in one], [flags(each) for each in other]
+        for name in sorted(frozenset.intersection(*these) - frozenset.union(*theirs)):
+            yield _flag(name, came=came, own=len(these), theirs=len(theirs))
 
 
 def flags(measurement: Measurement) -> frozenset[str]:

@@ -65,18 +65,18 @@ def side(measurements: Iterable[Measurement]) -> dict[str, Reading]:
 
     What is measured in another unit than elsewhere on this side is left out: it is another thing.
     """
-    found: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
     mixed: set[str] = set()
     for each in measurements:
         step_s = _step_s(each.result.replicates)
         for name, (unit, kind, values) in _of_result(each.result).items():
-            reading = found.setdefault(name, Reading(unit, kind))
+            reading = readings.setdefault(name, Reading(unit, kind))
             if reading.unit != unit:
                 mixed.add(name)
             reading.by_measurement.append(values)
             if kind is QuantityKind.PART and step_s is not None:
                 reading.steps_s.append(step_s)
-    return {name: reading for name, reading in found.items() if name not in mixed}
+    return {name: reading for name, reading in readings.items() if name not in mixed}
 
 
 def _of_result(result: Result) -> Values:

@@ -164,8 +164,8 @@ def described(
         around = borders[at], place, borders[at + 2]
         seen = telling_sides(sums, around, explained.noise, threshold)
         drifted = explained.drifted(place - 0.5)
-        found = place, weight
-        changes.append(_change(found, sums, seen, explained.noise, scale, direction, drifted))
+        step = place, weight
+        changes.append(_change(step, sums, seen, explained.noise, scale, direction, drifted))
     return changes
 
 
@@ -184,7 +184,7 @@ def _seen_early(sums: Sums, start: int, place: int, end: int) -> int:
 
 
 def _change(
-    found: tuple[int, float],
+    step: tuple[int, float],
     sums: Sums,
     seen: StepSides,
     noise: NoiseOf,
@@ -192,7 +192,7 @@ def _change(
     direction: Direction,
     drifted: float,
 ) -> ChangePoint:
-    place, weight = found
+    place, weight = step
     variance = variance_of(seen.rest, seen.points - 2, noise)
     of_means = variance * (1 / seen.left + 1 / seen.right) * noise.dependence
     error = TWO_SIDED_95 * math.sqrt(of_means)

@@ -158,11 +158,11 @@ def evidence_at(sums: Sums, start: int, place: int, end: int, noise: NoiseOf) ->
     sight: one of ``REFERENCE_EFFECT`` or more.
     """
     far = sides(sums, start, place, end)
-    found = evidence(far, noise)
+    from_far = evidence(far, noise)
     if max(far.left, far.right) <= NEAR:
-        return found
+        return from_far
     near = sides(sums, start, place, end, NEAR)
-    return max(found, evidence(near, noise)) if near.confirmable else found
+    return max(from_far, evidence(near, noise)) if near.confirmable else from_far
 
 
 def telling_sides(
@@ -177,8 +177,8 @@ def telling_sides(
         threshold: evidence from which a change stands.
     """
     far, near = sides(sums, *borders), sides(sums, *borders, NEAR)
-    found = evidence(far, noise)
-    from_near = found < threshold and near.confirmable and evidence(near, noise) > found
+    from_far = evidence(far, noise)
+    from_near = from_far < threshold and near.confirmable and evidence(near, noise) > from_far
     return near if from_near else far
 
 

@@ -29,12 +29,12 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
         return Detection((), None, (state("points_for_ratio", points=len(y), least=2 * WIDTH),))
     medians = np.median(sliding_window_view(y, WIDTH), axis=1)
     differences = medians[WIDTH:] - medians[:-WIDTH]
-    found = []
+    changes = []
     for at in _peaks(differences, scale_limit(least_change)):
         difference = float(differences[at])
         effect = scale.effect(difference)
         higher = (difference > 0) == (scale.sign > 0)
-        found.append(
+        changes.append(
             ChangePoint(
                 index=at + WIDTH,
                 effect=effect,
@@ -47,7 +47,7 @@ def detect(history: History, least_change: float = LEAST_CHANGE) -> Detection:
                 evidence=abs(effect) / least_change,
             )
         )
-    return Detection(tuple(found), None)
+    return Detection(tuple(changes), None)
 
 
 def scale_limit(least_change: float) -> float:

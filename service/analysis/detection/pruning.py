@@ -80,14 +80,14 @@ Found = tuple[int, float]
 
 def completed(
     sums: Sums,
-    found: Sequence[Found],
+    steps: Sequence[Found],
     proposed: Sequence[int],
     noise: NoiseOf,
     threshold: float,
 ) -> list[Found]:
-    """``found`` with the best proposal that undoes one of them, for each of which there is one."""
-    whole = list(found)
-    for place, _ in found:
+    """``steps`` with the best proposal that undoes one of them, for each of which there is one."""
+    whole = list(steps)
+    for place, _ in steps:
         best, best_evidence = whole, threshold
         for other in _undoing(sums, whole, place, proposed):
             tried, weakest = _with(sums, whole, (place, other), noise)
@@ -98,10 +98,10 @@ def completed(
 
 
 def _undoing(
-    sums: Sums, found: Sequence[Found], place: int, proposed: Sequence[int]
+    sums: Sums, steps: Sequence[Found], place: int, proposed: Sequence[int]
 ) -> Iterator[int]:
     """Proposals that undo the step at ``place``, between its neighbours."""
-    borders = _borders(sums, [other for other, _ in found])
+    borders = _borders(sums, [other for other, _ in steps])
     at = borders.index(place)
     start, end = borders[at - 1], borders[at + 1]
     for other in proposed:
@@ -112,14 +112,14 @@ def _undoing(
 
 
 def _with(
-    sums: Sums, found: Sequence[Found], pair: tuple[int, int], noise: NoiseOf
+    sums: Sums, steps: Sequence[Found], pair: tuple[int, int], noise: NoiseOf
 ) -> tuple[list[Found], float]:
-    """``found`` with both of ``pair``, and the least evidence of those whose sides that changed.
+    """``steps`` with both of ``pair``, and the least evidence of those whose sides that changed.
 
     The neighbours of the pair lose points to it, so they are weighed again as well; what was held
     against them stays.
     """
-    weights = dict(found)
+    weights = dict(steps)
     places = sorted({*weights, *pair})
     borders = _borders(sums, places)
     first = bisect(places, min(pair)) - 1  # in ``places``, from which ``borders`` is one ahead
@@ -157,8 +157,8 @@ def standing(
             evidences[at - 1] = _evidence(sums, borders, at, noise)
         for at in range(max(weakest - 1, 1), min(weakest + 2, len(weights)) + 1):
             weights[at - 1] = _doubted(evidences[at - 1], sums, borders, at)
-    found = list(zip(borders[1:-1], weights, strict=True))
-    return completed(sums, found, proposed, noise, threshold)
+    steps = list(zip(borders[1:-1], weights, strict=True))
+    return completed(sums, steps, proposed, noise, threshold)
 
 
 def slow_standing(
@@ -170,8 +170,8 @@ def slow_standing(
         borders = [0, *kept, len(y)]
         weights = [_weigh(Sums(y), borders, at, noise) for at in range(1, len(borders) - 1)]
         if not weights or min(weights) >= threshold:
-            found = list(zip(kept, weights, strict=True))
-            return completed(Sums(y), found, proposed, noise, threshold)
+            steps = list(zip(kept, weights, strict=True))
+            return completed(Sums(y), steps, proposed, noise, threshold)
         del kept[weights.index(min(weights))]
 
 
@@ -183,5 +183,5 @@ def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> fl
     return evidence_at(sums, borders[at - 1], borders[at], borders[at + 1], noise)
 
 
-def _doubted(found: float, sums: Sums, borders: Sequence[int], at: int) -> float:
-    return found - doubt(sums, borders, at) if found != 0.0 else 0.0
+def _doubted(weight: float, sums: Sums, borders: Sequence[int], at: int) -> float:
+    return weight - doubt(sums, borders, at) if weight != 0.0 else 0.0

@@ -77,9 +77,9 @@ def _more(now: Spread, allowed: float, target: float) -> Need:
 
 
 def _shared(noise: Noise, now: Spread, points: int) -> float:
-    own = now.deviation**2 / now.replicates
+    between_processes = now.deviation**2 / now.replicates
     error = math.sqrt(2.0 / points + 2.0 / (points * (now.replicates - 1)))
-    return max(0.0, noise.scale**2 - own * (1.0 + 2.0 * error))
+    return max(0.0, noise.scale**2 - between_processes * (1.0 + 2.0 * error))
 
 
 def _usual(spreads: Sequence[Spread]) -> Spread | None:

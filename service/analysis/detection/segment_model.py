@@ -69,10 +69,10 @@ def slow_cuts(y: Floats, noise: float, shortest: int = SHORTEST) -> list[int]:
 
 
 def _walk_back(before: list[int]) -> list[int]:
-    found = [before[-1]]
-    while found[-1] > 0:
-        found.append(before[found[-1]])
-    return found[-2::-1]
+    places = [before[-1]]
+    while places[-1] > 0:
+        places.append(before[places[-1]])
+    return places[-2::-1]
 
 
 WORDS_PER_CHANGE = 6.0

@@ -78,8 +78,8 @@ def resume(
     windows = list(settled)
     while end_needed(len(windows)) < count:
         number = len(windows)
-        found = _window_changes(tail, first, number, threshold)[0] if known is None else known
-        windows.append(tuple(each for each in found if each.index < (number + 1) * STRIDE + SAME))
+        changes = _window_changes(tail, first, number, threshold)[0] if known is None else known
+        windows.append(tuple(each for each in changes if each.index < (number + 1) * STRIDE + SAME))
         known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
     return Detection(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
@@ -101,17 +101,17 @@ Found = tuple[Changes, Noise, tuple[Statement, ...]]
 
 def _window_changes(history: History, first: int, number: int, threshold: float) -> Found:
     """The changes that one window knows of, from a seam's width before its own points on."""
-    own = number * STRIDE
+    begin = number * STRIDE
     start = first_needed(number)
     end = min(first + len(history.values), end_needed(number))
     y, scale = transform(history.values[start - first : end - first])
     groups = None if history.groups is None else history.groups[start - first : end - first]
     window = explain_window(y, groups, threshold)
-    found = described(window, scale, history.direction, threshold)
+    changes = described(window, scale, history.direction, threshold)
     mine = tuple(
         replace(each, index=each.index + start)
-        for each in found
-        if each.index + start >= own - SAME
+        for each in changes
+        if each.index + start >= begin - SAME
     )
     noise = noise_in(window, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
@@ -120,9 +120,9 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
 def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
     """All windows' changes in order, each once: of two beside a border the stronger one."""
     kept: list[ChangePoint] = []
-    for number, found in enumerate(windows):
+    for number, changes in enumerate(windows):
         border = number * STRIDE
-        for each in found:
+        for each in changes:
             rival = kept[-1] if kept else None
             beside = rival is not None and abs(rival.index - border) <= SAME
             if rival and beside and each.index - rival.index <= SAME:

@@ -39,8 +39,8 @@ def decide_cases(
 
 def _decided(record: CaseRecord, policy: Policy, levels: Levels, *, last: bool) -> Case:
     rule = policy.rule_of(record.case_key)
-    found = decide_case(record, rule, levels)
-    return decide_case(record, rule, levels, last=True) if last and not found.settled else found
+    case = decide_case(record, rule, levels)
+    return decide_case(record, rule, levels, last=True) if last and not case.settled else case
 
 
 def decide(

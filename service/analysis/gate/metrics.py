@@ -41,8 +41,8 @@ class Levels:
 def findings(pairs: list[Pair], levels: Levels, *, last: bool) -> dict[str, MetricFinding]:
     """Every metric that all pairs have on both sides, above zero."""
     names = _common(pairs)
-    found = (_finding(name, pairs, levels, last=last) for name in names)
-    return {each.metric: each for each in found if each is not None}
+    rows = (_finding(name, pairs, levels, last=last) for name in names)
+    return {each.metric: each for each in rows if each is not None}
 
 
 def _common(pairs: list[Pair]) -> list[str]:
@@ -98,7 +98,7 @@ def _metric(pair: Pair, side: int, name: str) -> Metric:
     return measured.metrics[name]
 
 
-def _changes(found: Estimate, direction: Direction) -> tuple[float, float, float]:
-    logs = (found.log_ratio, found.low, found.high)
+def _changes(estimate: Estimate, direction: Direction) -> tuple[float, float, float]:
+    logs = (estimate.log_ratio, estimate.low, estimate.high)
     change, low, high = (math.expm1(min(max(log, -WIDEST), WIDEST)) for log in logs)
     return (change, low, high) if direction is Direction.HIGHER else (-change, -high, -low)

@@ -107,8 +107,8 @@ class CaseRecord(Contract):
 
     def side(self, side: Side) -> list[Measured]:
         """List the records of one side."""
-        found = [getattr(pair, side.value) for pair in self.pairs]
-        return [each for each in found if each is not None]
+        sides = [getattr(pair, side.value) for pair in self.pairs]
+        return [each for each in sides if each is not None]
 
     @property
     def whole(self) -> list[Pair]:
@@ -142,12 +142,12 @@ def _trouble(result: Result) -> tuple[Trouble | None, str]:
 def _metrics(result: Result) -> dict[str, Metric]:
     if result.status is not Status.OK:
         return {}
-    found = {sample.metric: _metric(sample) for sample in result.samples}
-    step, clock = found.get("step_time"), found.get("sm_clock")
+    by_metric = {sample.metric: _metric(sample) for sample in result.samples}
+    step, clock = by_metric.get("step_time"), by_metric.get("sm_clock")
     if step is not None and clock is not None and math.isfinite(step.value * clock.value):
         value = step.value * clock.value
-        found[CYCLES] = Metric(value=value, unit="1", direction=Direction.LOWER)
-    return found
+        by_metric[CYCLES] = Metric(value=value, unit="1", direction=Direction.LOWER)
+    return by_metric
 
 
 def _metric(sample: Sample) -> Metric:

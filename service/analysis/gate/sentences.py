@@ -24,15 +24,15 @@ def of_case(
 
     ``limit`` is the one of ``rule`` that the verdict is to be explained by.
     """
-    own = metrics.get(limit.metric)
-    if own is None:
+    finding = metrics.get(limit.metric)
+    if finding is None:
         pairs = len(record.whole)
         return state("too_few_pairs", pairs=pairs, accidents=tuple(_accidents(record)))
     return state(
         "case",
-        metric=own.metric,
-        changed=changed(own),
-        rest=tuple(_rest(verdict, limit, rule, own, metrics)),
+        metric=finding.metric,
+        changed=changed(finding),
+        rest=tuple(_rest(verdict, limit, rule, finding, metrics)),
         accidents=tuple(_accidents(record)),
     )
 
@@ -47,52 +47,54 @@ def _rest(
     verdict: CaseVerdict,
     limit: Limit,
     rule: Rule,
-    own: MetricFinding,
+    finding: MetricFinding,
     metrics: Mapping[str, MetricFinding],
 ) -> Iterator[Statement]:
     """Yield what the change means, and why the verdict is not another."""
-    yield from _meaning(verdict, limit, own)
+    yield from _meaning(verdict, limit, finding)
     if verdict is CaseVerdict.MISSING:
         yield _untold(limit, rule, metrics)
     if verdict is CaseVerdict.UNCLEAR:
         for trade in tradeoffs.loosening(limit, rule.trades):
             yield from _of_trade(trade, metrics)
-    explained = metric(own.metric)
+    explained = metric(finding.metric)
     # Cycles are counted over the same steps, which have the loader in them.
     has_cycles = explained.is_speed and explained.with_loader
     if has_cycles and verdict in (CaseVerdict.WORSE, CaseVerdict.BETTER) and CYCLES in metrics:
-        yield _cycles(own, metrics[CYCLES])
+        yield _cycles(finding, metrics[CYCLES])
     if verdict is CaseVerdict.ALLOWED:
-        yield from _allowance(limit, rule, own, metrics)
+        yield from _allowance(limit, rule, finding, metrics)
 
 
-def _meaning(verdict: CaseVerdict, limit: Limit, own: MetricFinding) -> Iterator[Statement]:
-    if not own.consistent:
+def _meaning(verdict: CaseVerdict, limit: Limit, finding: MetricFinding) -> Iterator[Statement]:
+    if not finding.consistent:
         yield state("pairs_disagree")
     elif verdict is CaseVerdict.SAME:
         yield state("surely_within", allowed=limit.allowed)
     elif verdict is CaseVerdict.NOT_WORSE:
         yield state("surely_no_worse", allowed=limit.allowed)
     elif verdict is CaseVerdict.UNCLEAR:
-        yield _unclear(limit, own)
+        yield _unclear(limit, finding)
 
 
-def _unclear(limit: Limit, own: MetricFinding) -> Statement:
-    if own.strict_high < -limit.max_regression:
+def _unclear(limit: Limit, finding: MetricFinding) -> Statement:
+    if finding.strict_high < -limit.max_regression:
         return state("surely_worse")  # and a trade may allow it
-    return state("likely_worse") if own.high < 0 else state("too_wide", allowed=limit.allowed)
+    return state("likely_worse") if finding.high < 0 else state("too_wide", allowed=limit.allowed)
 
 
-def _cycles(own: MetricFinding, cycles: MetricFinding) -> Statement:
+def _cycles(finding: MetricFinding, cycles: MetricFinding) -> Statement:
     """Say whether the clock or the code explains a change in time.
 
     The clock alone does where the cycles may be the same, and surely changed by less than half as
     much as the time: whatever a limit allows, cycles that rose are the code's.
     """
     reach = max(-cycles.low, cycles.high)
-    if cycles.consistent and cycles.low <= 0 <= cycles.high and reach < abs(own.change) / 2:
+    if cycles.consistent and cycles.low <= 0 <= cycles.high and reach < abs(finding.change) / 2:
         # Fewer cycles are better, so their change is signed the other way round.
-        return state("clock_slower" if own.change < 0 else "clock_faster", cycles=-cycles.change)
+        return state(
+            "clock_slower" if finding.change < 0 else "clock_faster", cycles=-cycles.change
+        )
     return state("cycles", changed=changed(cycles))
 
 
@@ -130,10 +132,10 @@ def _gain(trade: Trade, other: MetricFinding | None) -> Statement:
 
 
 def _allowance(
-    limit: Limit, rule: Rule, own: MetricFinding, metrics: Mapping[str, MetricFinding]
+    limit: Limit, rule: Rule, finding: MetricFinding, metrics: Mapping[str, MetricFinding]
 ) -> Iterator[Statement]:
     """Say why a change that is surely for the worse may pass: its limit, or else a gain."""
-    if own.strict_high >= -limit.max_regression:
+    if finding.strict_high >= -limit.max_regression:
         yield state("within_limit", allowed=limit.allowed)
         return
     others = [metrics[trade.if_metric] for trade in rule.trades if trade.if_metric in metrics]

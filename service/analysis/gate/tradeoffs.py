@@ -13,13 +13,13 @@ def loosening(limit: Limit, trades: Sequence[Trade]) -> list[Trade]:
     return [trade for trade in trades if trade.metric == limit.metric]
 
 
-def holds(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
+def holds(trade: Trade, findings: Mapping[str, MetricFinding]) -> bool:
     """Return True if the other metric surely gained as much as the trade asks."""
-    other = found.get(trade.if_metric)
+    other = findings.get(trade.if_metric)
     return other is not None and other.consistent and other.low >= trade.if_better
 
 
-def fails(trade: Trade, found: Mapping[str, MetricFinding]) -> bool:
+def fails(trade: Trade, findings: Mapping[str, MetricFinding]) -> bool:
     """Return True if the other metric surely gained less; False if it was not measured."""
-    other = found.get(trade.if_metric)
+    other = findings.get(trade.if_metric)
     return other is not None and other.consistent and other.strict_high < trade.if_better

@@ -33,26 +33,26 @@ def suspicions(
     findings say of the series already, and ``ill`` are the workers that findings name as slow:
     neither is news.
     """
-    series, standing, tail = history.series, history.analysis, history.recent
+    series, analysis, tail = history.series, history.analysis, history.recent
     if not metric(series.metric).is_watched:
         return []
-    known = {each.change.index for each in standing.changes} | {s.index for s in covered.shifts}
+    known = {each.change.index for each in analysis.changes} | {s.index for s in covered.shifts}
     shifts = {shift.index for shift in covered.shifts}
     places: dict[int, str | None] = {
         each.change.index: each.id
-        for each in standing.changes
-        if rules.recent(standing, each)
+        for each in analysis.changes
+        if rules.recent(analysis, each)
         and each.id not in covered.changes
         and not _near(each.change.index, shifts)
     }
     surprises = _surprises(tail, since, covered)
     places |= {index: None for index in surprises if not _near(index, known)}
     sound = {index for index in known if not rules.beside_ill(tail, index, ill)}
-    told = (
+    rows = (
         _suspicion(series, tail, index, change_id, sound, ill)
         for index, change_id in sorted(places.items())
     )
-    return [each for each in told if each is not None]
+    return [each for each in rows if each is not None]
 
 
 def _near(index: int, places: Iterable[int]) -> bool:

@@ -185,13 +185,13 @@ class _Confirmation:
         Where a worker has one code for all revisions, its baseline is none and says nothing.
         """
         job = ComparisonJob
-        wanted = (
+        query = (
             select(job.result_id, job.measured, job.side, job.worker)
             .where(job.comparison_id.in_(self.row.comparisons), job.result_id.is_not(None))
             .order_by(job.comparison_id, job.place)
         )
         sides: dict[Where, list[str]] = {where: [] for where in Where}
-        for result_id, measured, side, worker in self.session.execute(wanted):
+        for result_id, measured, side, worker in self.session.execute(query):
             value = value_of(measured, self.series.metric)
             if value > 0 and (side == Side.CONTENDER or not reading.same_code):
                 sides[self.suspicion.where(worker or "", value)].append(result_id)
@@ -209,23 +209,25 @@ def reading_of(
     """Give the result of a comparison of one case for one metric; None if it has no pair."""
     decision = view.decision or view.so_far
     case = decision.cases[0] if decision.cases else None
-    found = next((each for each in case.metrics if each.metric == metric), None) if case else None
-    if case is None or found is None or view.worker is None:
+    metric_finding = (
+        next((each for each in case.metrics if each.metric == metric), None) if case else None
+    )
+    if case is None or metric_finding is None or view.worker is None:
         return None
-    low, high = found.low, found.high
-    if found.direction is Direction.LOWER:
+    low, high = metric_finding.low, metric_finding.high
+    if metric_finding.direction is Direction.LOWER:
         low, high = -high, -low
     return RemeasuredValue(
         worker=view.worker,
         answer=case.answer,
         sentence=case.sentence,
-        baseline=found.baseline,
-        contender=found.contender,
+        baseline=metric_finding.baseline,
+        contender=metric_finding.contender,
         change_low=low,
         change_high=high,
         same_code=view.baseline == view.contender,
         other_code=_other_code(session, row, view.id),
-        pairs=found.pairs,
+        pairs=metric_finding.pairs,
     )
 
 

@@ -63,14 +63,14 @@ def begin(
     started: list[str] = []
     ill = ill_nodes(session)
     left = daily - _started_since(session, now - DAY)
-    for told in sorted(suspicions, key=lambda each: -abs(each.effect)):
+    for suspicion in sorted(suspicions, key=lambda each: -abs(each.effect)):
         if len(started) >= left:
             break
-        if told.last_good == told.first_bad or _known(session, told):
+        if suspicion.last_good == suspicion.first_bad or _known(session, suspicion):
             continue  # a revision beside itself says nothing of the code
-        workers = _workers(session, told, ill, now)
+        workers = _workers(session, suspicion, ill, now)
         if workers:
-            started += _start(session, told, workers, now)
+            started += _start(session, suspicion, workers, now)
     return started
 
 
@@ -131,21 +131,23 @@ def ask(
     return comparisons.start(session, request, now).comparison_id
 
 
-def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datetime) -> list[str]:
-    others = [worker for worker in workers if worker != told.worker]
+def _start(
+    session: Session, suspicion: Suspicion, workers: Sequence[str], now: datetime
+) -> list[str]:
+    others = [worker for worker in workers if worker != suspicion.worker]
     row = ConfirmationRow(
         id=new_id(now),
-        series_id=told.series.id,
-        case_key=told.series.case.key,
-        last_good=told.last_good,
-        first_bad=told.first_bad,
-        first_bad_at=told.first_bad_at,
-        first_bad_result=told.first_bad_result,
-        worker=told.worker,
-        before=told.before,
-        usual=dict(told.usual.own),
-        change_id=told.change_id,
-        after=told.after,
+        series_id=suspicion.series.id,
+        case_key=suspicion.series.case.key,
+        last_good=suspicion.last_good,
+        first_bad=suspicion.first_bad,
+        first_bad_at=suspicion.first_bad_at,
+        first_bad_result=suspicion.first_bad_result,
+        worker=suspicion.worker,
+        before=suspicion.before,
+        usual=dict(suspicion.usual.by_worker),
+        change_id=suspicion.change_id,
+        after=suspicion.after,
         state=ConfirmationState.RUNNING,
         comparisons=[],
         reading=None,
@@ -157,24 +159,24 @@ def _start(session: Session, told: Suspicion, workers: Sequence[str], now: datet
         with session.begin_nested():
             session.add(row)
             session.flush()
-            row.comparisons = [ask(session, row, told.series, (others or workers)[0], now)]
+            row.comparisons = [ask(session, row, suspicion.series, (others or workers)[0], now)]
             session.flush()
     except ServiceError as error:  # a case that this version cannot run any more, say
-        log.warning("%s at %s is not measured again: %s", row.case_key, told.first_bad, error)
+        log.warning("%s at %s is not measured again: %s", row.case_key, suspicion.first_bad, error)
         return []
-    log.info("%s at %s is measured again", row.case_key, told.first_bad)
+    log.info("%s at %s is measured again", row.case_key, suspicion.first_bad)
     return [row.id]
 
 
 def _at_old_level(histories: Histories, row: ConfirmationRow, candidate: Candidate) -> bool:
     """Return True if the new revision was at the old level of the candidate's metric."""
     change, metric = candidate.placed.change, candidate.series.metric
-    told = histories.session.execute(
+    rows = histories.session.execute(
         select(ComparisonJob.measured, ComparisonJob.worker).where(
             ComparisonJob.comparison_id == row.comparisons[0], ComparisonJob.side == Side.CONTENDER
         )
     )
-    values = [(worker or "", value_of(each, metric)) for each, worker in told]
+    values = [(worker or "", value_of(each, metric)) for each, worker in rows]
     above = [(worker, value) for worker, value in values if value > 0]
     usual = _usual(histories.of(candidate.series.id), candidate)
     sizes = (usual.level, change.before, change.after)
@@ -197,12 +199,12 @@ def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
     return Baseline.of((point.worker, point.value) for point in earlier)
 
 
-def _known(session: Session, told: Suspicion) -> bool:
-    if _of_case(session, told.series, ConfirmationRow.first_bad == told.first_bad):
+def _known(session: Session, suspicion: Suspicion) -> bool:
+    if _of_case(session, suspicion.series, ConfirmationRow.first_bad == suspicion.first_bad):
         return True
     looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
-    rank = revisions.rank(session, told.first_bad_at, told.series.project)
-    return bool(_near(session, told.series, rank, ConfirmationRow.state.in_(looked_at)))
+    rank = revisions.rank(session, suspicion.first_bad_at, suspicion.series.project)
+    return bool(_near(session, suspicion.series, rank, ConfirmationRow.state.in_(looked_at)))
 
 
 def _near(
@@ -223,27 +225,29 @@ def _of_case(
 
     What was measured on another kind of GPU says nothing of this one.
     """
-    wanted = (
+    query = (
         select(ConfirmationRow, SeriesRow.comparability)
         .join(SeriesRow, SeriesRow.id == ConfirmationRow.series_id)
         .where(SeriesRow.project == series.project)
         .where(ConfirmationRow.case_key == series.case.key, condition)
     )
-    return [row for row, facts in session.execute(wanted) if facts == series.comparability]
+    return [row for row, facts in session.execute(query) if facts == series.comparability]
 
 
-def _workers(session: Session, told: Suspicion, ill: frozenset[str], now: datetime) -> list[str]:
+def _workers(
+    session: Session, suspicion: Suspicion, ill: frozenset[str], now: datetime
+) -> list[str]:
     """Workers that have measured this series and are there now; slow ones if there is no other.
 
     Those with the code of both revisions come first; then those that can only repeat the newer one.
     """
-    has = select(Point.worker).where(Point.series_id == told.series.id)
-    wanted = select(WorkerRow.name, WorkerRow.revisions).where(
+    has = select(Point.worker).where(Point.series_id == suspicion.series.id)
+    query = select(WorkerRow.name, WorkerRow.revisions).where(
         WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
     )
-    here = {name: has for name, has in session.execute(wanted.order_by(WorkerRow.name))}  # noqa: C416
-    apart = deployed.able(here, told.last_good, told.first_bad)
-    there = apart or deployed.able(here, told.first_bad, told.first_bad)
+    here = {name: has for name, has in session.execute(query.order_by(WorkerRow.name))}  # noqa: C416
+    apart = deployed.able(here, suspicion.last_good, suspicion.first_bad)
+    there = apart or deployed.able(here, suspicion.first_bad, suspicion.first_bad)
     return [worker for worker in there if worker not in ill] or there
 
 

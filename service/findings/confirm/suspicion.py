@@ -31,7 +31,7 @@ class Baseline:
     """The level that all workers measure together, and what single ones measure at it."""
 
     level: float
-    own: Mapping[str, float]
+    by_worker: Mapping[str, float]
     """By worker, of those that are known well enough."""
 
     @classmethod
@@ -49,20 +49,20 @@ class Baseline:
         known = {name: median(its) for name, its in values.items() if len(its) >= ENOUGH}
         return cls(
             level=median(value for its in values.values() for value in its),
-            own={name: own for name, own in known.items() if own > 0},
+            by_worker={name: level for name, level in known.items() if level > 0},
         )
 
     def at(self, worker: str) -> float:
         """Give the value that a worker measures at this level."""
-        return self.own.get(worker, self.level)
+        return self.by_worker.get(worker, self.level)
 
     def alike(self, worker: str, value: float) -> float:
         """Convert a worker's ``value`` to what all workers together would have measured.
 
         If the worker's own level is not above zero, ``value`` comes out unchanged.
         """
-        own = self.at(worker)
-        return value * self.level / own if own > 0 else value
+        level = self.at(worker)
+        return value * self.level / level if level > 0 else value
 
 
 class Where(StrEnum):

@@ -52,7 +52,7 @@ class ConfirmationVerdict:
 
 
 def verdict(
-    told: Suspicion,
+    suspicion: Suspicion,
     reading: RemeasuredValue,
     elsewhere: RemeasuredValue | None = None,
     ill: frozenset[str] = frozenset(),
@@ -60,7 +60,7 @@ def verdict(
     """Give the verdict on a suspicion after the comparison ``reading``.
 
     Args:
-        told: what was suspected.
+        suspicion: what was suspected.
         reading: the newest comparison's.
         elsewhere: what another worker said before, if one was asked.
         ill: workers that are known to be slow.
@@ -68,24 +68,24 @@ def verdict(
     if reading.answer is Answer.UNKNOWN:
         return _unresolved("again_undecided", sentence=reading.sentence)
     beside = reading.answer is Answer.DIFFERENT and not reading.same_code
-    if reading.worker in ill - {told.worker} and not beside:
+    if reading.worker in ill - {suspicion.worker} and not beside:
         return _unresolved("known_slow", worker=reading.worker)
     if reading.same_code:
-        return _without_comparison(told, reading)
+        return _without_comparison(suspicion, reading)
     if reading.answer is Answer.DIFFERENT:
-        return _different(told, reading)
-    where = told.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
+        return _different(suspicion, reading)
+    where = suspicion.where(reading.worker, math.sqrt(reading.baseline * reading.contender))
     if where is Where.BETWEEN:
-        return _unresolved("alike_between", worker=reading.worker, **_revisions(told))
-    return _alike(told, reading, where, elsewhere)
+        return _unresolved("alike_between", worker=reading.worker, **_revisions(suspicion))
+    return _alike(suspicion, reading, where, elsewhere)
 
 
-def _without_comparison(told: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
+def _without_comparison(suspicion: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
     """All that can be asked is whether the newest code is slow again."""
     worker = reading.worker
     if reading.other_code:
-        return _unresolved("other_code_by_now", worker=worker, first_bad=told.first_bad)
-    where = told.where(worker, reading.contender)
+        return _unresolved("other_code_by_now", worker=worker, first_bad=suspicion.first_bad)
+    where = suspicion.where(worker, reading.contender)
     if where is Where.NEW:
         return ConfirmationVerdict(State.CONFIRMED, state("one_code_still", worker=worker))
     if where is Where.OLD:
@@ -93,39 +93,41 @@ def _without_comparison(told: Suspicion, reading: RemeasuredValue) -> Confirmati
     return _unresolved("one_code_between", worker=worker)
 
 
-def _different(told: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
+def _different(suspicion: Suspicion, reading: RemeasuredValue) -> ConfirmationVerdict:
     worker = reading.worker
-    if not told.same_way(reading.baseline, reading.contender):
+    if not suspicion.same_way(reading.baseline, reading.contender):
         return _unresolved("differ_other_way", worker=worker)
     effect = abs(reading.contender / reading.baseline - 1.0)
-    if effect < LEAST_SHARE * abs(told.effect):
+    if effect < LEAST_SHARE * abs(suspicion.effect):
         return _unresolved("differ_by_less", worker=worker)
-    kind = "differ_elsewhere" if worker != told.worker else "differ_again"
-    says = state(kind, worker=worker, pairs=reading.pairs, **_revisions(told))
+    kind = "differ_elsewhere" if worker != suspicion.worker else "differ_again"
+    says = state(kind, worker=worker, pairs=reading.pairs, **_revisions(suspicion))
     return ConfirmationVerdict(State.CONFIRMED, says)
 
 
 def _alike(
-    told: Suspicion,
+    suspicion: Suspicion,
     reading: RemeasuredValue,
     where: Where,
     elsewhere: RemeasuredValue | None,
 ) -> ConfirmationVerdict:
-    revisions, other = _revisions(told), reading.worker != told.worker
+    revisions, other = _revisions(suspicion), reading.worker != suspicion.worker
     if where is Where.OLD and other:
         says = state("old_level_elsewhere", worker=reading.worker, **revisions)
         return ConfirmationVerdict(State.RUNNING, says, ask_suspect=True)
     if where is Where.OLD:
         return ConfirmationVerdict(State.NOT_REPRODUCED, state("old_level_again", **revisions))
     if elsewhere is not None:
-        workers = {"worker": told.worker, "other": elsewhere.worker}
-        if told.worse and abs(told.effect) >= LEAST_CONTRAST:
+        workers = {"worker": suspicion.worker, "other": elsewhere.worker}
+        if suspicion.worse and abs(suspicion.effect) >= LEAST_CONTRAST:
             return ConfirmationVerdict(
                 State.BAD_NODE, state("new_level_here", **revisions, **workers)
             )
         says = state("nodes_differ", **revisions, **workers)
         return ConfirmationVerdict(State.NOT_REPRODUCED, says)
-    kind, worker = ("new_level_too", reading.worker) if other else ("new_level_now", told.worker)
+    kind, worker = (
+        ("new_level_too", reading.worker) if other else ("new_level_now", suspicion.worker)
+    )
     return ConfirmationVerdict(State.ENVIRONMENT, state(kind, worker=worker, **revisions))
 
 
@@ -133,5 +135,5 @@ def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
     return ConfirmationVerdict(State.UNRESOLVED, state(kind, **facts))
 
 
-def _revisions(told: Suspicion) -> dict[str, str]:
-    return {"last_good": told.last_good, "first_bad": told.first_bad}
+def _revisions(suspicion: Suspicion) -> dict[str, str]:
+    return {"last_good": suspicion.last_good, "first_bad": suspicion.first_bad}

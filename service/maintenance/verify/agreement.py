@@ -51,9 +51,9 @@ def as_submitted(job: JobFacts) -> Iterator[Breach]:
     if not names_moment(job.id, job.created_at, place):
         sentence = f"It was not made at {job.created_at} for place {job.position}: see its name."
         yield _breach(job, sentence)
-    for name, wanted in of_spec.items():
-        if getattr(job, name) != wanted:
-            yield _breach(job, f"Its {name} is {getattr(job, name)}; its spec says {wanted}.")
+    for name, expected in of_spec.items():
+        if getattr(job, name) != expected:
+            yield _breach(job, f"Its {name} is {getattr(job, name)}; its spec says {expected}.")
     project, revision, suite = job.submitted
     if (job.project, job.revision, spec.suite) != (project, revision, suite):
         yield _breach(
@@ -128,16 +128,16 @@ def as_logged(job: JobFacts) -> Iterator[Breach]:
         latest += event.attempt is None and event.after == "leased"
         holder = holders.get(latest if event.attempt is None else event.attempt)
         if event.attempt is None:
-            wanted = _of_job(job, event, holder)
+            expected = _of_job(job, event, holder)
         elif holder is not None:
             reason = holder.reason if number == last[event.attempt] else ""
-            wanted = (_at(holder, event.after), holder.worker, reason)
+            expected = (_at(holder, event.after), holder.worker, reason)
         else:
             continue  # another promise tells of an attempt without a row
         said = (event.at, event.worker, event.reason)
-        if said != wanted and wanted[0] is not None:
+        if said != expected and expected[0] is not None:
             sentence = (
-                f"The log tells of {event.after} {_told(said)}; the rows say {_told(wanted)}."
+                f"The log tells of {event.after} {_told(said)}; the rows say {_told(expected)}."
             )
             yield _breach(job, sentence)
 

@@ -39,8 +39,8 @@ def made_at_their_time(session: Session) -> Iterator[Breach]:
         (models.AuditEvent, models.AuditEvent.at),
     ):
         table = _table(model)
-        wanted = select(table.c.id, table.c[at.key].label("at"))
-        for page in pages(session, wanted, tuple(table.primary_key)):
+        query = select(table.c.id, table.c[at.key].label("at"))
+        for page in pages(session, query, tuple(table.primary_key)):
             for row in page:
                 if not names_moment(row.id, row.at):
                     sentence = f"It is not of {row.at}, as its name tells."
@@ -128,14 +128,14 @@ def first_seen(session: Session) -> Iterator[Breach]:
 def places_of_revisions(session: Session) -> Iterator[Breach]:
     """11: a revision stands where a submission said, or where it was first seen."""
     table = _table(models.Revision)
-    told = models.Job.spec["revision_at"].as_string()
+    place = models.Job.spec["revision_at"].as_string()
     for page in pages(session, select(table), tuple(table.primary_key)):
         names = [row.name for row in page]
         said: dict[str, set[Any]] = {}
-        wanted = select(models.Job.revision, told).where(
-            models.Job.revision.in_(names), told.is_not(None)
+        query = select(models.Job.revision, place).where(
+            models.Job.revision.in_(names), place.is_not(None)
         )
-        for name, at in session.execute(wanted.distinct()):
+        for name, at in session.execute(query.distinct()):
             said.setdefault(name, set()).add(datetime.fromisoformat(at))
         for row in page:
             dates = said.get(row.name, set())
@@ -146,12 +146,12 @@ def places_of_revisions(session: Session) -> Iterator[Breach]:
 
 def keys_of_submissions(session: Session) -> Iterator[Breach]:
     """11: an idempotency key leads to the submission that was made with it."""
-    wanted = (
+    query = (
         select(models.IdempotencyKey.key, models.Submission.id)
         .join(models.Submission, models.Submission.id == models.IdempotencyKey.submission_id)
         .where(models.IdempotencyKey.created_at != models.Submission.created_at)
     )
-    for key, submission in session.execute(wanted.limit(MOST)):
+    for key, submission in session.execute(query.limit(MOST)):
         sentence = f"It leads to submission {submission}, which was not made with it."
         yield Breach(ROWS, f"idempotency_keys {key}", sentence)
 
@@ -159,8 +159,8 @@ def keys_of_submissions(session: Session) -> Iterator[Breach]:
 def what_was_made_is_there(session: Session) -> Iterator[Breach]:
     """9: what the audit log says that somebody made is there; nothing deletes it."""
     table = _table(models.AuditEvent)
-    wanted = select(table).where(table.c.action.in_(_MADE_BY))
-    for page in pages(session, wanted, tuple(table.primary_key)):
+    query = select(table).where(table.c.action.in_(_MADE_BY))
+    for page in pages(session, query, tuple(table.primary_key)):
         made: dict[str, set[str]] = {}
         for row in page:
             made.setdefault(row.action, set()).add(row.object.rpartition(" -> ")[2])
@@ -188,12 +188,12 @@ def numbered_without_gap(session: Session) -> Iterator[Breach]:
 def who_acted(session: Session) -> Iterator[Breach]:
     """11: the audit log names tokens as they are."""
     table, tokens = _table(models.AuditEvent), _table(models.TokenRow)
-    wanted = (
+    query = (
         select(table.c.id, table.c.actor, table.c.token_id, tokens.c.kind, tokens.c.name)
         .outerjoin(tokens, tokens.c.id == table.c.token_id)
         .where(table.c.token_id.is_not(None))
     )
-    for page in pages(session, wanted, (table.c.id,)):
+    for page in pages(session, query, (table.c.id,)):
         for row in page:
             if row.actor != f"{row.kind} {row.name}"[:100]:
                 sentence = f"{row.actor} acted with token {row.token_id}, of {row.kind} {row.name}."
@@ -207,7 +207,7 @@ def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
         | (models.TokenRow.kind != TokenKind.WORKER)
         | (models.TokenRow.created_at != models.EnrolmentRow.used_at)
     )
-    wanted = (
+    query = (
         select(models.EnrolmentRow.id)
         .outerjoin(models.TokenRow, models.TokenRow.id == models.EnrolmentRow.token_id)
         .where(
@@ -217,7 +217,7 @@ def tokens_of_enrolments(session: Session) -> Iterator[Breach]:
             )
         )
     )
-    for name in session.scalars(wanted.limit(MOST)):
+    for name in session.scalars(query.limit(MOST)):
         yield Breach(ROWS, f"enrolments {name}", "It was used for another token, or for none.")
 
 

@@ -53,8 +53,8 @@ def _sides(session: Session, row: models.ComparisonRow) -> Iterator[str]:
     source = f"{revisions.COMPARISON}{row.id}"
     for side, submission, revision in sides:
         found = session.get(models.Submission, submission)
-        told = found and (found.source, found.revision, found.project, found.created_at)
-        if told != (source, revision, row.project, row.created_at):
+        facts = found and (found.source, found.revision, found.project, found.created_at)
+        if facts != (source, revision, row.project, row.created_at):
             yield f"Submission {submission} is not its {side.value}'s."
 
 
@@ -100,13 +100,13 @@ def _decided(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -
 
 
 def _tries(session: Session, row: models.ComparisonRow) -> Iterator[str]:
-    wanted = (
+    query = (
         select(models.ComparisonJob, models.Job)
         .outerjoin(models.Job, models.Job.id == models.ComparisonJob.job_id)
         .where(models.ComparisonJob.comparison_id == row.id)
         .order_by(models.ComparisonJob.place)
     )
-    tries = session.execute(wanted).all()
+    tries = session.execute(query).all()
     yield from _decided(row, [one for one, _ in tries])
     if [one.place for one, _ in tries] != list(range(len(tries))):
         yield "Its attempts are not numbered 0, 1, 2 ...: one is gone."
@@ -150,8 +150,8 @@ def _misnoted(
     found = (result.attempt, result.worker, result.id) if result else (None, None, None)
     if (one.attempt, one.worker, one.result_id) != found:
         yield f"is noted with attempt {one.attempt} of {one.worker}, result {one.result_id}"
-    told = Measured.of(result.result) if result else Measured.missing(job.reason[:500])
-    due = told.model_dump(mode="json")
+    noted = Measured.of(result.result) if result else Measured.missing(job.reason[:500])
+    due = noted.model_dump(mode="json")
     try:
         Measured.model_validate(one.measured)
     except ValidationError:

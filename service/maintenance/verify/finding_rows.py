@@ -18,12 +18,12 @@ def every_finding(session: Session) -> Iterator[Breach]:
     """11: a finding is as its history and its series say."""
     for name in session.scalars(select(models.FindingRow.id).order_by(models.FindingRow.id)).all():
         row = session.get_one(models.FindingRow, name)
-        told = (
+        query = (
             select(models.FindingEvent)
             .where(models.FindingEvent.finding_id == name)
             .order_by(models.FindingEvent.id)
         )
-        events = session.scalars(told).all()
+        events = session.scalars(query).all()
         for sentence in (*_steps(row, events), *_plans(row, events), *_about(session, row)):
             yield Breach(ROWS, f"finding {name}", sentence)
         session.expunge_all()
@@ -42,9 +42,9 @@ def _steps(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Ite
 
 
 def _plans(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Iterator[str]:
-    told = [event.detail for event in events if event.action == "plan"]
+    details = [event.detail for event in events if event.action == "plan"]
     for name, value in (("owner", row.owner), ("note", row.note), ("due", row.due_on)):
-        if value and not any(f"{name}: {value}" in each for each in told):
+        if value and not any(f"{name}: {value}" in each for each in details):
             yield f"Its {name} is {value}, and its history knows of no such plan."
 
 
@@ -52,7 +52,7 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
     node = row.kind == FindingKind.BAD_NODE
     if node != (row.worker is not None) or node != (row.share is not None):
         yield "It is about a node, or it is not: kind, worker and share differ on that."
-    wanted = (
+    query = (
         select(models.FindingSeries.first_bad_result, models.SeriesRow, models.Point.result_id)
         .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
         .outerjoin(
@@ -62,7 +62,7 @@ def _about(session: Session, row: models.FindingRow) -> Iterator[str]:
         )
         .where(models.FindingSeries.finding_id == row.id)
     )
-    links = session.execute(wanted).all()
+    links = session.execute(query).all()
     if not links and not node:
         yield "It is about no series."
     for result, series, point in links:
@@ -83,14 +83,14 @@ def every_suspicion(session: Session) -> Iterator[Breach]:
         models.ResultRow.worker,
         models.Point.result_id,
     )
-    wanted = select(models.ConfirmationRow, *columns).join(
+    query = select(models.ConfirmationRow, *columns).join(
         models.SeriesRow, models.SeriesRow.id == models.ConfirmationRow.series_id
     )
-    wanted = wanted.join(
+    query = query.join(
         models.ResultRow, models.ResultRow.id == models.ConfirmationRow.first_bad_result
     )
-    wanted = wanted.outerjoin(models.Point, point)
-    for row, case_key, revision, worker, there in session.execute(wanted):
+    query = query.outerjoin(models.Point, point)
+    for row, case_key, revision, worker, there in session.execute(query):
         subject = f"confirmation {row.id}"
         if not names_moment(row.id, row.created_at):
             yield Breach(ROWS, subject, f"It was not made at {row.created_at}, as its name tells.")
@@ -111,7 +111,7 @@ def every_exclusion(session: Session) -> Iterator[Breach]:
     """11: an exclusion was made when its name tells, and was undone by somebody or not at all."""
     for row in session.scalars(select(models.Exclusion).order_by(models.Exclusion.id)):
         if not names_moment(row.id, row.excluded_at):
-            told = f"It was not made at {row.excluded_at}, as its name tells."
-            yield Breach(ROWS, f"exclusion {row.id}", told)
+            sentence = f"It was not made at {row.excluded_at}, as its name tells."
+            yield Breach(ROWS, f"exclusion {row.id}", sentence)
         if (row.undone_at is None) != (row.undone_by is None):
             yield Breach(ROWS, f"exclusion {row.id}", "It was undone by nobody, or at no time.")

@@ -32,12 +32,12 @@ def every_pass(session: Session) -> Iterator[list[Breach]]:
 
 
 def _breaches(session: Session, row: ComparisonRow) -> Iterator[Breach]:
-    wanted = (
+    query = (
         select(ComparisonJob)
         .where(ComparisonJob.comparison_id == row.id)
         .order_by(ComparisonJob.place)
     )
-    tries = session.scalars(wanted).all()
+    tries = session.scalars(query).all()
     rested_on = _rested_on(row)
     subject = f"comparison {row.id}"
     if row.baseline == row.contender:
@@ -45,9 +45,9 @@ def _breaches(session: Session, row: ComparisonRow) -> Iterator[Breach]:
     if not rested_on:
         yield Breach(GATE, subject, "it passed, and rests on no attempt at all")
     for place, case in enumerate(row.cases):
-        own = [one for one in tries if one.case_place == place]
+        of_place = [one for one in tries if one.case_place == place]
         name = Case.model_validate(case).key
-        for sentence in _faults(session, own, rested_on):
+        for sentence in _faults(session, of_place, rested_on):
             yield Breach(GATE, subject, f"it passed, and {sentence} for {name}")
 
 
@@ -73,8 +73,8 @@ def _faults(
         elif result.result.status is not Status.OK:
             yield f"job {one.job_id} ended {result.result.status.value}"
         elif disturbances.disturbances(result.result):
-            told = ", ".join(disturbances.disturbances(result.result))
-            yield f"job {one.job_id} was measured on a disturbed device ({told})"
+            names = ", ".join(disturbances.disturbances(result.result))
+            yield f"job {one.job_id} was measured on a disturbed device ({names})"
         elif Measured.of(result.result).model_dump(mode="json") != one.measured:
             yield f"what was compared of job {one.job_id} is not what its result says"
     if not any(len(pair) == 2 for pair in sides.values()):
@@ -101,12 +101,12 @@ def _code(compared: Sequence[ComparisonJob], stored: Mapping[str, StoredResult])
         yield "both revisions ran the same code"
 
 
-def _unsupported(found: StoredResult | None) -> bool:
-    return found is not None and found.result.status is Status.UNSUPPORTED
+def _unsupported(stored: StoredResult | None) -> bool:
+    return stored is not None and stored.result.status is Status.UNSUPPORTED
 
 
 def _results(session: Session, job_ids: Sequence[str]) -> dict[str, StoredResult]:
-    found: dict[str, StoredResult] = {}
+    by_job: dict[str, StoredResult] = {}
     for start in range(0, len(job_ids), BATCH):
-        found |= queries.counted_results(session, job_ids[start : start + BATCH])
-    return found
+        by_job |= queries.counted_results(session, job_ids[start : start + BATCH])
+    return by_job

@@ -55,14 +55,14 @@ _ROLE = text("SELECT current_setting('session_replication_role')")
 def wrong_guards(session: Session) -> Iterator[Breach]:
     """12: guards that are missing, switched off, or say something else than this version's."""
     kind = session.get_bind().dialect.name
-    wanted = made_by_migrations(kind)
+    expected = made_by_migrations(kind)
     if kind == "sqlite":
-        yield from _compare("trigger", _of(wanted, "TRIGGER"), _found(session, _TRIGGERS_SQLITE))
+        yield from _compare("trigger", _of(expected, "TRIGGER"), _found(session, _TRIGGERS_SQLITE))
     else:
-        bodies = {name: _body(made) for name, made in _of(wanted, "FUNCTION").items()}
+        bodies = {name: _body(made) for name, made in _of(expected, "FUNCTION").items()}
         yield from _compare("function", bodies, _found(session, _FUNCTIONS))
         triggers = _found(session, _TRIGGERS_POSTGRESQL)
-        yield from _compare("trigger", _of(wanted, "TRIGGER"), triggers)
+        yield from _compare("trigger", _of(expected, "TRIGGER"), triggers)
         yield from _switched_off(session)
     yield from _constraints(session)
 
@@ -70,9 +70,9 @@ def wrong_guards(session: Session) -> Iterator[Breach]:
 def strange_triggers(session: Session) -> list[str]:
     """Names of triggers that this version does not make, such as those of a replication tool."""
     kind = session.get_bind().dialect.name
-    told = _TRIGGERS_SQLITE if kind == "sqlite" else _TRIGGERS_POSTGRESQL
+    question = _TRIGGERS_SQLITE if kind == "sqlite" else _TRIGGERS_POSTGRESQL
     known = _of(made_by_migrations(kind), "TRIGGER")
-    return sorted(_found(session, told).keys() - known.keys())
+    return sorted(_found(session, question).keys() - known.keys())
 
 
 @cache
@@ -83,14 +83,14 @@ def made_by_migrations(kind: str) -> dict[tuple[str, str], str]:
     from service.database.migrate import configuration  # noqa: PLC0415
 
     scripts = list(ScriptDirectory.from_config(configuration()).walk_revisions())
-    found: dict[tuple[str, str], str] = {}
+    bodies: dict[tuple[str, str], str] = {}
     for script in reversed(scripts):
         guards = getattr(script.module, "guards", None)
         for statement in guards(kind) if guards else ():
             made = _MADE.match(statement)
             assert made is not None, f"{script.revision} makes something else than guards"
-            found[made[1], made[2]] = statement
-    return found
+            bodies[made[1], made[2]] = statement
+    return bodies
 
 
 def _of(made: Mapping[tuple[str, str], str], what: str) -> dict[str, str]:
@@ -98,22 +98,22 @@ def _of(made: Mapping[tuple[str, str], str], what: str) -> dict[str, str]:
 
 
 def _body(statement: str) -> str:
-    found = _BODY.search(statement)
-    assert found is not None
-    return found[1]
+    match = _BODY.search(statement)
+    assert match is not None
+    return match[1]
 
 
 def _found(session: Session, question: Any) -> dict[str, str]:
-    return {str(name): str(told) for name, told in session.execute(question)}
+    return {str(name): str(text) for name, text in session.execute(question)}
 
 
-def _compare(what: str, wanted: Mapping[str, str], found: Mapping[str, str]) -> Iterator[Breach]:
-    for name, statement in wanted.items():
+def _compare(what: str, expected: Mapping[str, str], actual: Mapping[str, str]) -> Iterator[Breach]:
+    for name, statement in expected.items():
         on = _ON.search(statement)
         subject = f"{what} {name}" + (f" on {on[1]}" if on and what == "trigger" else "")
-        if name not in found:
+        if name not in actual:
             yield Breach(GUARDS, subject, "It is not there.")
-        elif found[name].split() != statement.split():
+        elif actual[name].split() != statement.split():
             yield Breach(GUARDS, subject, "It is there, and does something else.")
 
 
@@ -133,58 +133,58 @@ def _constraints(session: Session) -> Iterator[Breach]:
         if table.name not in there:
             yield Breach(GUARDS, f"table {table.name}", "It is not there.")
             continue
-        for name, (what, told) in sorted(_wanted(table).items()):
-            if there[table.name].get(name) != told:
+        for name, (what, terms) in sorted(_wanted(table).items()):
+            if there[table.name].get(name) != terms:
                 yield Breach(GUARDS, f"table {table.name}", f"It lacks its {what} {name}.")
 
 
 def _wanted(table: Table) -> dict[str, tuple[str, object]]:
     """By name: in words what it is, and what tells it from another of that name."""
-    wanted: dict[str, tuple[str, object]] = {}
+    expected: dict[str, tuple[str, object]] = {}
     for index in table.indexes:
         if index.unique:
             where = index.dialect_options["sqlite"]["where"]
-            wanted[str(index.name)] = "unique index", (_names(index.columns), _words(where))
+            expected[str(index.name)] = "unique index", (_names(index.columns), _words(where))
     for constraint in table.constraints:
         name = str(constraint.name)
         match constraint:
             case UniqueConstraint():
-                wanted[name] = "unique constraint", (_names(constraint.columns), _words(None))
+                expected[name] = "unique constraint", (_names(constraint.columns), _words(None))
             case ForeignKeyConstraint():
                 targets = tuple(element.target_fullname for element in constraint.elements)
-                wanted[name] = "foreign key", (_names(constraint.columns), targets)
+                expected[name] = "foreign key", (_names(constraint.columns), targets)
             case CheckConstraint():
-                wanted[name] = "constraint", _words(constraint.sqltext)
+                expected[name] = "constraint", _words(constraint.sqltext)
             case PrimaryKeyConstraint():
-                wanted[name] = "primary key", _names(constraint.columns)
-    return wanted
+                expected[name] = "primary key", _names(constraint.columns)
+    return expected
 
 
-def _there(found: Inspector) -> dict[str, dict[str, object]]:
+def _there(inspector: Inspector) -> dict[str, dict[str, object]]:
     """By table what `_wanted` tells of each name."""
-    told: dict[str, dict[str, object]] = {}
-    for (_, table), primary in found.get_multi_pk_constraint().items():
-        told[table] = {str(primary["name"]): tuple(primary["constrained_columns"])}
-    for (_, table), indexes in found.get_multi_indexes().items():
-        told[table] |= {str(each["name"]): _unique(each) for each in indexes if each["unique"]}
-    for (_, table), uniques in found.get_multi_unique_constraints().items():
-        told[table] |= {str(each["name"]): _unique(each) for each in uniques}
-    for (_, table), keys in found.get_multi_foreign_keys().items():
-        told[table] |= {str(each["name"]): _foreign(each) for each in keys}
-    for (_, table), checks in found.get_multi_check_constraints().items():
-        told[table] |= {str(each["name"]): _words(each["sqltext"]) for each in checks}
-    return told
+    there: dict[str, dict[str, object]] = {}
+    for (_, table), primary in inspector.get_multi_pk_constraint().items():
+        there[table] = {str(primary["name"]): tuple(primary["constrained_columns"])}
+    for (_, table), indexes in inspector.get_multi_indexes().items():
+        there[table] |= {str(each["name"]): _unique(each) for each in indexes if each["unique"]}
+    for (_, table), uniques in inspector.get_multi_unique_constraints().items():
+        there[table] |= {str(each["name"]): _unique(each) for each in uniques}
+    for (_, table), keys in inspector.get_multi_foreign_keys().items():
+        there[table] |= {str(each["name"]): _foreign(each) for each in keys}
+    for (_, table), checks in inspector.get_multi_check_constraints().items():
+        there[table] |= {str(each["name"]): _words(each["sqltext"]) for each in checks}
+    return there
 
 
-def _unique(told: Any) -> object:
-    options = told.get("dialect_options", {})
+def _unique(constraint: Any) -> object:
+    options = constraint.get("dialect_options", {})
     where = next((said for name, said in options.items() if name.endswith("_where")), None)
-    return tuple(told["column_names"]), _words(where)
+    return tuple(constraint["column_names"]), _words(where)
 
 
-def _foreign(told: Any) -> object:
-    targets = tuple(f"{told['referred_table']}.{name}" for name in told["referred_columns"])
-    return tuple(told["constrained_columns"]), targets
+def _foreign(key: Any) -> object:
+    targets = tuple(f"{key['referred_table']}.{name}" for name in key["referred_columns"])
+    return tuple(key["constrained_columns"]), targets
 
 
 def _names(columns: Iterable[Any]) -> tuple[str, ...]:

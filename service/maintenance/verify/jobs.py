@@ -20,10 +20,10 @@ Check = Callable[[JobFacts], Iterator[Breach]]
 
 def ends_once(job: JobFacts) -> Iterator[Breach]:
     """1: it has ended once, or can still end: held by one live attempt, or waiting."""
-    own = [place for place, event in enumerate(job.log) if event.attempt is None]
-    ends = [place for place in own if job.log[place].after in FINAL]
-    if ends and own[-1] > ends[0]:
-        after = own[own.index(ends[0]) + 1]
+    places = [place for place, event in enumerate(job.log) if event.attempt is None]
+    ends = [place for place in places if job.log[place].after in FINAL]
+    if ends and places[-1] > ends[0]:
+        after = places[places.index(ends[0]) + 1]
         yield _breach(1, job, "It went on after its end.", job.log[: after + 1])
     if job.finished != (job.state in FINAL):
         yield _breach(1, job, f"It is {job.state}, and its time of ending says otherwise.")
@@ -66,8 +66,8 @@ def _rightly_counted(job: JobFacts, result: ResultFacts) -> Iterator[Breach]:
     if result.worker != holder.worker:
         sentence = f"{result.worker}'s result counts, and {holder.worker} held attempt {number}."
         yield _breach(3, job, sentence)
-    wanted = OUTCOMES.get(result.status, ("failed", "failed"))
-    if (holder.state, job.state) != wanted:
+    expected = OUTCOMES.get(result.status, ("failed", "failed"))
+    if (holder.state, job.state) != expected:
         sentence = (
             f"A result with status {result.status} counts, and attempt {number} is {holder.state} "
             f"and the job {job.state}."
@@ -86,9 +86,9 @@ def attempts_are_numbered(job: JobFacts) -> Iterator[Breach]:
         for place, event in enumerate(job.log)
         if event.attempt is not None and event.before is None
     ]
-    for wanted, (place, number) in enumerate(granted, start=1):
-        if number != wanted:
-            sentence = f"Attempt {number} was granted where {wanted} was due."
+    for expected, (place, number) in enumerate(granted, start=1):
+        if number != expected:
+            sentence = f"Attempt {number} was granted where {expected} was due."
             yield _breach(4, job, sentence, job.log[: place + 1])
             return
     if len(granted) != len(rows):

@@ -25,22 +25,22 @@ _OF_JOB = tuple(
 def every_job(session: Session) -> Iterator[JobFacts]:
     """Every job with all that belongs to it, the oldest first."""
     submitted = (Submission.project, Submission.revision, Submission.suite)
-    wanted = select(
+    query = select(
         *(getattr(Job, name) for name in _OF_JOB),
         *(column.label(f"submitted_{column.key}") for column in submitted),
     ).outerjoin(Submission, Submission.id == Job.submission_id)
-    for jobs in pages(session, wanted, (_JOBS.c.id,)):
+    for jobs in pages(session, query, (_JOBS.c.id,)):
         yield from _with_belongings(session, jobs)
 
 
 def pages(
-    session: Session, wanted: Select[*tuple[Any, ...]], key: Sequence[Column[Any]]
+    session: Session, query: Select[*tuple[Any, ...]], key: Sequence[Column[Any]]
 ) -> Iterator[Sequence[Row[*tuple[Any, ...]]]]:
-    """The rows of ``wanted``, `BATCH` at a time, in the order of their primary key.
+    """The rows of ``query``, `BATCH` at a time, in the order of their primary key.
 
-    ``key`` are columns that ``wanted`` gives under their own names.
+    ``key`` are columns that ``query`` gives under their own names.
     """
-    ordered = after = wanted.order_by(*key).limit(BATCH)
+    ordered = after = query.order_by(*key).limit(BATCH)
     while rows := session.execute(after).all():
         yield rows
         last = (literal(rows[-1]._mapping[column.name], column.type) for column in key)
@@ -90,7 +90,7 @@ def _with_belongings(session: Session, jobs: Sequence[Any]) -> Iterator[JobFacts
 
 
 def _events(session: Session, ids: Sequence[str]) -> dict[str, list[Event]]:
-    told = select(
+    columns = select(
         JobEvent.job_id,
         JobEvent.attempt,
         JobEvent.from_state,
@@ -99,10 +99,10 @@ def _events(session: Session, ids: Sequence[str]) -> dict[str, list[Event]]:
         JobEvent.worker,
         JobEvent.reason,
     )
-    wanted = told.where(JobEvent.job_id.in_(ids)).order_by(JobEvent.job_id, JobEvent.id)
-    return {job: [Event(*row) for row in rows] for job, rows in _by_job(session, wanted).items()}
+    query = columns.where(JobEvent.job_id.in_(ids)).order_by(JobEvent.job_id, JobEvent.id)
+    return {job: [Event(*row) for row in rows] for job, rows in _by_job(session, query).items()}
 
 
-def _by_job(session: Session, wanted: Select[*tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
-    found = session.execute(wanted)
+def _by_job(session: Session, query: Select[*tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
+    found = session.execute(query)
     return {job: [tuple(row)[1:] for row in rows] for job, rows in groupby(found, lambda r: r[0])}

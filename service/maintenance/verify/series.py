@@ -55,7 +55,7 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
         models.Revision.ordered_at,
     )
     while True:
-        wanted = (
+        query = (
             select(models.ResultRow, *fields, models.Attempt.worker, models.Attempt.ended_at)
             .outerjoin(models.Job, models.Job.id == models.ResultRow.job_id)
             .outerjoin(models.Revision, models.Revision.name == models.ResultRow.revision)
@@ -69,7 +69,7 @@ def every_result(session: Session) -> Iterator[Sequence[Breach]]:
             .limit(BATCH)
             .options(undefer(models.ResultRow.document))
         )
-        rows = session.execute(wanted).all()
+        rows = session.execute(query).all()
         if not rows:
             return
         last = rows[-1][0].id
@@ -128,12 +128,12 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
     for sentence in _disagreements(stored, result):
         yield breach(ROWS, sentence)
     made = _makes(session, stored, result)
-    wanted = _wanted(stored, made)
+    expected = _wanted(stored, made)
     points = stored.points
-    if points.keys() != wanted.keys():
-        yield breach(6, f"It should have {len(wanted)} points in series and has {len(points)}.")
-    for series in points.keys() & wanted.keys():
-        for difference in _differences(points[series], wanted[series]):
+    if points.keys() != expected.keys():
+        yield breach(6, f"It should have {len(expected)} points in series and has {len(points)}.")
+    for series in points.keys() & expected.keys():
+        for difference in _differences(points[series], expected[series]):
             yield breach(7, f"Its point in series {series} {difference}.")
     for sentence in _directions(stored, made):
         yield breach(ROWS, sentence)
@@ -149,7 +149,7 @@ def _document(row: models.ResultRow) -> bytes | None:
 def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
     """Yield each way in which the row differs from its document, its job or its attempt."""
     row = stored.row
-    told = {
+    expected_by_name = {
         "status": (result.status.value, "document"),
         "reason": (result.reason, "document"),
         "case_key": (result.case.key, "document"),
@@ -160,10 +160,10 @@ def _disagreements(stored: _Stored, result: contracts.Result) -> Iterator[str]:
         "worker": (stored.worker, "attempt"),
     }
     if row.counted:
-        told["received_at"] = (stored.ended_at, "attempt")
-    for name, (wanted, whose) in told.items():
-        if getattr(row, name) != wanted:
-            yield f"Its {name} is {getattr(row, name)}; its {whose} says {wanted}."
+        expected_by_name["received_at"] = (stored.ended_at, "attempt")
+    for name, (expected, whose) in expected_by_name.items():
+        if getattr(row, name) != expected:
+            yield f"Its {name} is {getattr(row, name)}; its {whose} says {expected}."
     if not names_moment(row.id, row.received_at):
         yield f"It was not received at {row.received_at}, as its name tells."
     if not _same_verdict(row, result):
@@ -236,15 +236,15 @@ def _excluded(session: Session, group_ids: Sequence[str | None]) -> frozenset[st
 
 
 def _points(session: Session, ids: Sequence[str]) -> dict[str, dict[str, Any]]:
-    found: dict[str, dict[str, Any]] = {}
+    by_name: dict[str, dict[str, Any]] = {}
     for point in session.scalars(select(models.Point).where(models.Point.result_id.in_(ids))):
-        found.setdefault(point.result_id, {})[point.series_id] = point
-    return found
+        by_name.setdefault(point.result_id, {})[point.series_id] = point
+    return by_name
 
 
 def _made(session: Session, ids: Sequence[str]) -> dict[str, dict[str, str]]:
     """The series that came with each of these results, and their directions."""
-    wanted = (
+    query = (
         select(models.Point.result_id, models.SeriesRow.id, models.SeriesRow.direction)
         .join(models.SeriesRow, models.SeriesRow.id == models.Point.series_id)
         .join(models.ResultRow, models.ResultRow.id == models.Point.result_id)
@@ -253,10 +253,10 @@ def _made(session: Session, ids: Sequence[str]) -> dict[str, dict[str, str]]:
             models.ResultRow.received_at == models.SeriesRow.created_at,
         )
     )
-    found: dict[str, dict[str, str]] = {}
-    for result_id, series, direction in session.execute(wanted):
-        found.setdefault(result_id, {})[series] = direction
-    return found
+    by_name: dict[str, dict[str, str]] = {}
+    for result_id, series, direction in session.execute(query):
+        by_name.setdefault(result_id, {})[series] = direction
+    return by_name
 
 
 def _directions(stored: _Stored, made: types.StoredResult | None) -> Iterator[str]:
@@ -267,14 +267,14 @@ def _directions(stored: _Stored, made: types.StoredResult | None) -> Iterator[st
             yield f"The series {series}, which it made, has the direction {direction}, not {said}."
 
 
-def _differences(point: Any, wanted: dict[str, Any]) -> Iterator[str]:
-    size = max(abs(wanted[name] or 0.0) for name in ("value", "low", "high"))
-    for field, due in wanted.items():
-        found = getattr(point, field)
-        if found != due and not _close(found, due, size):
-            yield f"has {field} {found} instead of {due}"
+def _differences(point: Any, expected: dict[str, Any]) -> Iterator[str]:
+    size = max(abs(expected[name] or 0.0) for name in ("value", "low", "high"))
+    for field, due in expected.items():
+        actual = getattr(point, field)
+        if actual != due and not _close(actual, due, size):
+            yield f"has {field} {actual} instead of {due}"
 
 
-def _close(found: Any, due: Any, size: float) -> bool:
-    both = isinstance(found, float) and isinstance(due, float)
-    return both and math.isclose(found, due, rel_tol=_CLOSE, abs_tol=_CLOSE * size)
+def _close(actual: Any, due: Any, size: float) -> bool:
+    both = isinstance(actual, float) and isinstance(due, float)
+    return both and math.isclose(actual, due, rel_tol=_CLOSE, abs_tol=_CLOSE * size)

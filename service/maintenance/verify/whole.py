@@ -46,10 +46,10 @@ def groups_of_jobs(session: Session) -> Iterator[Breach]:
     )
     for job_id, group_id in session.execute(strange.limit(100)):
         yield Breach(ROWS, f"job {job_id}", f"The first of its group is {group_id}, another case.")
-    wanted = func.min(Job.spec["protocol"]["replicates"].as_integer())
+    replicates = func.min(Job.spec["protocol"]["replicates"].as_integer())
     counts = (func.count(), func.count(Job.replicate.distinct()), func.max(Job.replicate))
-    sizes = select(Job.group_id, wanted, *counts).group_by(Job.group_id)
-    partial = sizes.having(or_(*(count != wanted for count in counts)))
+    sizes = select(Job.group_id, replicates, *counts).group_by(Job.group_id)
+    partial = sizes.having(or_(*(count != replicates for count in counts)))
     for group_id, due, count, _, _ in session.execute(partial.limit(100)):
         sentence = f"Its group has {count} jobs for {due} replicates, or one twice."
         yield Breach(ROWS, f"job {group_id}", sentence)
