@@ -161,24 +161,6 @@ def standing(
     return completed(sums, steps, proposed, noise, threshold)
 
 
-def slow_standing(
-    y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
-) -> list[Found]:
-    """The same, weighing everything anew after each merge: what ``standing`` is tested against."""
-    kept = list(proposed)
-    while True:
-        borders = [0, *kept, len(y)]
-        weights = [_weigh(Sums(y), borders, at, noise) for at in range(1, len(borders) - 1)]
-        if not weights or min(weights) >= threshold:
-            steps = list(zip(kept, weights, strict=True))
-            return completed(Sums(y), steps, proposed, noise, threshold)
-        del kept[weights.index(min(weights))]
-
-
-def _weigh(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
-    return _doubted(_evidence(sums, borders, at, noise), sums, borders, at)
-
-
 def _evidence(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
     return evidence_at(sums, borders[at - 1], borders[at], borders[at + 1], noise)
 

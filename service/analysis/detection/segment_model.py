@@ -51,23 +51,6 @@ def cuts(y: Floats, noise: float, shortest: int = SHORTEST) -> list[int]:
     return _walk_back(before.tolist())
 
 
-def slow_cuts(y: Floats, noise: float, shortest: int = SHORTEST) -> list[int]:
-    """The same by definition, cubic: what ``cuts`` is tested against."""
-    count = len(y)
-    if count < 2 * shortest:
-        return []
-    lowest = [0.0] + [float("inf")] * count
-    before = [0] * (count + 1)
-    for end in range(shortest, count + 1):
-        for start in range(end - shortest + 1):
-            part = y[start:end]
-            cost = float(np.sum((part - part.mean()) ** 2)) + PRICE * noise * noise
-            if lowest[start] + cost < lowest[end]:
-                lowest[end] = lowest[start] + cost
-                before[end] = start
-    return _walk_back(before)
-
-
 def _walk_back(before: list[int]) -> list[int]:
     places = [before[-1]]
     while places[-1] > 0:

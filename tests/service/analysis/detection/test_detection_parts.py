@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -21,12 +22,51 @@ from service.analysis.detection.evidence import (
 )
 from service.analysis.detection.history import History
 from service.analysis.detection.prediction import expectation
-from service.analysis.detection.pruning import THRESHOLD, completed, slow_standing, standing
+from service.analysis.detection.pruning import THRESHOLD, Found, completed, doubt, standing
 from service.analysis.detection.robust import Floats
 from service.analysis.detection.window import explain_window
 from service.analysis.detection.windows import STRIDE, detect
 
 QUICK = settings(max_examples=20, deadline=None, derandomize=True)
+
+
+def slow_cuts(y: Floats, noise: float, shortest: int = segment_model.SHORTEST) -> list[int]:
+    """Optimal cuts by definition, cubic."""
+    count = len(y)
+    if count < 2 * shortest:
+        return []
+    lowest = [0.0] + [float("inf")] * count
+    before = [0] * (count + 1)
+    for end in range(shortest, count + 1):
+        for start in range(end - shortest + 1):
+            part = y[start:end]
+            cost = float(np.sum((part - part.mean()) ** 2)) + segment_model.PRICE * noise * noise
+            if lowest[start] + cost < lowest[end]:
+                lowest[end] = lowest[start] + cost
+                before[end] = start
+    places = [before[-1]]
+    while places[-1] > 0:
+        places.append(before[places[-1]])
+    return places[-2::-1]
+
+
+def slow_standing(
+    y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
+) -> list[Found]:
+    """Standing changes, weighing everything anew after each merge."""
+    kept = list(proposed)
+    while True:
+        borders = [0, *kept, len(y)]
+        weights = [weigh(Sums(y), borders, at, noise) for at in range(1, len(borders) - 1)]
+        if not weights or min(weights) >= threshold:
+            steps = list(zip(kept, weights, strict=True))
+            return completed(Sums(y), steps, proposed, noise, threshold)
+        del kept[weights.index(min(weights))]
+
+
+def weigh(sums: Sums, borders: Sequence[int], at: int, noise: NoiseOf) -> float:
+    evidence = evidence_at(sums, *borders[at - 1 : at + 2], noise)
+    return evidence - doubt(sums, borders, at) if evidence else 0.0
 
 
 def noisy(seed: int, count: int) -> Floats:
@@ -38,7 +78,7 @@ def noisy(seed: int, count: int) -> Floats:
 @given(st.integers(0, 9999), st.integers(0, 60))
 def test_partitioning_equals_its_definition(seed: int, count: int) -> None:
     y = noisy(seed, count)
-    assert segment_model.cuts(y, 1.0) == segment_model.slow_cuts(y, 1.0)
+    assert segment_model.cuts(y, 1.0) == slow_cuts(y, 1.0)
 
 
 def test_partitioning_is_the_best_of_all_partitions() -> None:
