@@ -75,11 +75,11 @@ async def claim_job(
     """
     caller.be(claim.worker)
     database = get_database(request)
-    lease = await database.run(partial(_lease, claim, terms), write=True)
+    lease = await database.write(partial(_lease, claim, terms))
     if lease is None:
         async for _ in pauses(request, claim.wait_s):
             if await database.run(partial(_has_work, claim.worker), write=False):
-                lease = await database.run(partial(_lease, claim, terms), write=True)
+                lease = await database.write(partial(_lease, claim, terms))
             if lease is not None:
                 break
     return lease or Response(status_code=204)
@@ -184,8 +184,8 @@ def _written(answer: BaseModel, status: int = 200) -> Response:
     return Response(answer.model_dump_json(), status, media_type="application/json")
 
 
-def _lease(claim: Claim, terms: Terms, session: Session) -> Lease | None:
-    return leases.lease(session, claim, terms, now_of(session))
+def _lease(claim: Claim, terms: Terms, connection: Connection) -> Lease | None:
+    return leases.lease(connection, claim, terms, now_of(connection))
 
 
 def _has_work(worker: str, session: Session) -> bool:

@@ -303,16 +303,21 @@ def rows(
     return cast("CursorResult[object]", result).rowcount
 
 
-def insert_if_absent(on: Runner, table: Table, row: dict[str, Any]) -> bool:
-    """Insert a row unless its key is there already; say whether it was inserted."""
+def insert_if_absent(on: Runner, table: Table, row: dict[str, Any], key: str = "") -> bool:
+    """Insert a row unless its key is there already; say whether it was inserted.
+
+    The key is any of the table's, or the unique column that ``key`` names.
+    """
     kind = connection_of(on).dialect.name
-    return bool(_insertion(kind, table, tuple(row)).run(on, **row))
+    return bool(_insertion(kind, table, tuple(row), key).run(on, **row))
 
 
 @cache
-def _insertion(kind: str, table: Table, columns: tuple[str, ...]) -> Prepared:
+def _insertion(kind: str, table: Table, columns: tuple[str, ...], key: str) -> Prepared:
     insert = sqlite.insert if kind == "sqlite" else postgresql.insert
     first = next(iter(table.primary_key.columns))
     values = new_row(table, columns)
     # psycopg gives no row count for this statement, so the row itself is the answer.
-    return Prepared(insert(table).values(values).on_conflict_do_nothing().returning(first))
+    target = [key] if key else None
+    made = insert(table).values(values).on_conflict_do_nothing(index_elements=target)
+    return Prepared(made.returning(first))

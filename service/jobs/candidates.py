@@ -3,84 +3,92 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import cast
+from typing import Any, NamedTuple, cast
 
-from sqlalchemy import ColumnElement, Table, and_, bindparam, exists, or_, select
-from sqlalchemy.orm import Session
+from sqlalchemy import Select, Table, bindparam, exists, or_, select
 
 from benchmarks.contracts import AttemptState, JobState
+from service.database.prepared import Prepared, Runner
 from service.jobs import eligibility
 from service.jobs.transitions import LIVE
 from service.models import Attempt, Job, WorkerRow
 
-_QUEUED = Job.state == JobState.QUEUED
-_ORDER = (Job.rank, Job.id)
-_LET_GO = (AttemptState.LOST, AttemptState.REJECTED)
 _WORKERS, _ATTEMPTS = cast(Table, WorkerRow.__table__), cast(Table, Attempt.__table__)
-# Of tables, and made once: to build a statement takes several times as long as to run it.
-_GPU = select(_WORKERS.c.gpu_uuid).where(_WORKERS.c.name == bindparam("worker"))
-_BESIDE = (
-    select(_WORKERS.c.name)
-    .where(_WORKERS.c.gpu_uuid == bindparam("uuid"))
-    .order_by(_WORKERS.c.name)
-    .with_for_update()
-)
-_HELD_BY = (
+_JOBS = cast(Table, Job.__table__)
+
+
+def _beside(worker: Table) -> Select[tuple[str]]:
+    """Select the workers on the GPU of the worker that asks; none where its GPU is not known."""
+    asking = _WORKERS.alias("asking")
+    uuid = select(asking.c.gpu_uuid).where(asking.c.name == bindparam("worker")).scalar_subquery()
+    return select(worker.c.name).where(worker.c.gpu_uuid == uuid)
+
+
+_LOCK_BESIDE = Prepared(_beside(_WORKERS).order_by(_WORKERS.c.name).with_for_update())
+_HELD_BESIDE = Prepared(
     select(_ATTEMPTS.c.job_id)
-    .where(_ATTEMPTS.c.worker.in_(bindparam("names", expanding=True)))
-    .where(_ATTEMPTS.c.state.in_(LIVE))
+    .where(_ATTEMPTS.c.worker.in_(_beside(_WORKERS)))
+    .where(or_(*(_ATTEMPTS.c.state == state for state in LIVE)))
     .limit(1)
 )
+_LET_GO = exists().where(
+    _ATTEMPTS.c.job_id == _JOBS.c.id,
+    _ATTEMPTS.c.worker == bindparam("worker"),
+    or_(*(_ATTEMPTS.c.state == state for state in (AttemptState.LOST, AttemptState.REJECTED))),
+)
+_FIRST = (
+    select(_JOBS.c.id, _JOBS.c.group_id, _JOBS.c.attempt, _JOBS.c.kept_for, _JOBS.c.spec)
+    .where(_JOBS.c.state == JobState.QUEUED, _JOBS.c.requires == bindparam("requires"))
+    .where(or_(_JOBS.c.kept_for.is_(None), _JOBS.c.kept_for == bindparam("worker")))
+    .order_by(_JOBS.c.rank, _JOBS.c.id)
+    .limit(1)
+    # Others skip the row until this transaction ends; SQLite has one writer and needs no lock.
+    .with_for_update(skip_locked=True)
+)
+_ANY = Prepared(_FIRST)
+_WELCOME = Prepared(
+    _FIRST.where(or_(_JOBS.c.attempt == 0, _JOBS.c.queued_at <= bindparam("long_ago"), ~_LET_GO))
+)
 
 
-def choose(session: Session, worker: str, lease: timedelta, now: datetime) -> Job | None:
+class Candidate(NamedTuple):
+    """A queued job that is locked for the worker that asks."""
+
+    id: str
+    group_id: str
+    attempt: int
+    """Number of its latest attempt; 0 before the first."""
+    kept_for: str | None
+    spec: dict[str, Any]
+
+
+def choose(on: Runner, worker: str, lease: timedelta, now: datetime) -> Candidate | None:
     """The queued job that ``worker`` should do next, locked; None if there is none.
 
     A job that this worker lost or gave back waits one lease for another worker, if one that could
     do it has been seen lately.
     """
     long_ago = now - lease
-    for requires in eligibility.waiting(session, worker, correct=True):
-        wanted = (_open_to(worker), Job.requires == requires)
-        job = _first(session, *wanted, _welcome(worker, long_ago))
-        if job is None and not eligibility.other_meets(session, requires, worker, long_ago):
-            job = _first(session, *wanted)
-        if job is not None:
-            return job
+    for requires in eligibility.waiting(on, worker, correct=True):
+        rows = _WELCOME.run(on, worker=worker, requires=requires, long_ago=long_ago)
+        if not rows and not eligibility.other_meets(on, requires, worker, long_ago):
+            rows = _ANY.run(on, worker=worker, requires=requires)
+        if rows:
+            return Candidate(*rows[0])
     return None
 
 
-def has_work(session: Session, worker: str) -> bool:
+def has_work(on: Runner, worker: str) -> bool:
     """Return True if ``worker`` meets the labels of any queued job; take no lock."""
-    return next(eligibility.waiting(session, worker, correct=False), None) is not None
+    return next(eligibility.waiting(on, worker, correct=False), None) is not None
 
 
-def device_is_taken(session: Session, worker: str) -> bool:
+def device_is_taken(on: Runner, worker: str) -> bool:
     """Return True if a live attempt of any worker holds the GPU of ``worker``.
 
     Two workers on one GPU, or one that came back under another name, would measure each other.
     Their rows stay locked, so that two of them cannot both find the GPU free at once.
     """
-    uuid = session.execute(_GPU, {"worker": worker}).scalar()
-    if uuid is None:
+    if not _LOCK_BESIDE.run(on, worker=worker):
         return False
-    names = session.execute(_BESIDE, {"uuid": uuid}).scalars().all()
-    return session.execute(_HELD_BY, {"names": names}).first() is not None
-
-
-def _open_to(worker: str) -> ColumnElement[bool]:
-    return and_(_QUEUED, or_(Job.kept_for.is_(None), Job.kept_for == worker))
-
-
-def _first(session: Session, *wanted: ColumnElement[bool]) -> Job | None:
-    first = select(Job).where(*wanted).order_by(*_ORDER).limit(1)
-    # Others skip the row until this transaction ends; SQLite has one writer and needs no lock.
-    locked = first.with_for_update(skip_locked=True).execution_options(populate_existing=True)
-    return session.scalars(locked).first()
-
-
-def _welcome(worker: str, long_ago: datetime) -> ColumnElement[bool]:
-    let_go = exists().where(
-        Attempt.job_id == Job.id, Attempt.worker == worker, Attempt.state.in_(_LET_GO)
-    )
-    return or_(Job.attempt == 0, Job.queued_at <= long_ago, ~let_go)
+    return bool(_HELD_BESIDE.run(on, worker=worker))

@@ -17,7 +17,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from sqlalchemy import (
     Row,
@@ -35,6 +35,7 @@ from sqlalchemy import (
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import JobState
+from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import alone
 from service.models import Eligibility, Job, LabelSet, WorkerRow
 
@@ -75,13 +76,15 @@ def _with_heads(rows: Select[Any]) -> Select[Any]:
 
 # Of tables, and made once: to build a statement takes several times as long as to run it.
 _OF_WORKER = select(_ROWS.c.requires, *_BOUND).where(_ROWS.c.worker == bindparam("of"))
-_PAGE = _with_heads(
-    _OF_WORKER.where(
-        tuple_(*_BOUND, _ROWS.c.requires)
-        > tuple_(bindparam("rank"), bindparam("place"), bindparam("requires"))
+_PAGE = Prepared(
+    _with_heads(
+        _OF_WORKER.where(
+            tuple_(*_BOUND, _ROWS.c.requires)
+            > tuple_(bindparam("rank"), bindparam("place"), bindparam("requires"))
+        )
+        .order_by(*_BOUND, _ROWS.c.requires)
+        .limit(bindparam("limit"))
     )
-    .order_by(*_BOUND, _ROWS.c.requires)
-    .limit(bindparam("limit"))
 )
 _OF_ALL = _with_heads(_OF_WORKER)
 _OF_SETS = _with_heads(_OF_WORKER.where(_ROWS.c.requires.in_(bindparam("sets", expanding=True))))
@@ -112,7 +115,7 @@ _LOWER = (
     .values(rank=bindparam("to_rank"), place=bindparam("to_place"))
 )
 _LOWER_FOR_ONE = _LOWER.where(_ROWS.c.worker == bindparam("of"))
-_OTHER = (
+_OTHER = Prepared(
     select(_ROWS.c.worker)
     .join_from(_ROWS, _WORKERS, _WORKERS.c.name == _ROWS.c.worker)
     .where(_ROWS.c.requires == bindparam("set"), _ROWS.c.worker != bindparam("of"))
@@ -121,24 +124,37 @@ _OTHER = (
 )
 
 
-def waiting(session: Session, worker: str, *, correct: bool) -> Iterator[str]:
+class _Row(NamedTuple):
+    """A set that a worker meets, its bound, and where its first job stands."""
+
+    requires: str
+    rank: int
+    place: str
+    head_rank: int
+    head: str | None
+
+
+def waiting(on: Runner, worker: str, *, correct: bool) -> Iterator[str]:
     """The sets that ``worker`` meets and of which a job waits for it, the most urgent job's first.
 
     Args:
-        session: to read in; with ``correct`` to write in as well.
+        on: to read on; with ``correct`` to write on as well.
         worker: its name.
         correct: whether bounds that mislead are raised.
     """
     after: tuple[int, str, str] = (*FIRST, "")
     limit, found = FEW, list[tuple[Place, str]]()
     while True:
-        page = _page(session, worker, after, limit)
+        rank, place, requires = after
+        rows = _PAGE.run(on, of=worker, rank=rank, place=place, requires=requires, limit=limit)
+        page = [_Row(*row) for row in rows]
         for row in page:
             if row.head is not None:
                 heapq.heappush(found, ((row.head_rank, row.head), row.requires))
         misled = _before(page, found[0][0] if found else None)
         if correct and len(misled) >= FEW:
-            _correct(session, worker, misled)
+            with session_on(on) as session:
+                _correct(session, worker, misled)
         if more := len(page) == limit:
             after = (page[-1].rank, page[-1].place, page[-1].requires)
         while found and (not more or found[0][0] <= after[:2]):
@@ -148,16 +164,8 @@ def waiting(session: Session, worker: str, *, correct: bool) -> Iterator[str]:
         limit = MANY
 
 
-def _before(page: Sequence[Row[Any]], best: Place | None) -> list[str]:
+def _before(page: Sequence[_Row], best: Place | None) -> list[str]:
     return [row.requires for row in page if best is None or (row.rank, row.place) < best]
-
-
-def _page(
-    session: Session, worker: str, after: tuple[int, str, str], limit: int
-) -> Sequence[Row[Any]]:
-    rank, place, requires = after
-    told = {"of": worker, "rank": rank, "place": place, "requires": requires, "limit": limit}
-    return session.execute(_PAGE, told).all()
 
 
 def _correct(session: Session, worker: str, sets: Sequence[str]) -> None:
@@ -222,10 +230,9 @@ def set_worker(session: Session, worker: str, labels: Mapping[str, str]) -> None
         _correct(session, worker, new[start : start + MANY])
 
 
-def other_meets(session: Session, requires: str, worker: str, since: datetime) -> bool:
+def other_meets(on: Runner, requires: str, worker: str, since: datetime) -> bool:
     """Return True if a worker other than this one meets a set and was heard of after ``since``."""
-    told = {"set": requires, "of": worker, "since": since}
-    return session.execute(_OTHER, told).first() is not None
+    return bool(_OTHER.run(on, set=requires, of=worker, since=since))
 
 
 def sets_of(session: Session, worker: str) -> Sequence[Row[Any]]:

@@ -21,7 +21,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, JobSpec, JobState
 from service.jobs import eligibility
-from service.jobs.transitions import HELD, LIVE, change_job
+from service.jobs.transitions import HELD, LIVE, change, change_job
 from service.jobs.types import Holder
 from service.models import Attempt, Eligibility, Job, WorkerRow
 
@@ -40,12 +40,10 @@ def rounds(specs: Sequence[JobSpec]) -> Iterator[tuple[int, JobSpec]]:
                 yield position, spec.model_copy(update=update)
 
 
-def keep(session: Session, job: Job, worker: str) -> None:
-    """Keep what is queued of a job's group for the worker that it was just given to."""
-    if job.kept_for == worker or job.spec["protocol"]["replicates"] == 1:
-        return
-    job.kept_for = worker
-    mine = update(Job).where(Job.id.in_(_free_to_change(job.group_id, JobState.QUEUED)))
+def keep(session: Session, job_id: str, group_id: str, worker: str) -> None:
+    """Keep a job and what is queued of its group for the worker that it was just given to."""
+    change(session, Job, {"id": job_id}, kept_for=worker)
+    mine = update(Job).where(Job.id.in_(_free_to_change(group_id, JobState.QUEUED)))
     session.execute(mine.values(kept_for=worker), execution_options=_SILENT)
 
 

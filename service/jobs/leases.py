@@ -8,23 +8,34 @@ from datetime import datetime
 from typing import Any, cast
 
 from sqlalchemy import Table, bindparam, insert, select
-from sqlalchemy.exc import IntegrityError
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import AttemptState, Claim, JobSpec, JobState, Lease
 from service.database.ids import new_id
+from service.database.prepared import Prepared, Runner, session_on
 from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.history import record
 from service.jobs import candidates, eligibility, groups
+from service.jobs.candidates import Candidate
 from service.jobs.transitions import LIVE, change, change_attempt, require
 from service.jobs.types import Holder, Terms
 from service.models import Attempt, Job, LabelSet, Submission, WorkerRow
 
 _REQUIREMENTS = cast(Table, LabelSet.__table__)
-_JOBS = cast(Table, Job.__table__)
-# Made once: every claim asks.
-_SAME = select(Attempt).where(Attempt.claim_id == bindparam("claim_id"))
+_JOBS, _ATTEMPTS = cast(Table, Job.__table__), cast(Table, Attempt.__table__)
+_SAME = Prepared(
+    select(
+        _ATTEMPTS.c.worker,
+        _ATTEMPTS.c.job_id,
+        _ATTEMPTS.c.number,
+        _ATTEMPTS.c.secret,
+        _JOBS.c.spec,
+        _JOBS.c.group_id,
+    )
+    .join_from(_ATTEMPTS, _JOBS, _JOBS.c.id == _ATTEMPTS.c.job_id)
+    .where(_ATTEMPTS.c.claim_id == bindparam("claim_id"))
+)
 
 
 def submit(
@@ -76,7 +87,7 @@ def submit(
     return [job["id"] for job in jobs]
 
 
-def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
+def lease(on: Runner, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
     """Hand the claiming worker a job; None if there is none for it.
 
     The same claim gets the same lease, so an answer that was lost on the way can be asked for
@@ -87,70 +98,66 @@ def lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease 
         NotFound: the worker has not introduced itself.
         Conflict: another worker used this claim id.
     """
-    taken = candidates.device_is_taken(session, claim.worker)  # locks before anything is changed
-    seen = change(session, WorkerRow, {"name": claim.worker}, last_seen_at=now)
-    if not seen:
+    taken = candidates.device_is_taken(on, claim.worker)  # locks before anything is changed
+    if not change(on, WorkerRow, {"name": claim.worker}, last_seen_at=now):
         raise NotFound("This worker is not known; introduce it: PUT /api/v1/workers/{name}")
-    same = _same_lease(session, claim, terms, now)
+    same = _same_lease(on, claim, terms, now)
     if same is not None:
         return same
-    job = None if taken else candidates.choose(session, claim.worker, terms.lease, now)
+    job = None if taken else candidates.choose(on, claim.worker, terms.lease, now)
     if job is None:
         return None
-    try:
-        with session.begin_nested():
-            return _grant(session, job, claim, terms, now)
-    except IntegrityError:
-        # The same claim was answered by another replica meanwhile; nothing else may excuse it.
-        same = _same_lease(session, claim, terms, now)
-        if same is None:
-            raise
-        return same
+    # None: the same claim was answered by another replica meanwhile.
+    return _grant(on, job, claim, terms, now) or _same_lease(on, claim, terms, now)
 
 
-def _grant(session: Session, job: Job, claim: Claim, terms: Terms, now: datetime) -> Lease:
-    number = job.attempt + 1
-    attempt = Attempt(
-        job_id=job.id,
-        number=number,
-        worker=claim.worker,
-        claim_id=claim.claim_id,
-        secret=secrets.token_hex(32),
-        state=AttemptState.GRANTED,
-        granted_at=now,
-        lease_expires_at=now + terms.lease,
-        reason="",
-    )
-    session.add(attempt)
-    session.flush()  # before its job, whose event in the log takes its holder and time from it
-    still = {"id": job.id, "state": JobState.QUEUED, "attempt": job.attempt}
-    require(change(session, Job, still, state=JobState.LEASED, attempt=number))
-    groups.keep(session, job, claim.worker)
-    return _lease_of(job, attempt, terms)
-
-
-def _same_lease(session: Session, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
-    attempt = session.execute(_SAME, {"claim_id": claim.claim_id}).scalar()
-    if attempt is None:
+def _grant(on: Runner, job: Candidate, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
+    number, secret = job.attempt + 1, secrets.token_hex(32)
+    attempt = {
+        "job_id": job.id,
+        "number": number,
+        "worker": claim.worker,
+        "claim_id": claim.claim_id,
+        "secret": secret,
+        "state": AttemptState.GRANTED,
+        "granted_at": now,
+        "lease_expires_at": now + terms.lease,
+        "reason": "",
+    }
+    # Before its job, whose event in the log takes its holder and time from it.
+    if not insert_if_absent(on, _ATTEMPTS, attempt, key="claim_id"):
         return None
-    if attempt.worker != claim.worker:
+    still = {"id": job.id, "state": JobState.QUEUED, "attempt": job.attempt}
+    require(change(on, Job, still, state=JobState.LEASED, attempt=number))
+    if job.kept_for != claim.worker and job.spec["protocol"]["replicates"] > 1:
+        with session_on(on) as session:
+            groups.keep(session, job.id, job.group_id, claim.worker)
+    return _lease_of(job.id, number, secret, job.spec, job.group_id, terms)
+
+
+def _same_lease(on: Runner, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
+    rows = _SAME.run(on, claim_id=claim.claim_id)
+    if not rows:
+        return None
+    ((worker, job_id, number, secret, spec, group_id),) = rows
+    if worker != claim.worker:
         raise Conflict("Another worker used this claim id; draw a fresh one.")
     # The worker counts the lease from its latest request, so ours must not end before.
-    holder = Holder(attempt.job_id, attempt.number, attempt.secret)
-    change_attempt(session, holder, *LIVE, lease_expires_at=now + terms.lease)
-    job = session.get_one(Job, attempt.job_id)
-    return _lease_of(job, attempt, terms)
+    change_attempt(on, Holder(job_id, number, secret), *LIVE, lease_expires_at=now + terms.lease)
+    return _lease_of(job_id, number, secret, spec, group_id, terms)
 
 
-def _lease_of(job: Job, attempt: Attempt, terms: Terms) -> Lease:
+def _lease_of(
+    job_id: str, number: int, secret: str, spec: dict[str, Any], group_id: str, terms: Terms
+) -> Lease:
     return Lease(
-        job_id=job.id,
-        attempt=attempt.number,
-        secret=attempt.secret,
-        spec=JobSpec.model_validate(job.spec),
+        job_id=job_id,
+        attempt=number,
+        secret=secret,
+        spec=JobSpec.model_validate(spec),
         lease_s=terms.lease.total_seconds(),
         heartbeat_s=terms.heartbeat.total_seconds(),
-        group=job.group_id,
+        group=group_id,
     )
 
 

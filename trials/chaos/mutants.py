@@ -104,11 +104,11 @@ def digest(patch: Patch) -> None:
     from service.jobs.types import Completion
     from service.models import ResultRow
 
-    def same(session: Any, holder: Any, _: str) -> Completion | None:
-        there = select(ResultRow).where(
+    def same(connection: Any, holder: Any, _: str) -> Completion | None:
+        there = select(ResultRow.id, ResultRow.counted).where(
             ResultRow.job_id == holder.job_id, ResultRow.attempt == holder.number
         )
-        row = session.scalars(there).first()
+        row = connection.execute(there).first()
         return Completion(row.id, counted=row.counted, created=False) if row else None
 
     patch(attempts, "_result_of", same)
