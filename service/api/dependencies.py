@@ -17,7 +17,7 @@ from service.auth.signing_key import Key
 from service.comparisons import ComparisonRequest
 from service.database.session import Database, now_of
 from service.jobs.requests import JobRequest, SubmissionRequest
-from service.jobs.types import Holder, Terms
+from service.jobs.types import Terms
 
 T = TypeVar("T")
 
@@ -65,8 +65,6 @@ def _plain(value: object) -> object:
 
 _PLAIN = re.compile(r"[0-9]{1,18}")
 Plain = BeforeValidator(_plain)
-AttemptNumber = Annotated[int, Path(ge=1, le=2**31 - 1), Plain]
-LeaseSecret = Annotated[contracts.Secret, Header(alias="Lease-Secret")]
 IdempotencyKey = Annotated[
     str | None, Header(alias="Idempotency-Key", pattern=r"^[\x21-\x7e]{1,200}$")
 ]
@@ -113,12 +111,4 @@ Caller = Annotated[Principal, Depends(get_principal)]
 ServerKey = Annotated[Key, Depends(get_key)]
 
 
-async def get_holder(
-    job_id: Id, number: AttemptNumber, lease_secret: LeaseSecret, request: Request
-) -> Holder:
-    """Return the credentials with which the request writes to an attempt."""
-    return Holder(job_id, number, lease_secret, request.state.principal.worker)
-
-
 LeaseTerms = Annotated[Terms, Depends(get_terms)]
-AttemptHolder = Annotated[Holder, Depends(get_holder)]

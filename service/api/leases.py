@@ -7,16 +7,17 @@ to a thread, its commit with it; where a session is a dependency, each step is a
 from __future__ import annotations
 
 from functools import partial
+from typing import Annotated
 
-from fastapi import Request, Response
+from fastapi import Depends, Header, Path, Request, Response
 from pydantic import BaseModel
 from sqlalchemy import Connection
 from sqlalchemy.orm import Session
 
 from benchmarks import trace_file
-from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result
+from benchmarks.contracts import Claim, Contract, Heartbeat, Lease, Line, Renewal, Result, Secret
 from service import comparisons
-from service.api.dependencies import AttemptHolder, Caller, LeaseTerms, get_database
+from service.api.dependencies import Caller, Id, LeaseTerms, Plain, get_database
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
@@ -28,9 +29,22 @@ from service.http.long_poll import pauses
 from service.http.problems import answer
 from service.http.strict_route import takes
 from service.jobs import attempts, candidates, leases
-from service.jobs.types import Completion, Terms
+from service.jobs.types import Completion, Holder, Terms
 
 router = noun("", "leases")
+
+
+async def get_holder(
+    job_id: Id,
+    number: Annotated[int, Path(ge=1, le=2**31 - 1), Plain],
+    secret: Annotated[Secret, Header(alias="Lease-Secret")],
+    request: Request,
+) -> Holder:
+    """Return the credentials with which the request writes to an attempt."""
+    return Holder(job_id, number, secret, request.state.principal.worker)
+
+
+AttemptHolder = Annotated[Holder, Depends(get_holder)]
 
 _ATTEMPT = "/jobs/{job_id}/attempts/{number}"
 _FENCED = problems(409)

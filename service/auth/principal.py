@@ -24,20 +24,19 @@ class Principal:
     """The only one whose things it sees and makes; None if it is bound to none."""
     may: frozenset[Permission] = field(init=False)
     """The permissions of the sender."""
+    worker: str | None = field(init=False)
+    """The only worker that it may be; None if it may be any."""
 
     def __post_init__(self) -> None:
-        """Look the permissions up once: every request asks."""
+        """Look up once what every request asks for."""
         object.__setattr__(self, "may", EVERYTHING if self.kind is None else MAY[self.kind])
+        worker = self.name if self.kind is TokenKind.WORKER else None
+        object.__setattr__(self, "worker", worker)
 
     @classmethod
     def of(cls, token: TokenView) -> Principal:
         """The holder of a token."""
         return cls(token.name, token.kind, token.id, token.project)
-
-    @property
-    def worker(self) -> str | None:
-        """The only worker that it may be; None if it may be any."""
-        return self.name if self.kind is TokenKind.WORKER else None
 
     def be(self, worker: str) -> None:
         """Make sure that it may act as ``worker``.
