@@ -51,7 +51,7 @@ _WELCOME = Prepared(
 )
 
 
-class Candidate(NamedTuple):
+class NextJob(NamedTuple):
     """A queued job that is locked for the worker that asks."""
 
     id: str
@@ -62,7 +62,7 @@ class Candidate(NamedTuple):
     spec: dict[str, Any]
 
 
-def choose(on: Runner, worker: str, lease: timedelta, now: datetime) -> Candidate | None:
+def choose(on: Runner, worker: str, lease: timedelta, now: datetime) -> NextJob | None:
     """The queued job that ``worker`` should do next, locked; None if there is none.
 
     A job that this worker lost or gave back waits one lease for another worker, if one that could
@@ -74,7 +74,7 @@ def choose(on: Runner, worker: str, lease: timedelta, now: datetime) -> Candidat
         if not rows and not eligibility.other_meets(on, requires, worker, long_ago):
             rows = _ANY.run(on, worker=worker, requires=requires)
         if rows:
-            return Candidate(*rows[0])
+            return NextJob(*rows[0])
     return None
 
 

@@ -17,7 +17,7 @@ from service.database.session import insert_if_absent
 from service.errors import Conflict, NotFound
 from service.history import record
 from service.jobs import candidates, eligibility, groups
-from service.jobs.candidates import Candidate
+from service.jobs.candidates import NextJob
 from service.jobs.transitions import LIVE, change, change_attempt, require
 from service.jobs.types import Holder, Terms
 from service.models import Attempt, Job, LabelSet, Submission, WorkerRow
@@ -111,7 +111,7 @@ def lease(on: Runner, claim: Claim, terms: Terms, now: datetime) -> Lease | None
     return _grant(on, job, claim, terms, now) or _same_lease(on, claim, terms, now)
 
 
-def _grant(on: Runner, job: Candidate, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
+def _grant(on: Runner, job: NextJob, claim: Claim, terms: Terms, now: datetime) -> Lease | None:
     number, secret = job.attempt + 1, secrets.token_hex(32)
     attempt = {
         "job_id": job.id,

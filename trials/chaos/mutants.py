@@ -139,16 +139,16 @@ def sweep_guard(patch: Patch) -> None:
 def one_live_attempt(patch: Patch) -> None:
     """A job that is held is handed out again."""
     from sqlalchemy import select
-    from sqlalchemy import true as always
 
     from benchmarks.contracts import JobState
+    from service.database.prepared import Prepared
     from service.jobs import candidates, eligibility, leases
     from service.models import Job, LabelSet
 
     every = select(LabelSet.digest)
     patch(eligibility, "waiting", lambda session, *_, **__: iter(session.scalars(every).all()))
-    patch(candidates, "_QUEUED", Job.state != JobState.SUCCEEDED)
-    patch(candidates, "_welcome", lambda *_: always())
+    held = select(*candidates._FIRST.selected_columns).where(Job.state != JobState.SUCCEEDED)
+    patch(candidates, "_WELCOME", Prepared(held.order_by(Job.rank, Job.id).limit(1)))
     patch(leases, "require", lambda done: None)
     patch(
         leases,
