@@ -47,35 +47,21 @@ class _Known:
     series_ids: frozenset[str | None]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredPoints:
-    """A result and the one way to write it down."""
-
-    result: Result
-    document: bytes
-    digest: str
-    """SHA-256 of the document, in hexadecimal."""
-
-
-def recorded(result: Result) -> StoredPoints:
-    """Write ``result`` down."""
-    document = canonical(result)
-    return StoredPoints(result, document, digest_of(document))
-
-
 def record(
     on: Runner,
     origin: Origin,
-    kept: StoredPoints,
+    result: Result,
+    document: bytes,
+    digest: str,
     now: datetime,
     *,
     counted: bool = True,
 ) -> str:
     """Store a result and give its id; one that is ok, counted and for history makes points.
 
-    With the last replicate of a case come the points of all of them.
+    ``document`` is the `canonical` one, and ``digest`` its SHA-256. With the last replicate of a
+    case come the points of all of them.
     """
-    result = kept.result
     environment = facts_digest(result.environment.facts)
     history = counted and origin.purpose is Purpose.HISTORY and result.status is Status.OK
     single = origin.replicates == 1
@@ -88,7 +74,7 @@ def record(
         "id": new_id(now),
         "job_id": origin.job_id,
         "attempt": origin.attempt,
-        "digest": kept.digest,
+        "digest": digest,
         "counted": counted,
         "replicate": origin.replicate,
         "status": result.status.value,
@@ -101,7 +87,7 @@ def record(
         "measured_at": result.measured_at,
         "received_at": now,
         "verdict": result.verdict.model_dump(mode="json") if result.verdict else None,
-        "document": zlib.compress(kept.document, _LEVEL),
+        "document": zlib.compress(document, _LEVEL),
     }
     inserting(_RESULTS, *row).run(on, **row)
     if history and single:

@@ -13,6 +13,7 @@ from benchmarks.contracts import AttemptState, JobSpec, JobState, Progress, Rene
 from service.database.prepared import Prepared, Runner, session_on
 from service.errors import Conflict, Fenced, NotFound
 from service.history import record
+from service.history.types import Origin
 from service.jobs import groups
 from service.jobs.transitions import (
     LIVE,
@@ -115,16 +116,17 @@ def complete(on: Runner, holder: Holder, result: Result, now: datetime) -> Compl
     """
     held = _held(on, holder)
     check_result(held.spec, result)
-    posted = record.recorded(result)
-    check_size(held.spec, result, posted.document)
+    document = record.canonical(result)
+    digest = record.digest_of(document)
+    check_size(held.spec, result, document)
     # One that is live has no result yet, and its row is locked.
-    known = None if held.state in LIVE else _result_of(on, holder, posted.digest)
+    known = None if held.state in LIVE else _result_of(on, holder, digest)
     if known is not None:
         return known
     counted = _end(on, held, holder, result, now)
     if not counted and _has_counted(on, holder):
         raise Conflict("This attempt was completed with another result, which stays.")
-    stored = record.record(on, held.origin, posted, now, counted=counted)
+    stored = record.record(on, held.origin, result, document, digest, now, counted=counted)
     return Completion(stored, counted, created=True, comparison_id=held.comparison_id)
 
 
@@ -141,7 +143,7 @@ def _end(on: Runner, held: Held, holder: Holder, result: Result, now: datetime) 
     if job_state != JobState.SUCCEEDED and held.spec.protocol.replicates > 1:
         reason = f"Replicate {held.spec.replicate} {job_state}."
         with session_on(on) as session:
-            groups.end(session, held.group_id, reason, now)
+            groups.end(session, held.origin.group_id, reason, now)
     return True
 
 
@@ -196,16 +198,19 @@ def _held(on: Runner, holder: Holder) -> Held:
         raise Fenced(OVER)
     if holder.worker not in (None, worker):
         raise Fenced(OVER)
-    return Held(
-        holder=Holder(holder.job_id, holder.number, secret),
+    made = JobSpec.model_validate(spec)
+    origin = Origin(
+        job_id=holder.job_id,
+        attempt=holder.number,
         worker=worker,
-        state=state,
-        spec=JobSpec.model_validate(spec),
         revision=revision,
-        group_id=group_id,
+        purpose=made.purpose,
         project=project,
-        comparison_id=comparison_id,
+        group_id=group_id,
+        replicate=made.replicate,
+        replicates=made.protocol.replicates,
     )
+    return Held(origin, state, made, comparison_id)
 
 
 def _result_of(on: Runner, holder: Holder, digest: str) -> Completion | None:

@@ -35,31 +35,11 @@ class Holder:
 class Held:
     """An attempt, locked, and its job."""
 
-    holder: Holder
-    """Without a word of whose token it is."""
-    worker: str
+    origin: Origin
     state: str
     spec: JobSpec
-    revision: str
-    group_id: str
-    project: str
     comparison_id: str | None
     """The comparison that the job belongs to, if any."""
-
-    @property
-    def origin(self) -> Origin:
-        """Return the origin of the attempt's results."""
-        return Origin(
-            job_id=self.holder.job_id,
-            attempt=self.holder.number,
-            worker=self.worker,
-            revision=self.revision,
-            purpose=self.spec.purpose,
-            project=self.project,
-            group_id=self.group_id,
-            replicate=self.spec.replicate,
-            replicates=self.spec.protocol.replicates,
-        )
 
 
 @dataclass(frozen=True, slots=True)
