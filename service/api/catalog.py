@@ -40,7 +40,7 @@ def _suite(session: Session, suite: suites.Suite) -> SuiteView:
         summary=suite.summary,
         cases=list(suite.cases),
         protocol=suite.protocol,
-        expected_s=sum(each.expected_s for each in expected),
-        cases_measured_before=sum(each.measured_before for each in expected),
-        cases_expected=[CaseExpectation.model_validate(asdict(each)) for each in expected],
+        expected_s=sum(case.expected_s for case in expected),
+        cases_measured_before=sum(case.measured_before for case in expected),
+        cases_expected=[CaseExpectation.model_validate(asdict(case)) for case in expected],
     )

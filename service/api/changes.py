@@ -42,9 +42,9 @@ def compare(
     marks a possible slowdown that nobody has measured well enough. Of several results of a revision
     the one with the most replicates counts, then the latest.
     """
-    wanted = None if suite is None else report.cases_of(suite)
+    cases = None if suite is None else report.cases_of(suite)
     baseline, contender = (revisions.find(session, name) for name in (baseline, contender))
-    changes = report.changes_between(session, baseline, contender, metric, wanted, project)
+    changes = report.changes_between(session, baseline, contender, metric, cases, project)
     if format == "markdown":
         text = markdown.changes(changes, baseline, contender)
         return PlainTextResponse(f"{text}\n", media_type="text/markdown")

@@ -63,12 +63,12 @@ def list_comparisons(
     limit: Limit = 50,
 ) -> Listing[ComparisonSummary]:
     """List comparisons, the newest first."""
-    wanted = []
+    conditions = []
     if state is not None:
-        wanted.append(ComparisonRow.state == state)
+        conditions.append(ComparisonRow.state == state)
     if contender is not None:
-        wanted.append(ComparisonRow.contender == contender)
-    page = comparisons.list_comparisons(session, *wanted, after=cursor, limit=limit)
+        conditions.append(ComparisonRow.contender == contender)
+    page = comparisons.list_comparisons(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 
 

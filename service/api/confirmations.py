@@ -22,5 +22,5 @@ def list_confirmations(
     limit: Limit = 100,
 ) -> Listing[ConfirmationView]:
     """List results that were suspicious and are or were measured again, the newest first."""
-    wanted = [] if state is None else [ConfirmationRow.state == state]
-    return Listing.of(confirm.list_confirmations(session, *wanted, after=cursor, limit=limit))
+    conditions = [] if state is None else [ConfirmationRow.state == state]
+    return Listing.of(confirm.list_confirmations(session, *conditions, after=cursor, limit=limit))

@@ -31,10 +31,10 @@ async def count_failures(request: Request) -> AsyncIterator[None]:
 @router.post("", status_code=201)
 @needs(Permission.ADMIN)
 def create(
-    wanted: EnrolmentRequest, session: DatabaseSession, key: ServerKey, now: Now, caller: Caller
+    request: EnrolmentRequest, session: DatabaseSession, key: ServerKey, now: Now, caller: Caller
 ) -> NewEnrolment:
     """Make a code that one worker may turn into a token, once and before it expires."""
-    made = enrolment.create(session, key, wanted, now, caller.token_id)
+    made = enrolment.create(session, key, request, now, caller.token_id)
     audit.made(session, made.id)
     return made
 

@@ -70,18 +70,18 @@ def list_findings(
     limit: Limit = 100,
 ) -> Listing[FindingSummary]:
     """List findings, the newest first; `active` keeps those that ask for attention."""
-    wanted: list[ColumnElement[bool]] = []
+    conditions: list[ColumnElement[bool]] = []
     if state is not None:
-        wanted.append(FindingRow.state == state)
+        conditions.append(FindingRow.state == state)
     if kind is not None:
-        wanted.append(FindingRow.kind == kind)
+        conditions.append(FindingRow.kind == kind)
     if active is not None:
         inside = FindingRow.state.in_(findings.ACTIVE)
-        wanted.append(inside if active else ~inside)
+        conditions.append(inside if active else ~inside)
     if series is not None:
         about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series)
-        wanted.append(FindingRow.id.in_(about))
-    return Listing.of(findings.list_findings(session, *wanted, after=cursor, limit=limit))
+        conditions.append(FindingRow.id.in_(about))
+    return Listing.of(findings.list_findings(session, *conditions, after=cursor, limit=limit))
 
 
 @router.get("/report")
@@ -131,6 +131,6 @@ def act(finding_id: Id, request: ActionRequest, session: DatabaseSession, now: N
 def plan(finding_id: Id, request: PlanRequest, session: DatabaseSession, now: Now) -> FindingView:
     """Say who looks after a finding, until when, and what there is to say."""
     undated = "due_on" in request.model_fields_set and request.due_on is None
-    wanted = Plan(request.owner, request.note, request.due_on, undated)
-    findings.plan(session, finding_id, wanted, request.actor, now, version=request.version)
+    chosen = Plan(request.owner, request.note, request.due_on, undated)
+    findings.plan(session, finding_id, chosen, request.actor, now, version=request.version)
     return findings.load_finding(session, finding_id)

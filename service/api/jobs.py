@@ -58,12 +58,12 @@ def list_jobs(
     limit: Limit = 50,
 ) -> Listing[JobView]:
     """List jobs, the newest first."""
-    wanted = []
+    conditions = []
     if state is not None:
-        wanted.append(Job.state == state)
+        conditions.append(Job.state == state)
     if revision is not None:
-        wanted.append(Job.revision == revision)
-    return Listing.of(views.list_jobs(session, *wanted, after=cursor, limit=limit))
+        conditions.append(Job.revision == revision)
+    return Listing.of(views.list_jobs(session, *conditions, after=cursor, limit=limit))
 
 
 @router.get("/{job_id}", responses=problems(404))

@@ -54,8 +54,8 @@ def list_results(
         ResultRow.worker: worker,
         ResultRow.status: status,
     }
-    wanted = [column == value for column, value in filters.items() if value is not None]
-    return Listing.of(queries.list_results(session, *wanted, after=cursor, limit=limit))
+    conditions = [column == value for column, value in filters.items() if value is not None]
+    return Listing.of(queries.list_results(session, *conditions, after=cursor, limit=limit))
 
 
 @router.get("/{result_id}", response_model=StoredResult, responses=problems(404))

@@ -83,12 +83,12 @@ def list_submissions(
     limit: Limit = 50,
 ) -> Listing[SubmissionSummary]:
     """List submissions, the newest first."""
-    wanted = []
+    conditions = []
     if revision is not None:
-        wanted.append(models.Submission.revision == revision)
+        conditions.append(models.Submission.revision == revision)
     if suite is not None:
-        wanted.append(models.Submission.suite == suite)
-    page = submissions.list_submissions(session, *wanted, after=cursor, limit=limit)
+        conditions.append(models.Submission.suite == suite)
+    page = submissions.list_submissions(session, *conditions, after=cursor, limit=limit)
     return Listing.of(page)
 
 
@@ -103,9 +103,9 @@ async def read_submission(
     database = get_database(request)
     load = within(request.state.project, partial(_load, submission_id))
     is_over = within(request.state.project, partial(_is_finished, submission_id))
-    found = await database.run(load, write=False)
-    if found.finished or wait_s == 0:
-        return found
+    submission = await database.run(load, write=False)
+    if submission.finished or wait_s == 0:
+        return submission
     async for _ in pauses(request, wait_s):
         if await database.run(is_over, write=False):
             break
@@ -131,10 +131,10 @@ def read_report(
     speed-up and is compared with nothing.
     """
     other = None if against is None else revisions.find(session, against)
-    told = report.load(session, submission_id, other)
+    answer = report.load(session, submission_id, other)
     if format == "markdown":
-        return PlainTextResponse(markdown.report(told), media_type="text/markdown")
-    return told
+        return PlainTextResponse(markdown.report(answer), media_type="text/markdown")
+    return answer
 
 
 def _load(submission_id: str, session: Session) -> SubmissionView:

@@ -17,14 +17,14 @@ router = noun("/tokens", "access")
 @router.post("", status_code=201)
 @needs(Permission.ADMIN)
 def create(
-    wanted: TokenRequest,
+    request: TokenRequest,
     session: DatabaseSession,
     key: ServerKey,
     now: Now,
     caller: Caller,
 ) -> NewToken:
     """Make a token; the answer is the only place where it is ever told."""
-    made = token_store.create(session, key, wanted, now, caller.token_id)
+    made = token_store.create(session, key, request, now, caller.token_id)
     audit.made(session, made.id)
     return made
 

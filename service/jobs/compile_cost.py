@@ -31,13 +31,13 @@ def cost(compiled: Result, eager: Result) -> CompileCost | None:
         compiled: of the case that compiles.
         eager: of `eager_of` that case, on comparable hardware.
     """
-    own, plain = _figures(compiled), _figures(eager)
-    if own is None or plain is None:
+    figures, plain = _figures(compiled), _figures(eager)
+    if figures is None or plain is None:
         return None
-    saved_s = plain.step_s - own.step_s
+    saved_s = plain.step_s - figures.step_s
     again_s = _mean(compiled, "first_step_time_warm")
-    cold = _start(own.start_s, plain.start_s, saved_s)
-    warm = None if again_s is None else _start(again_s - own.step_s, plain.start_s, saved_s)
+    cold = _start(figures.start_s, plain.start_s, saved_s)
+    warm = None if again_s is None else _start(again_s - figures.step_s, plain.start_s, saved_s)
     return CompileCost(saved_s, cold, warm, _sentence(cold, warm))
 
 
@@ -69,8 +69,8 @@ def _mean(result: Result, metric: str) -> float | None:
 
 def _sentence(cold: Start, warm: Start | None) -> str:
     again = f", {formats.duration(warm.compile_s)} with warm caches" if warm else ""
-    told = f"Compiling takes {formats.duration(cold.compile_s)}{again}"
+    start = f"Compiling takes {formats.duration(cold.compile_s)}{again}"
     if cold.break_even_steps is None:
-        return f"{told}, and its steps are no faster: it never pays."
+        return f"{start}, and its steps are no faster: it never pays."
     sooner = f", or {warm.break_even_steps:,} with warm caches" if warm else ""
-    return f"{told}, and pays after {cold.break_even_steps:,} steps{sooner}."
+    return f"{start}, and pays after {cold.break_even_steps:,} steps{sooner}."

@@ -68,23 +68,23 @@ def effects_of(suite: str | None, stored: Sequence[StoredResult]) -> tuple[Effec
     known = suites.suites().get(suite) if suite is not None else None
     designs = known.designs if known is not None else ()
     rates = [(design, _rates(design, stored)) for design in designs]
-    return tuple(estimate(design, found) for design, found in rates if found)
+    return tuple(estimate(design, known) for design, known in rates if known)
 
 
 def _rates(design: Design, stored: Sequence[StoredResult]) -> dict[Levels, float]:
     """Throughput of each of the design's runs that has one."""
-    wanted = {catalog.normalise(design.case(levels)).key: levels for levels in design.runs()}
+    levels_of = {catalog.normalise(design.case(levels)).key: levels for levels in design.runs()}
     rates: dict[Levels, float] = {}
     here: dict[str, str] | None = None
-    for each in stored:
-        found = _summary(each.result, METRIC)
-        levels = wanted.get(each.result.case.model_copy(update={"preset": "auto"}).key)
-        if found is None or levels is None or found[0].value <= 0:
+    for result in stored:
+        rate = _summary(result.result, METRIC)
+        levels = levels_of.get(result.result.case.model_copy(update={"preset": "auto"}).key)
+        if rate is None or levels is None or rate[0].value <= 0:
             continue
-        where = each.result.environment.comparability()
+        where = result.result.environment.comparability()
         here = where if here is None else here
         if where == here:
-            rates[levels] = found[0].value
+            rates[levels] = rate[0].value
     return rates
 
 
@@ -93,24 +93,24 @@ def changes_between(
     baseline: str,
     contender: str,
     metric: str,
-    wanted: Sequence[contracts.Case] | None = None,
+    cases: Sequence[contracts.Case] | None = None,
     project: str | None = None,
 ) -> list[RevisionChange]:
-    """Compare two revisions in every series, or in those of the ``wanted`` cases or a project."""
+    """Compare two revisions in every series, or in those of some cases or a project."""
     both = [baseline, contender]
     histories = queries.points_of_revisions(session, metric, both)
     failures = queries.failures_of_revisions(session, both)
     if project is not None:
-        histories = [each for each in histories if each.project == project]
-        failures = [each for each in failures if each.project == project]
+        histories = [series for series in histories if series.project == project]
+        failures = [failure for failure in failures if failure.project == project]
     known = _known(session, histories)
-    return compare.compare_all(histories, baseline, contender, metric, wanted, failures, known)
+    return compare.compare_all(histories, baseline, contender, metric, cases, failures, known)
 
 
 def _known(session: Session, histories: Sequence[Series]) -> compare.Known:
-    environments = {point.environment for each in histories for point in each.points}
+    environments = {point.environment for series in histories for point in series.points}
     return compare.Known(
-        repeats=repeats_of(session, [each.id for each in histories]),
+        repeats=repeats_of(session, [series.id for series in histories]),
         code=queries.code_of(session, sorted(environments)),
     )
 
@@ -141,17 +141,18 @@ def rows(
     """
     compared = _compared(stored, out)
     counted = {one.id for one in compared}
-    found = []
+    table = []
     for group_id, jobs in cases.items():
-        own = stored.get(group_id)
-        excluded = [out[part] for part in own.parts if part in out] if own is not None else []
+        result = stored.get(group_id)
+        parts = result.parts if result is not None else ()
+        excluded = [out[part] for part in parts if part in out]
         if excluded:
-            row = replace(_row(jobs, own, ()), reason=f"Excluded: {excluded[0]}")
+            row = replace(_row(jobs, result, ()), reason=f"Excluded: {excluded[0]}")
         else:
-            counts = own is not None and own.id in counted
-            row = _row(jobs, own, compared if counts else ())
-        found.append(row)
-    return found
+            counts = result is not None and result.id in counted
+            row = _row(jobs, result, compared if counts else ())
+        table.append(row)
+    return table
 
 
 def _compared(stored: Mapping[str, StoredResult], out: Mapping[str, str]) -> list[StoredResult]:
@@ -162,42 +163,44 @@ def _compared(stored: Mapping[str, StoredResult], out: Mapping[str, str]) -> lis
     ]
 
 
-def _row(jobs: Sequence[JobView], own: StoredResult | None, among: Sequence[StoredResult]) -> Row:
+def _row(
+    jobs: Sequence[JobView], stored: StoredResult | None, among: Sequence[StoredResult]
+) -> Row:
     state = contracts.leading(job.state for job in jobs)
     job = next(job for job in jobs if job.state is state)
-    result = own.result if own else None
+    result = stored.result if stored else None
     throughput = _shown(result, METRIC)
     memory = _shown(result, "peak_memory")
     parity = result.parity if result else None
     verdict = result.verdict if result else None
     return Row(
         job_id=jobs[0].id,
-        result_id=own.id if own else None,
-        case=_case(job, own),
+        result_id=stored.id if stored else None,
+        case=_case(job, stored),
         state=job.state,
         status=result.status.value if result else None,
         reason=(result.reason if result else "") or job.reason,
         throughput=throughput[0] if throughput else None,
         unit=throughput[1] if throughput else "",
-        speedup=_speedup(own, among) if own else None,
+        speedup=_speedup(stored, among) if stored else None,
         bottleneck=verdict.bottleneck.value if verdict else None,
         verdict=verdict.sentence if verdict else "",
         peak_memory_b=memory[0].value if memory else None,
         parity=_parity(result),
         parity_reason=parity.reason if parity else "",
         mfu=efficiency.mfu(result.efficiency) if result else None,
-        compile_cost=_compile_cost(own, among) if own else None,
+        compile_cost=_compile_cost(stored, among) if stored else None,
         flags=disturbances.every(result) if result else (),
         disturbed=record.disturbed(result) if result else "",
     )
 
 
-def _compile_cost(own: StoredResult, among: Iterable[StoredResult]) -> CompileCost | None:
-    wanted = compile_cost.eager_of(own.result.case)
-    if wanted is None or own.result.status is not contracts.Status.OK:
+def _compile_cost(stored: StoredResult, among: Iterable[StoredResult]) -> CompileCost | None:
+    eager_case = compile_cost.eager_of(stored.result.case)
+    if eager_case is None or stored.result.status is not contracts.Status.OK:
         return None
-    eager = _beside(own, wanted, among)
-    return compile_cost.cost(own.result, eager.result) if eager else None
+    eager = _beside(stored, eager_case, among)
+    return compile_cost.cost(stored.result, eager.result) if eager else None
 
 
 def _parity(result: contracts.Result | None) -> str | None:
@@ -215,8 +218,8 @@ def _shown(result: contracts.Result | None, metric: str) -> tuple[Summary, str] 
     return _summary(result, metric)
 
 
-def _case(job: JobView, own: StoredResult | None) -> contracts.Case:
-    return own.result.case if own else job.case
+def _case(job: JobView, stored: StoredResult | None) -> contracts.Case:
+    return stored.result.case if stored else job.case
 
 
 def _summary(result: contracts.Result | None, metric: str) -> tuple[Summary, str] | None:
@@ -226,35 +229,35 @@ def _summary(result: contracts.Result | None, metric: str) -> tuple[Summary, str
     return (summarise(samples[0]), samples[0].unit) if samples else None
 
 
-def _speedup(own: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
-    baseline = _baseline(own, among)
-    if baseline is None or baseline.id == own.id:
+def _speedup(stored: StoredResult, among: Iterable[StoredResult]) -> Ratio | None:
+    baseline = _baseline(stored, among)
+    if baseline is None or baseline.id == stored.id:
         return None
-    contender, base = _point(own), _point(baseline)
+    contender, base = _point(stored), _point(baseline)
     return compare.ratio(contender, base) if contender and base else None
 
 
-def _baseline(own: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
-    return _beside(own, catalog.baseline(own.result.case), among)
+def _baseline(stored: StoredResult, among: Iterable[StoredResult]) -> StoredResult | None:
+    return _beside(stored, catalog.baseline(stored.result.case), among)
 
 
 def _beside(
-    own: StoredResult, wanted: contracts.Case, among: Iterable[StoredResult]
+    stored: StoredResult, case: contracts.Case, among: Iterable[StoredResult]
 ) -> StoredResult | None:
     """The result of another case on comparable hardware."""
-    here = own.result.environment.comparability()
+    here = stored.result.environment.comparability()
     for other in among:
-        same = other.result.case == wanted and other.result.status is contracts.Status.OK
+        same = other.result.case == case and other.result.status is contracts.Status.OK
         if same and other.result.environment.comparability() == here:
             return other
     return None
 
 
 def _point(stored: StoredResult) -> SeriesPoint | None:
-    found = _summary(stored.result, METRIC)
-    if found is None:
+    measured = _summary(stored.result, METRIC)
+    if measured is None:
         return None
-    summary = found[0]
+    summary = measured[0]
     return SeriesPoint(
         result_id=stored.id,
         revision=stored.revision,

@@ -31,7 +31,7 @@ def advised(session: Session, stored: StoredResult) -> StoredResult:
 
 
 def at_the_fastest(
-    session: Session, submission: SubmissionSummary, found: Sequence[StoredResult]
+    session: Session, submission: SubmissionSummary, results: Sequence[StoredResult]
 ) -> tuple[Advice, ...]:
     """Advise on the fastest case of each workload, preset and hardware among ``found``.
 
@@ -41,15 +41,15 @@ def at_the_fastest(
         found: whole results. What they gave counts before what the revision gave otherwise: a
             reader has it before his eyes, and those for a comparison are in no history.
     """
-    leading = [result for result in _fastest(found) if result.verdict is not None]
-    own = neighbours.measured_in(session, found)
-    known = {beside.place for beside in own}
+    leading = [result for result in _fastest(results) if result.verdict is not None]
+    measured = neighbours.measured_in(session, results)
+    known = {beside.place for beside in measured}
     others = neighbours.measured_at(session, submission.project, submission.revision, leading)
-    among = [*own, *(beside for beside in others if beside.place not in known)]
-    told = [_advised(result, among) for result in leading]
+    among = [*measured, *(beside for beside in others if beside.place not in known)]
+    with_advice = [_advised(result, among) for result in leading]
     return tuple(
         Advice(one.case, one.verdict.suggestions)
-        for one in told
+        for one in with_advice
         if one.verdict is not None and one.verdict.suggestions
     )
 
@@ -61,10 +61,10 @@ def _advised(result: Result, among: Iterable[MeasuredNeighbour]) -> Result:
     return conclude.advised(result, neighbours.neighbours_of(result, metric, among))
 
 
-def _fastest(found: Iterable[StoredResult]) -> list[Result]:
+def _fastest(results: Iterable[StoredResult]) -> list[Result]:
     """Of each workload, preset and hardware, in the order of the first of each."""
     best: dict[tuple[object, ...], Result] = {}
-    for stored in found:
+    for stored in results:
         result = stored.result
         if result.status is Status.OK and _rate(result) > 0:
             hardware = tuple(sorted(result.environment.comparability().items()))

@@ -8,18 +8,18 @@ from service.wording import formats
 PASSES = {"full": "with input", "synth": "without input"}
 
 
-def mfu(told: Efficiency | None) -> float | None:
+def mfu(efficiency: Efficiency | None) -> float | None:
     """Share of the nominal peak with the real input pipeline; None where it is not known."""
-    use = told.uses.get("full") if told is not None else None
+    use = efficiency.uses.get("full") if efficiency is not None else None
     return use.mfu if use is not None else None
 
 
-def sentence(told: Efficiency) -> str:
+def sentence(efficiency: Efficiency) -> str:
     """One line for a terminal: the share of the peak, and why it is not known if it is not."""
-    use = told.uses.get("full")
+    use = efficiency.uses.get("full")
     if use is None or use.mfu is None:
-        return told.reason or "not known"
-    parts = [f"{formats.share(use.mfu)} MFU of {told.device} in {told.dtype}"]
+        return efficiency.reason or "not known"
+    parts = [f"{formats.share(use.mfu)} MFU of {efficiency.device} in {efficiency.dtype}"]
     parts += [f"{formats.share(value)} {name}" for name, value in shares(use)[1:]]
     return "; ".join(parts)
 

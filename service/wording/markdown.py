@@ -11,38 +11,38 @@ from service.wording import formats
 from service.wording.markup import escape, table
 
 
-def report(told: Report) -> str:
+def report(document: Report) -> str:
     """The results table of a submission, then the comparison if one was asked for."""
-    title = f"## {escape(told.suite or 'Cases')} at {escape(told.revision)}"
+    title = f"## {escape(document.suite or 'Cases')} at {escape(document.revision)}"
     head = ("case", "throughput", "speed-up", "limited by", "parity", "MFU", "status")
-    parts = [title, table(head, (_row(row) for row in told.rows))]
-    costs = [row for row in told.rows if row.compile_cost is not None]
+    parts = [title, table(head, (_row(row) for row in document.rows))]
+    costs = [row for row in document.rows if row.compile_cost is not None]
     if costs:
         parts.append("\n".join(f"- {_case(row.case)}: {_cost(row)}" for row in costs))
-    parts += [advice(each) for each in told.advice]
-    if not told.finished:
+    parts += [advice(part) for part in document.advice]
+    if not document.finished:
         parts.append("Not finished: some cases are still to be measured.")
-    parts += [effects(each) for each in told.effects]
-    if told.against is not None:
-        parts.append(changes(told.changes, told.against, told.revision))
+    parts += [effects(part) for part in document.effects]
+    if document.against is not None:
+        parts.append(changes(document.changes, document.against, document.revision))
     return "\n\n".join(parts) + "\n"
 
 
-def advice(found: Advice) -> str:
+def advice(suggested: Advice) -> str:
     """Write the suggestions for a case, one line each."""
-    lines = [f"- {escape(one.sentence)}" for one in found.suggestions]
-    return "\n".join([f"Worth a try at {_case(found.case)}:", "", *lines])
+    lines = [f"- {escape(one.sentence)}" for one in suggested.suggestions]
+    return "\n".join([f"Worth a try at {_case(suggested.case)}:", "", *lines])
 
 
-def effects(found: Effects) -> str:
+def effects(estimated: Effects) -> str:
     """Write the effect of each factor of a design on throughput, and the limits of the estimate."""
-    parts = [f"### Effects: {escape(found.workload)}"]
-    if found.missing:
-        parts.append(escape(formats.not_estimated(found.missing, found.runs)))
+    parts = [f"### Effects: {escape(estimated.workload)}"]
+    if estimated.missing:
+        parts.append(escape(formats.not_estimated(estimated.missing, estimated.runs)))
     else:
         head = ("factor", "compares", "effect", "95 % margin", "")
-        parts.append(table(head, (_term(term) for term in found.terms)))
-    return "\n\n".join([*parts, escape(" ".join(found.limits))])
+        parts.append(table(head, (_term(term) for term in estimated.terms)))
+    return "\n\n".join([*parts, escape(" ".join(estimated.limits))])
 
 
 def _term(term: Term) -> tuple[str, ...]:
@@ -51,15 +51,15 @@ def _term(term: Term) -> tuple[str, ...]:
     return escape(term.name), escape(term.meaning), formats.times(term.ratio), margin, said
 
 
-def changes(found: Sequence[RevisionChange], baseline: str, contender: str) -> str:
+def changes(compared: Sequence[RevisionChange], baseline: str, contender: str) -> str:
     """A comparison of two revisions; a change of more than zero is better."""
     title = f"### {escape(contender)} against {escape(baseline)}"
-    if not found:
+    if not compared:
         return f"{title}\n\n{formats.NOTHING_TO_COMPARE}"
     head = ("case", "baseline", "contender", "change", "95 % interval", "verdict")
-    several = len({each.project for each in found}) > 1
-    told = (_change(each, several=several) for each in found)
-    return f"{title}\n\n{table(head, told)}"
+    several = len({change.project for change in compared}) > 1
+    lines = (_change(change, several=several) for change in compared)
+    return f"{title}\n\n{table(head, lines)}"
 
 
 def _row(row: Row) -> tuple[str, ...]:
