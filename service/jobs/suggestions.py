@@ -33,12 +33,12 @@ def advised(session: Session, stored: StoredResult) -> StoredResult:
 def at_the_fastest(
     session: Session, submission: SubmissionSummary, results: Sequence[StoredResult]
 ) -> tuple[Advice, ...]:
-    """Advise on the fastest case of each workload, preset and hardware among ``found``.
+    """Advise on the fastest case of each workload, preset and hardware among ``results``.
 
     Args:
         session: to read in; three queries, however many results.
         submission: that all of them are of.
-        found: whole results. What they gave counts before what the revision gave otherwise: a
+        results: whole ones. What they gave counts before what the revision gave otherwise: a
             reader has it before his eyes, and those for a comparison are in no history.
     """
     leading = [result for result in _fastest(results) if result.verdict is not None]
