@@ -45,8 +45,7 @@ def compiled_anew(recipe: Recipe) -> bool:
     torch._dynamo.reset()
     before = counters["aot_autograd"]["autograd_cache_hit"]
     compiled: Callable[[Tensor], Tensor] = torch.compile(attend)
-    loss = compiled(HEADS.clone().requires_grad_())
-    loss.backward()  # type: ignore[no-untyped-call]
+    compiled(HEADS)
     return counters["aot_autograd"]["autograd_cache_hit"] == before
 
 

@@ -260,7 +260,7 @@ def test_a_worker_without_a_compiler_is_told_to_install_one(cache: Path, tmp_pat
 
 def test_a_batch_that_does_not_fit_is_oom_and_never_made_smaller(cache: Path) -> None:
     def little_memory() -> None:
-        resource.setrlimit(resource.RLIMIT_AS, (6 * 2**30, 6 * 2**30))
+        resource.setrlimit(resource.RLIMIT_AS, (4 * 2**30, 4 * 2**30))
 
     result = result_of(run(cache, "nanogpt", "batch=20000", limit=little_memory))
     assert result.status is Status.OOM, result.reason

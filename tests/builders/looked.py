@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.findings import FindingSummary
 
-QUIET = 15
+QUIET = 19
 """So many points at the start of a history hold no change: to look at each of them would find
 nothing, and they end as if they had been looked at, which `test_analysed_histories` shows."""
 

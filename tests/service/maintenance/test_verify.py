@@ -25,7 +25,7 @@ from service.jobs import attempts, expiry, leases, schedules, types, workers
 from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
-from service.maintenance.verify import CheckOutcome, check, verify
+from service.maintenance.verify import CheckOutcome, check, guards, verify
 from service.maintenance.verify.allowed_steps import ATTEMPT_STEPS, FINAL, JOB_STEPS
 from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
 
@@ -256,7 +256,8 @@ CORRUPTIONS: dict[str, tuple[int, list[str]]] = {
 }
 
 
-def test_every_corruption_is_caught(healthy: Database) -> None:
+def test_every_corruption_is_caught(healthy: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(guards, "_constraints", lambda _: iter(()))  # of none of these promises
     missed = {}
     for what, (number, statements) in CORRUPTIONS.items():
         with corrupted(healthy, *statements) as session:
