@@ -5,7 +5,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from torch._dynamo.utils import clear_compilation_metrics, counters
 
 from benchmarks.contracts import Compilation
 from benchmarks.measure import compilation
@@ -20,6 +19,8 @@ def _a_compiler_that_has_done_nothing() -> Iterator[None]:
 
 def forget() -> None:
     """Let the compiler of this process have done nothing, whatever other tests compiled."""
+    from torch._dynamo.utils import clear_compilation_metrics, counters  # seconds to import
+
     torch._dynamo.reset()
     counters.clear()
     clear_compilation_metrics()

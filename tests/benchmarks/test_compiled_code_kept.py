@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 from torch import Tensor
-from torch._dynamo.utils import counters
-from torch._inductor.utils import fresh_cache
 from torch.nn import functional
 
 from benchmarks.catalog import catalog
@@ -28,6 +26,8 @@ def recipe(tmp_path: Path) -> Recipe:
 
 @pytest.fixture(autouse=True)
 def _a_folder_of_its_own(recipe: Recipe) -> Iterator[None]:
+    from torch._inductor.utils import fresh_cache  # seconds to import
+
     torch._dynamo.reset()
     with fresh_cache():
         yield
@@ -41,6 +41,8 @@ def attend(query: Tensor) -> Tensor:
 
 def compiled_anew(recipe: Recipe) -> bool:
     """Compile as a fresh process would, under the case's flags; whether there was need to."""
+    from torch._dynamo.utils import counters
+
     flags.put_in_force(recipe)
     torch._dynamo.reset()
     before = counters["aot_autograd"]["autograd_cache_hit"]

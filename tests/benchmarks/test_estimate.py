@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import stats
 
 from benchmarks.contracts import Protocol, StopReason, Window
 from benchmarks.contracts.bounds import pass_steps
@@ -45,6 +44,8 @@ def test_a_block_is_at_least_five_steps_and_a_quarter_of_a_second() -> None:
 
 
 def test_the_interval_is_students_t_over_block_means() -> None:
+    from scipy import stats  # a second and a half, for whoever only collects
+
     noise = random.Random(1)
     steps = [0.1 + noise.gauss(0, 0.01) for _ in range(100)]
     means = [sum(steps[i : i + 10]) / 10 for i in range(0, 100, 10)]

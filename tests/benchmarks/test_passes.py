@@ -6,7 +6,6 @@ from dataclasses import replace
 import pytest
 import torch
 from torch import Tensor, nn
-from torch._dynamo.utils import counters
 from torch.utils.data import Dataset
 
 from benchmarks.contracts import Pass, Protocol, Replicate
@@ -136,6 +135,8 @@ def test_both_passes_start_with_the_optimizer_as_it_was_made(
 
 
 def test_a_compiler_that_made_no_cuda_graphs_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    from torch._dynamo.utils import counters  # seconds to import
+
     monkeypatch.setitem(counters["inductor"], "cudagraph_skips", 1)
     assert "cudagraphs_skipped" in replicate_of(recipe(0.0, 0)).flags
 

@@ -49,28 +49,20 @@ def made_at_their_time(session: Session) -> Iterator[Breach]:
 
 def lost_parents(session: Session) -> Iterator[Breach]:
     """6 and 9: rows that refer to one that is not there."""
-    for table, constraint, question in _orphans():
-        parent = constraint.referred_table.name
-        for row in session.execute(question):
-            of = ((name, row._mapping[f"of_{name}"]) for name in constraint.column_keys)
-            sentence = f"Its {', '.join(f'{n} {v}' for n, v in of)} is in no row of {parent}."
+    for table in models.Base.metadata.sorted_tables:
+        for constraint in table.foreign_key_constraints:
+            parent = constraint.referred_table.name
             promise = 6 if (table.name, parent) == ("points", "results") else 9
-            yield Breach(promise, _subject(table, tuple(table.primary_key), row), sentence)
+            for row in session.execute(_orphans(table, constraint)):
+                names = (f"{name} {row._mapping[f'of_{name}']}" for name in constraint.column_keys)
+                sentence = f"Its {', '.join(names)} is in no row of {parent}."
+                yield Breach(promise, _subject(table, tuple(table.primary_key), row), sentence)
 
 
 @cache
-def _orphans() -> tuple[tuple[Table, ForeignKeyConstraint, Select[Any]], ...]:
-    """For each reference of each table, the question for rows without what they refer to."""
-    return tuple(
-        (table, constraint, _orphans_of(table, constraint))
-        for table in models.Base.metadata.sorted_tables
-        for constraint in table.foreign_key_constraints
-    )
-
-
-def _orphans_of(table: Table, constraint: ForeignKeyConstraint) -> Select[Any]:
+def _orphans(table: Table, constraint: ForeignKeyConstraint) -> Select[Any]:
     parent = constraint.referred_table.alias("parent")
-    pairs = [(each.parent, parent.c[each.column.name]) for each in constraint.elements]
+    pairs = [(key.parent, parent.c[key.column.name]) for key in constraint.elements]
     return (
         select(*table.primary_key, *(here.label(f"of_{here.name}") for here, _ in pairs))
         .outerjoin(parent, and_(*(here == there for here, there in pairs)))

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import ttest_ind
 
 from service.analysis.attribution import Part, State
 from service.analysis.attribution.difference import Difference, band, difference
@@ -72,6 +71,8 @@ def test_three_measurements_on_each_side_are_the_unit_and_not_their_processes() 
 @QUICK
 @given(st.integers(0, 10_000), st.integers(2, 6), st.integers(2, 6))
 def test_the_interval_is_students(seed: int, before: int, after: int) -> None:
+    from scipy.stats import ttest_ind  # a second and a half, for whoever only collects
+
     rng = np.random.default_rng(seed)
     old, new = rng.lognormal(0, 0.1, before), rng.lognormal(0.1, 0.1, after)
     found = analysed(reading(*old), reading(*new))
