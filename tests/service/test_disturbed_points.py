@@ -96,4 +96,4 @@ def test_only_a_device_that_holds_itself_back_tells_of_its_node(
         held = dict.fromkeys(range(10), 90.0)
         long.add(session, held, worker="x", place=1, minutes=1, disturbed=disturbed)
         [kind] = compare_nodes(session)
-        assert ("x" in kind.told) == counts
+        assert ("x" in kind.by_worker) == counts

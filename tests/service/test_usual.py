@@ -38,5 +38,5 @@ def test_of_nothing_there_is_no_level() -> None:
 @given(st.dictionaries(st.sampled_from("abcd"), VALUES, min_size=1))
 def test_what_is_usual_for_a_known_worker_is_the_level(told: dict[str, list[float]]) -> None:
     usual = Baseline.of((worker, value) for worker, its in told.items() for value in its)
-    for worker in usual.own:
+    for worker in usual.by_worker:
         assert usual.alike(worker, usual.at(worker)) == pytest.approx(usual.level)
