@@ -55,7 +55,7 @@ def load(name: str) -> WorkloadModule:
     Raises:
         Refused: a user's own that is not there, or not of the documented form.
     """
-    if not catalog.is_own(name):
+    if not catalog.is_user_model(name):
         module = importlib.import_module(f"benchmarks.workloads.{name}")
         entry = catalog.workloads()[name]
         return WorkloadModule(entry, module.build, getattr(module, "flops", None))

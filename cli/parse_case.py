@@ -35,7 +35,7 @@ def read(name: str, settings: Sequence[str], preset: str | None) -> RequestedCas
             raise Stop(f"{name} is a suite: it takes no axis=value and no --preset.")
         return RequestedCases(suite=name)
     workload, own = named(name)
-    if workload in catalog.workloads() or catalog.is_own(workload):
+    if workload in catalog.workloads() or catalog.is_user_model(workload):
         return RequestedCases(case=case(workload, settings, preset or own or None))
     raise Stop(
         f"There is no suite or workload {name!r}; the suites are {', '.join(known)}, the workloads "

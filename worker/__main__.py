@@ -22,11 +22,13 @@ def main() -> int:
     parser.add_argument("--name", dest="worker_name", help="name of this worker")
     parser.add_argument("--device", help="cpu, cuda, cuda:N or auto")
     parser.add_argument("--once", action="store_true", default=None, help="end when idle")
-    told = {name: value for name, value in vars(parser.parse_args()).items() if value is not None}
+    options = {
+        name: value for name, value in vars(parser.parse_args()).items() if value is not None
+    }
     log_to_stderr("%(asctime)s %(levelname)s %(message)s")
     logging.getLogger("httpx2").setLevel(logging.WARNING)
     try:
-        settings = Settings(**told)
+        settings = Settings(**options)
     except (ValidationError, SettingsError) as error:
         for field, why in faults(error):
             logging.error("The setting %s is wrong: %s.", field, why)

@@ -21,7 +21,7 @@ NAME_DEPTH = 4
 """Parts of a revision's name that are looked for, such as the two of ``feature/fast``."""
 _REVISION = re.compile(r"[A-Za-z0-9][A-Za-z0-9_./+-]{0,99}")
 _NOTHING = object()
-"""Told so far: the first look tells what came since the introduction."""
+"""Reported before the first look, which therefore always reports."""
 LOOK_S = 1.0
 """Between two looks into the folder of checkouts: a gate may follow a deployment at once."""
 
@@ -43,12 +43,12 @@ class Checkouts:
         self._whole: set[tuple[str, int]] = set()
 
     def revisions(self) -> tuple[str, ...] | None:
-        """Their names, sorted; None if there are more than can be told."""
+        """Their names, sorted; None if there are more than an introduction may name."""
         if not self._folder:
             return ()
         named = (self._revision(name) for name in self._names(self._folder, "", NAME_DEPTH))
-        found = sorted(name for name in named if name)
-        return tuple(found) if len(found) <= MOST_REVISIONS else None
+        revisions = sorted(name for name in named if name)
+        return tuple(revisions) if len(revisions) <= MOST_REVISIONS else None
 
     def _revision(self, name: str) -> str:
         """The revision of a folder with this name; empty if it is of none."""
@@ -69,15 +69,15 @@ class Checkouts:
                 if entry.is_dir():
                     name = f"{below}{entry.name}"
                     yield name
-                    if depth > 1 and not entry.is_symlink() and self._may_hold_more(entry):
+                    if depth > 1 and not entry.is_symlink() and self._may_contain_more(entry):
                         yield from self._names(entry.path, f"{name}/", depth - 1)
 
-    def _may_hold_more(self, entry: os.DirEntry[str]) -> bool:
+    def _may_contain_more(self, entry: os.DirEntry[str]) -> bool:
         place = entry.path, entry.inode()
         if place in self._whole:
             return False
         with suppress(OSError), os.scandir(entry.path) as inside:
-            if all(each.is_dir(follow_symlinks=False) for each in inside):
+            if all(child.is_dir(follow_symlinks=False) for child in inside):
                 return True
         self._whole.add(place)
         return False
@@ -91,10 +91,10 @@ class Deployments:
     """
 
     def __init__(self, checkouts: Checkouts, tell: Callable[[], object]) -> None:
-        """Watch for what ``tell`` has to tell the service of again."""
+        """Call ``tell``, which introduces the worker again, whenever the checkouts have changed."""
         self._checkouts = checkouts
         self._tell = tell
-        self._told: object = _NOTHING
+        self._reported: object = _NOTHING
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="deployments", daemon=True)
 
@@ -113,9 +113,9 @@ class Deployments:
 
     def _watch(self) -> None:
         while not self._ended.wait(LOOK_S):
-            found = self._checkouts.revisions()
-            if found != self._told:
+            revisions = self._checkouts.revisions()
+            if revisions != self._reported:
                 # Whoever is away now, or refuses this worker, is dealt with where jobs are claimed.
                 with suppress(ClientError, Occupied):
                     self._tell()
-                    self._told = found
+                    self._reported = revisions

@@ -187,7 +187,7 @@ class ServiceClient:
             raise Refused(0, sentence) from error
         except (httpx2.HTTPError, OSError) as error:
             raise ServiceAway(self._why(error)) from error
-        return self._judged(answer)
+        return self._checked(answer)
 
     def _shown(self) -> str:
         try:
@@ -202,7 +202,7 @@ class ServiceClient:
             raise ServiceAway(sentence) if self._registered else Refused(0, sentence)
         return token
 
-    def _judged(self, answer: httpx2.Response) -> httpx2.Response:
+    def _checked(self, answer: httpx2.Response) -> httpx2.Response:
         """The answer, if it is the service's and good.
 
         A captive portal, a proxy or whoever else has the address now must neither take a result nor
@@ -257,10 +257,10 @@ def _for(
 
 def _problem(answer: httpx2.Response) -> _Problem | None:
     try:
-        told = _Problem.model_validate_json(answer.content)
+        problem = _Problem.model_validate_json(answer.content)
     except ValidationError:
         return None
-    return told if told.status == answer.status_code else None
+    return problem if problem.status == answer.status_code else None
 
 
 def _is_object(answer: httpx2.Response) -> bool:

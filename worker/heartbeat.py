@@ -105,7 +105,7 @@ class Heartbeat:
         patience_s = max(0.05, min(self._every_s, self._fence_at_s - sent_at_s, MOST_PATIENCE_S))
         try:
             renewal = self._client.heartbeat(
-                self._ticket, Beat(progress=self._progress), patience_s, self._is_wanted
+                self._ticket, Beat(progress=self._progress), patience_s, self._goes_on
             )
         except Fenced:
             self._stop_for(Cause.FENCED)
@@ -125,7 +125,7 @@ class Heartbeat:
             self._stop_for(Cause.CANCELLED)
         return True
 
-    def _is_wanted(self) -> bool:
+    def _goes_on(self) -> bool:
         return not self._ended.is_set()
 
     def _stop_for(self, cause: Cause) -> None:

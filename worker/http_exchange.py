@@ -126,5 +126,4 @@ class Exchange:
                     raise TooLarge(f"its answer has more than {most_b / 2**20:g} MiB")
         finally:
             await answer.aclose()
-        told = answer.headers
-        return httpx2.Response(answer.status_code, headers=told, content=bytes(body))
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=bytes(body))

@@ -235,12 +235,12 @@ class Loop:
         leftover = self._journal.leftover()
         if leftover is None:
             return
-        found = process_tree.end(leftover.tree, 0.0, self._settings.kill_patience_s)
-        self._runner.station.survivors = tuple(found)
+        survivors = process_tree.end(leftover.tree, 0.0, self._settings.kill_patience_s)
+        self._runner.station.survivors = tuple(survivors)
         self._runner.station.device.occupancy.expect(leftover.tree)
         if not workspace.remove_leftover(Path(leftover.folder)):
             log.warning("The folder %s of an earlier child is left as it is.", leftover.folder)
-        if not found:
+        if not survivors:
             self._journal.ended()
 
     def _settle_spooled(self) -> None:

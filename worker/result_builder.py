@@ -89,13 +89,13 @@ def whole(run: Run, put_together: Callable[[], Result]) -> Result:
     """
     try:
         result = put_together()
-        told = result.model_dump_json()
-        Result.model_validate_json(told)
+        document = result.model_dump_json()
+        Result.model_validate_json(document)
     except (ValueError, ArithmeticError) as problem:
         why = _fault_of(problem) if isinstance(problem, ValidationError) else str(problem)
         sentence = f"Nothing can be made of what the child's Result says: {why}"
         return failure(run, Status.GARBAGE, sentence)
-    if too_large := excess(result, told.encode(), run.spec.protocol.replicates):
+    if too_large := excess(result, document.encode(), run.spec.protocol.replicates):
         return failure(run, Status.GARBAGE, f"{_TOO_LARGE} {too_large}")
     return result
 
@@ -236,11 +236,11 @@ def _unreadable(printed: bytes, problem: ValidationError) -> tuple[Status, str]:
     their names: of fields, and of the choices that a field has. A wrong value is the child's fault.
     """
     try:
-        told = _AnyResult.model_validate_json(last_line(printed))
+        envelope = _AnyResult.model_validate_json(last_line(printed))
     except ValidationError as error:
         return Status.GARBAGE, _no_result(error)
     kinds = {fault["type"] for fault in problem.errors(include_url=False, include_input=False)}
-    if told.schema_version == SCHEMA_VERSION and not kinds & _OF_A_VERSION:
+    if envelope.schema_version == SCHEMA_VERSION and not kinds & _OF_A_VERSION:
         return Status.GARBAGE, _fault_of(problem)
     return Status.INFRA_ERROR, (
         "The child's Result is of another version of Throughline than this worker: restart the "
@@ -255,11 +255,11 @@ def _fault_of(problem: ValidationError) -> str:
     place = _place(fault)
     if not place:
         return _no_result(problem)
-    told = f"is wrong at {place}: {fault['msg']}"
+    complaint = f"is wrong at {place}: {fault['msg']}"
     if fault["type"] == "finite_number":
-        told = f"has {_NOT_FINITE[str(fault['input'])]} at {place}"
+        complaint = f"has {_NOT_FINITE[str(fault['input'])]} at {place}"
     more = f" (the first of {len(faults)} faults)" if len(faults) > 1 else ""
-    return line(f"The Result that the process printed {told}{more}.")
+    return line(f"The Result that the process printed {complaint}{more}.")
 
 
 def _no_result(problem: ValidationError) -> str:

@@ -41,20 +41,20 @@ class Patience:
     def persist(self, call: Callable[[GoesOn], T], goes_on: GoesOn) -> T:
         """As `insist`, but no signal breaks into it."""
         wait_s = self.first_s
-        told = False
+        warned = False
         while True:
             try:
                 answer = call(goes_on)
             except ServiceAway as away:
                 if not goes_on():
                     raise
-                if not told:  # once, not each time
+                if not warned:  # once, not each time
                     log.warning("%s Trying again until it does.", away)
-                    told = True
+                    warned = True
                 if not self.stop.pause(random.uniform(self.first_s / 2, wait_s), goes_on):
                     raise
                 wait_s = min(self.limit_s, 2 * wait_s)
             else:
-                if told:
+                if warned:
                     log.info("The service answers again.")
                 return answer

@@ -157,7 +157,7 @@ class Runner:
             result = self._one(launch, place.file)
             body, absent = place.take(result)
         launch.watch.keep(body)
-        return trace.told(result, absent)
+        return trace.with_trace_outcome(result, absent)
 
     def _one(self, launch: _Launch, trace_file: Path | None = None) -> Result:
         run, watch, target = self._run_of(launch.spec), launch.watch, launch.target

@@ -124,16 +124,16 @@ class Settings(BaseSettings):
 
     @field_validator("worker_target")
     @classmethod
-    def _names_a_folder_for_each_revision(cls, told: str) -> str:
-        if told and (told.count(REVISION) != 1 or not Path(told).is_absolute()):
+    def _has_one_revision_placeholder(cls, template: str) -> str:
+        if template and (template.count(REVISION) != 1 or not Path(template).is_absolute()):
             raise ValueError("must be a whole path with {revision} in it, or empty")
-        return told
+        return template
 
     @property
     def name(self) -> str:
         """The worker's name, in the form that the service accepts."""
-        told = self.worker_name or f"{platform.node() or 'host'}-{self.device}"
-        name = re.sub(r"[^a-z0-9_.-]+", "", told.lower().replace(" ", "-"))
+        raw = self.worker_name or f"{platform.node() or 'host'}-{self.device}"
+        name = re.sub(r"[^a-z0-9_.-]+", "", raw.lower().replace(" ", "-"))
         return re.sub(r"^[^a-z0-9]+", "", name)[:64] or "worker"
 
     def on_machine(self, has_gpu: bool) -> Settings:

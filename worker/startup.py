@@ -109,8 +109,8 @@ def introduce(
     if gpu is not None:
         labels |= {"gpu": gpu.name, "gpu_uuid": gpu.uuid, "driver": nvml.driver_version() or ""}
     labels |= settings.labels
-    told = {name: contracts.line(value) for name, value in labels.items() if value}
-    return contracts.Worker(name=settings.name, labels=told, version=installed())
+    shown = {name: contracts.line(value) for name, value in labels.items() if value}
+    return contracts.Worker(name=settings.name, labels=shown, version=installed())
 
 
 def _python_version(python: str) -> str:
@@ -118,10 +118,10 @@ def _python_version(python: str) -> str:
         return platform.python_version()
     ask = (python, "-c", "import platform; print(platform.python_version())")
     try:
-        told = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True)
+        answer = subprocess.run(ask, capture_output=True, text=True, timeout=30, check=True)
     except (OSError, subprocess.SubprocessError):
         return ""
-    return told.stdout.strip()
+    return answer.stdout.strip()
 
 
 def bytecode_lost() -> str | None:

@@ -191,7 +191,7 @@ class Vacancy:
             log.warning("Processes %s, not this worker's, use its device.", pids)
         self._foreign = holders.foreign
         survivors = {(process.pid, process.started) for process in self._station.survivors}
-        return {pid for pid, _ in process_tree.alive(survivors)} | holders.own
+        return {pid for pid, _ in process_tree.alive(survivors)} | holders.ours
 
 
 def hidden_from(task: Task, settings: Settings) -> containment.Hidden:
@@ -203,8 +203,8 @@ def hidden_from(task: Task, settings: Settings) -> containment.Hidden:
     if python.is_absolute():
         needed.append(python.parent.parent)
     for name in _PLACES_NEEDED:
-        told = task.environment.get(name, "").split(os.pathsep)
-        needed += map(Path, filter(os.path.isabs, told))
+        paths = task.environment.get(name, "").split(os.pathsep)
+        needed += map(Path, filter(os.path.isabs, paths))
     resolved = {place.expanduser().resolve() for place in needed if place is not None}
     kept = sorted(str(one) for one in resolved if state_dir in one.parents)
     return containment.Hidden((str(state_dir), *map(str, named)), tuple(kept))

@@ -147,7 +147,7 @@ def _known(kind: str, name: str, among: Mapping[str, T]) -> T:
         ) from None
 
 
-def is_own(workload: str) -> bool:
+def is_user_model(workload: str) -> bool:
     """Return True if the workload is a user's own, named ``package.module:function``."""
     return ":" in workload
 
@@ -185,7 +185,7 @@ def normalise(case: Case, device: str | None = None, own: WorkloadEntry | None =
         Refused: a combination that cannot run.
     """
     workload = own
-    if workload is None and not is_own(case.workload):
+    if workload is None and not is_user_model(case.workload):
         workload = _known("workload", case.workload, workloads())
     preset = case.preset
     if workload is not None:
@@ -203,7 +203,7 @@ def _preset(workload: WorkloadEntry, device: str) -> str:
     wanted = _PRESET_OF_DEVICE.get(device)
     if wanted is None:
         raise Refused(f"The preset auto is known for cuda and cpu, and this device is {device!r}.")
-    own = is_own(workload.name) and wanted not in workload.presets
+    own = is_user_model(workload.name) and wanted not in workload.presets
     return next(iter(workload.presets)) if own else wanted
 
 
@@ -270,7 +270,7 @@ def recorded(workload: WorkloadEntry) -> dict[str, str]:
 
     Only the process that measures imports the workload. Advice given later reads the fingerprint.
     """
-    if not is_own(workload.name):
+    if not is_user_model(workload.name):
         return {}
     return {
         f"{_OF_MODEL}{name}": workload.facts[name] for name in _declarable() & {*workload.facts}
@@ -288,7 +288,7 @@ def own_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry | None:
 
     None for one of ours.
     """
-    if not is_own(case.workload):
+    if not is_user_model(case.workload):
         return None
     return WorkloadEntry(case.workload, "", "", {case.preset: {}}, declared)
 

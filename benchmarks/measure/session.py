@@ -195,6 +195,6 @@ def _proposed(case: contracts.Case, context: Context) -> Recipe:
     module = workload_module.load(case.workload)
     made = module.build(Sizes(module.entry.presets[case.preset]), context)
     recipe = check_recipe.recipe(made, case.workload)
-    if catalog.is_own(case.workload):
+    if catalog.is_user_model(case.workload):
         recipe.model.to(context.device).train()
     return recipe

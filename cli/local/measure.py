@@ -138,7 +138,7 @@ def set_up(
         OSError: the folder cannot be made.
         Stop: no device is named, and whether there is a GPU cannot be told.
     """
-    own = workload if catalog.is_own(workload) else ""
+    own = workload if catalog.is_user_model(workload) else ""
     told = Settings(device=device or "auto", data_root=data_root, models=own)
     settings, gpu = _on_machine(told.model_copy(update=UNLIKE_A_WORKER))
     gauge = nvml.open_gauge(gpu)

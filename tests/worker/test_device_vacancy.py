@@ -107,10 +107,10 @@ def test_a_number_that_another_process_has_got_by_now_is_not_ours(monkeypatch):
     occupancy.expect(Tree(1, 0, "none", ""))
     monkeypatch.setattr("worker.child.process_tree.identity", lambda pid: (pid, 7))
     monkeypatch.setattr("worker.child.process_tree.belongs", lambda pid, tree: True)
-    assert occupancy.look().own == {4242}
+    assert occupancy.look().ours == {4242}
     monkeypatch.setattr("worker.child.process_tree.belongs", lambda pid, tree: False)
     monkeypatch.setattr("worker.child.process_tree.identity", lambda pid: None)
-    assert occupancy.look().own == {4242}  # its process has gone, its context has not
+    assert occupancy.look().ours == {4242}  # its process has gone, its context has not
     monkeypatch.setattr("worker.child.process_tree.identity", lambda pid: (pid, 8))
     assert occupancy.look().foreign == {4242}
 

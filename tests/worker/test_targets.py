@@ -40,13 +40,13 @@ def checkouts(tmp_path: Path) -> Path:
 def deploy(checkouts):
     """Put a revision there, whose own ``python -m benchmarks`` says how it was run."""
 
-    def put(revision: str, *, own_python: bool = False) -> Path:
+    def put(revision: str, *, has_python: bool = False) -> Path:
         package = checkouts / revision / "benchmarks"
         package.mkdir(parents=True)
         (package / "__init__.py").touch()
         scripted = SCRIPT.read_text().partition("def main():")[0]
         (package / "__main__.py").write_text(f"{scripted}{TELLS}\n\nmain()\n")
-        if own_python:
+        if has_python:
             python = checkouts / revision / ".venv" / "bin" / "python"
             python.parent.mkdir(parents=True)
             python.symlink_to(sys.executable)
@@ -84,7 +84,7 @@ def test_a_revision_runs_its_own_code_in_its_own_folder(run, deploy):
 
 
 def test_a_checkout_with_a_python_of_its_own_uses_that_and_nothing_of_the_workers(run, deploy):
-    folder = deploy("abc", own_python=True)
+    folder = deploy("abc", has_python=True)
     result, told = run("abc")
     assert result.status is Status.OK, result.reason
     assert told["python"] == str(folder / ".venv" / "bin" / "python")

@@ -247,7 +247,7 @@ def await_child(child: int, parent: int) -> int:
                 return status
 
 
-def await_namespace(first: int, told: socket.socket) -> int:
+def await_namespace(first: int, status_socket: socket.socket) -> int:
     """Wait for the namespace's first process and pass signals on; returns the child's wait status.
 
     The first process is gone only when all others are, and one of them may be stuck in a driver: so
@@ -260,7 +260,7 @@ def await_namespace(first: int, told: socket.socket) -> int:
         gone = dict(ended())
         status = b""
         with suppress(BlockingIOError):
-            status = told.recv(4)
+            status = status_socket.recv(4)
         if status:
             give_up_at = time.monotonic() + STUCK_S
             while first not in gone and time.monotonic() < give_up_at:
@@ -274,8 +274,8 @@ def await_namespace(first: int, told: socket.socket) -> int:
 def ended() -> Iterator[tuple[int, int]]:
     """Collect the children that have ended: their ids and wait statuses."""
     with suppress(ChildProcessError):
-        while (found := os.waitpid(-1, os.WNOHANG))[0]:
-            yield found
+        while (child := os.waitpid(-1, os.WNOHANG))[0]:
+            yield child
 
 
 def end_descendants() -> None:
@@ -302,10 +302,10 @@ def descendants() -> set[int]:
                 raw = Path(f"/proc/{name}/stat").read_bytes()
                 # The command name stands in brackets and may itself hold spaces and brackets.
                 parents[int(name)] = int(raw[raw.rindex(b")") + 2 :].split()[1])
-    found = {os.getpid()}
-    while born := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= born
-    return found - {os.getpid()}
+    family = {os.getpid()}
+    while born := {pid for pid, parent in parents.items() if parent in family} - family:
+        family |= born
+    return family - {os.getpid()}
 
 
 def send(child: int, number: int) -> None:

@@ -92,7 +92,7 @@ class Child:
         """
         self._limits = limits = task.limits
         self._pending = b""
-        self._told_b = 0
+        self._event_b = 0
         self.last: Progress | None = None
         with ExitStack() as undo:
             self._events, theirs = os.pipe()
@@ -185,7 +185,7 @@ class Child:
             return Ending.OVERTIME
         if now_s - heard_at_s >= limits.silence_s:
             return Ending.SILENT
-        if max(self._stdout.total_b, self._stderr.total_b, self._told_b) > limits.output_b:
+        if max(self._stdout.total_b, self._stderr.total_b, self._event_b) > limits.output_b:
             return Ending.FLOODED
         return self._consumption.excess()
 
@@ -197,7 +197,7 @@ class Child:
         if not chunk:  # the child closed its end; its exit, or silence, is what comes next
             selector.unregister(self._events)
             return False
-        self._told_b += len(chunk)
+        self._event_b += len(chunk)
         *lines, rest = (self._pending + chunk).split(b"\n")
         self._pending = rest[-LONGEST_EVENT_B:]
         for line in reversed(lines[-NEWEST_EVENTS:]):

@@ -64,16 +64,16 @@ def members(tree: Tree) -> list[Process]:
     everything = {process.pid: process for process in _snapshot()}
     leader = everything.get(tree.leader)
     session = tree.leader if leader and leader.started == tree.started else None
-    found = {
+    pids = {
         process.pid
         for process in everything.values()
         if process.started >= tree.started
         and (process.session == session or _carries(process.pid, tree.mark))
     }
-    _add_descendants(found, everything)
-    _reap(found - {tree.leader}, everything)
-    found.discard(os.getpid())
-    return [everything[pid] for pid in sorted(found) if everything[pid].state not in "ZX"]
+    _add_descendants(pids, everything)
+    _reap(pids - {tree.leader}, everything)
+    pids.discard(os.getpid())
+    return [everything[pid] for pid in sorted(pids) if everything[pid].state not in "ZX"]
 
 
 def identity(pid: int) -> tuple[int, int] | None:
@@ -101,21 +101,21 @@ def count_below(leader: int, most: int) -> int | None:
 
     It reads these processes only, not the machine's. A kernel without such lists counts none.
     """
-    found: set[int] = set()
+    seen: set[int] = set()
     left = [leader]
     while left:
-        born = set(_children(left.pop())) - found
-        found |= born
+        born = set(_children(left.pop())) - seen
+        seen |= born
         left += born
-        if len(found) > most:
+        if len(seen) > most:
             return None
-    return len(found)
+    return len(seen)
 
 
 def alive(identities: set[tuple[int, int]]) -> set[tuple[int, int]]:
     """Return those of these processes, each a pid and its start in ticks, that still run."""
-    found = (_read(pid) for pid, _ in identities)
-    return {(p.pid, p.started) for p in found if p and p.state not in "ZX"} & identities
+    processes = (_read(pid) for pid, _ in identities)
+    return {(p.pid, p.started) for p in processes if p and p.state not in "ZX"} & identities
 
 
 def end(tree: Tree, grace_s: float, patience_s: float) -> list[Process]:
@@ -181,21 +181,21 @@ def _carries(pid: int, mark: str) -> bool:
 
 def _children(pid: int) -> list[int]:
     """The children of all of a process's threads."""
-    found: list[int] = []
+    children: list[int] = []
     with suppress(OSError):
         for thread in os.listdir(f"/proc/{pid}/task"):  # noqa: PTH208
             with suppress(OSError):
-                told = Path(f"/proc/{pid}/task/{thread}/children").read_bytes()
-                found += map(int, told.split())
-    return found
+                listed = Path(f"/proc/{pid}/task/{thread}/children").read_bytes()
+                children += map(int, listed.split())
+    return children
 
 
-def _add_descendants(found: set[int], everything: dict[int, Process]) -> None:
+def _add_descendants(pids: set[int], everything: dict[int, Process]) -> None:
     while True:
-        born = {p.pid for p in everything.values() if p.parent in found and p.pid not in found}
+        born = {p.pid for p in everything.values() if p.parent in pids and p.pid not in pids}
         if not born:
             return
-        found |= born
+        pids |= born
 
 
 def _reap(pids: set[int], everything: dict[int, Process]) -> None:

@@ -48,10 +48,10 @@ class Room:
     @classmethod
     def of(cls, folder: Path) -> Room:
         """Ask the file system of ``folder``."""
-        told = os.statvfs(folder)
-        block_b = told.f_frsize
-        used_b = (told.f_blocks - told.f_bfree) * block_b
-        return cls(used_b, told.f_files - told.f_ffree, told.f_bavail * block_b)
+        usage = os.statvfs(folder)
+        block_b = usage.f_frsize
+        used_b = (usage.f_blocks - usage.f_bfree) * block_b
+        return cls(used_b, usage.f_files - usage.f_ffree, usage.f_bavail * block_b)
 
 
 class Consumption:
@@ -79,11 +79,11 @@ class Consumption:
         if process_tree.count_below(self._leader, self._allowance.processes) is None:
             return Excess.PROCESSES
         try:
-            found = self._excess_on_disk()
+            excess = self._excess_on_disk()
         except OSError:  # the child removed its folder: there is nothing in it
-            found = None
+            excess = None
         self._due_s = time.monotonic() + LOOK_EVERY_S
-        return found
+        return excess
 
     def _excess_on_disk(self) -> Excess | None:
         room = Room.of(self._folder)

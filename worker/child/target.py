@@ -22,7 +22,7 @@ from worker.settings import REVISION, Settings
 
 log = logging.getLogger(__name__)
 
-OWN_PYTHON = Path(".venv") / "bin" / "python"
+VENV_PYTHON = Path(".venv") / "bin" / "python"
 
 
 class TargetAbsent(Exception):
@@ -36,7 +36,7 @@ class Target:
     command: tuple[str, ...]
     folder: Path | None = None
     """Working directory and first place for imports; None where the worker itself runs."""
-    own_python: bool = False
+    has_python: bool = False
 
     def environment(self, inherited: Mapping[str, str]) -> dict[str, str]:
         """The child's environment, with the checkout's code before all other.
@@ -46,7 +46,7 @@ class Target:
         """
         if self.folder is None:
             return dict(inherited)
-        others = "" if self.own_python else inherited.get("PYTHONPATH", "")
+        others = "" if self.has_python else inherited.get("PYTHONPATH", "")
         path = os.pathsep.join(filter(None, (str(self.folder), others)))
         return {**inherited, "PYTHONPATH": path}
 
@@ -68,11 +68,10 @@ def target_of(settings: Settings, revision: str) -> Target:
             f"Revision {revision} is not on this worker: deploy it to {folder}, "
             "or change THROUGHLINE_WORKER_TARGET."
         )
-    own = folder / OWN_PYTHON
-    has_own = own.is_file()
-    python = str(own) if has_own else settings.python
+    has_python = (folder / VENV_PYTHON).is_file()
+    python = str(folder / VENV_PYTHON) if has_python else settings.python
     command = settings.child_command or (python, "-m", "benchmarks", "-")
-    return Target(command, folder, own_python=has_own)
+    return Target(command, folder, has_python=has_python)
 
 
 def names_a_day(revision: str) -> bool:
@@ -107,7 +106,7 @@ def refused(workload: str, allowed: Sequence[str]) -> str:
         workload: as the job names it.
         allowed: a package or module, with all that lies in it, or one ``module:function``.
     """
-    if not catalog.is_own(workload) or any(_covers(each, workload) for each in allowed):
+    if not catalog.is_user_model(workload) or any(_covers(name, workload) for name in allowed):
         return ""
     known = f"allows only {', '.join(allowed)}" if allowed else "allows no models of its users' own"
     return (

@@ -96,8 +96,8 @@ def _claimed(name: str, within: int) -> int:
 
 
 def _mount(handle: int) -> str:
-    told = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="ascii")
-    return next(line for line in told.splitlines() if line.startswith("mnt_id"))
+    info = Path(f"/proc/self/fdinfo/{handle}").read_text(encoding="ascii")
+    return next(line for line in info.splitlines() if line.startswith("mnt_id"))
 
 
 def _flatten(top: int) -> None:
@@ -139,9 +139,11 @@ def environment_in(folder: Path, settings: Settings, caches: Path | None = None)
         settings: of this worker.
         caches: where compiled code lies, if not there.
     """
-    own = {variable: folder / name for variable, name in _PRIVATE.items()}
+    places = {variable: folder / name for variable, name in _PRIVATE.items()}
     if caches is not None:
-        own |= {variable: caches / _PRIVATE[variable] for variable in _COMPILED}
-    for place in own.values():
+        places |= {variable: caches / _PRIVATE[variable] for variable in _COMPILED}
+    for place in places.values():
         place.mkdir(parents=True, exist_ok=True)
-    return child_environment(settings) | {variable: str(place) for variable, place in own.items()}
+    return child_environment(settings) | {
+        variable: str(place) for variable, place in places.items()
+    }

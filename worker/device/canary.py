@@ -51,25 +51,25 @@ class NodeHistory:
             return None
         earlier = self._earlier()
         on_cpu = "launch_s" not in taken.readings
-        found = moved([one.readings for one in earlier], taken.readings, on_cpu=on_cpu)
-        if found:
-            told = ", ".join(f"{name} {by:+.1%}" for name, by in found.items())
-            log.warning("This node is not what it was: %s against its median.", told)
+        differences = moved([one.readings for one in earlier], taken.readings, on_cpu=on_cpu)
+        if differences:
+            listed = ", ".join(f"{name} {by:+.1%}" for name, by in differences.items())
+            log.warning("This node is not what it was: %s against its median.", listed)
         self._remember([*earlier, taken][-REMEMBERED:])
-        return taken.model_copy(update={"moved": found})
+        return taken.model_copy(update={"moved": differences})
 
     def _earlier(self) -> list[Canary]:
         try:
             lines = self._file.read_bytes().splitlines()
         except OSError:
             return []
-        found = []
+        canaries = []
         for line in lines:
             try:
-                found.append(Canary.model_validate_json(line))
+                canaries.append(Canary.model_validate_json(line))
             except ValidationError:  # another version's, or half a line
                 continue
-        return found
+        return canaries
 
     def _remember(self, canaries: Sequence[Canary]) -> None:
         content = "".join(one.model_dump_json() + "\n" for one in canaries)
@@ -84,7 +84,7 @@ def moved(
     earlier: Sequence[Mapping[str, float]], now: Mapping[str, float], *, on_cpu: bool
 ) -> dict[str, float]:
     """Relative difference of each reading that left the median of the earlier ones. Pure."""
-    found = {}
+    differences = {}
     for name, value in now.items():
         known = [readings[name] for readings in earlier if name in readings]
         if len(known) < NEEDED:
@@ -92,5 +92,5 @@ def moved(
         usual = median(known)
         allowed = DEVICE_MOVED if name in _OF_THE_DEVICE and not on_cpu else HOST_MOVED
         if usual > 0 and abs(value / usual - 1) > allowed:
-            found[name] = value / usual - 1
-    return found
+            differences[name] = value / usual - 1
+    return differences

@@ -82,8 +82,8 @@ class NvmlGauge:
 
     def channels(self) -> dict[str, float]:
         """See `Gauge.channels`."""
-        found = {name: self._ask(name, read) for name, read in self._momentary.items()}
-        return {name: float(value) for name, value in found.items() if value is not None}
+        readings = {name: self._ask(name, read) for name, read in self._momentary.items()}
+        return {name: float(value) for name, value in readings.items() if value is not None}
 
     def reasons(self) -> int | None:
         """See `Gauge.reasons`."""
@@ -101,10 +101,10 @@ class NvmlGauge:
 
     def processes(self) -> frozenset[int]:
         """See `Gauge.processes`."""
-        found = self._ask(
+        listed = self._ask(
             "processes", lambda: pynvml.nvmlDeviceGetComputeRunningProcesses(self._handle)
         )
-        return frozenset(int(process.pid) for process in found or ())
+        return frozenset(int(process.pid) for process in listed or ())
 
     def _memory_used_b(self) -> float:
         with suppress(pynvml.NVMLError):
@@ -159,18 +159,18 @@ def find(device: str, visible: str | None, among: list[Gpu]) -> Gpu | None:
 
     A slice of a GPU (``MIG-...``) has no power or clock of its own, so it is not found.
     """
-    kind, _, told = device.partition(":")
-    if kind != "cuda" or (told and not told.isdecimal()):
+    kind, _, digits = device.partition(":")
+    if kind != "cuda" or (digits and not digits.isdecimal()):
         return None
-    number = int(told or 0)
+    number = int(digits or 0)
     if visible is None:
         return among[number] if number < len(among) else None
     named = [part.strip() for part in visible.split(",")]
-    wanted = named[number] if number < len(named) else ""
-    if wanted.isdecimal():
-        return next((gpu for gpu in among if gpu.index == int(wanted)), None)
-    if wanted.startswith("GPU-"):  # CUDA takes a unique beginning of a UUID as well
-        return next((gpu for gpu in among if gpu.uuid.startswith(wanted)), None)
+    name = named[number] if number < len(named) else ""
+    if name.isdecimal():
+        return next((gpu for gpu in among if gpu.index == int(name)), None)
+    if name.startswith("GPU-"):  # CUDA takes a unique beginning of a UUID as well
+        return next((gpu for gpu in among if gpu.uuid.startswith(name)), None)
     return None
 
 

@@ -74,7 +74,7 @@ class DeviceState:
     def remaining(self, goes_on: GoesOn) -> frozenset[int]:
         """Processes of the last child that do not leave the device; waits for them."""
         give_up_at_s = time.monotonic() + self._settings.kill_patience_s
-        while (pids := self.occupancy.look().own) and goes_on():
+        while (pids := self.occupancy.look().ours) and goes_on():
             if time.monotonic() >= give_up_at_s:
                 return pids
             time.sleep(LOOK_S)
@@ -83,19 +83,18 @@ class DeviceState:
 
 def obstacles(channels: Mapping[str, float]) -> tuple[str, ...]:
     """Flags for what makes a device unfit to be measured on. Pure."""
-    found = []
-    if channels.get("utilization", 0.0) > IDLE:
-        found.append(DEVICE_BUSY)
-    if channels.get("memory_used_b", 0.0) > FOREIGN_B:
-        found.append(FOREIGN_MEMORY)
-    return tuple(found)
+    flags = {
+        DEVICE_BUSY: channels.get("utilization", 0.0) > IDLE,
+        FOREIGN_MEMORY: channels.get("memory_used_b", 0.0) > FOREIGN_B,
+    }
+    return tuple(flag for flag, raised in flags.items() if raised)
 
 
 @dataclass(frozen=True)
 class Holders:
     """Process ids, as the driver numbers them."""
 
-    own: frozenset[int] = frozenset()
+    ours: frozenset[int] = frozenset()
     foreign: frozenset[int] = frozenset()
 
 
@@ -122,17 +121,17 @@ class Occupancy:
         if self._gauge is None:
             return Holders()
         listed = self._gauge.processes()
-        own = frozenset(pid for pid in listed if self._is_ours(pid))
-        self._ours = {pid: started for pid, started in self._ours.items() if pid in own}
-        return Holders(own, listed - own)
+        ours = frozenset(pid for pid in listed if self._is_ours(pid))
+        self._ours = {pid: started for pid, started in self._ours.items() if pid in ours}
+        return Holders(ours, listed - ours)
 
     def _is_ours(self, pid: int) -> bool:
-        found = process_tree.identity(pid)
-        if pid in self._ours and (found is None or found[1] == self._ours[pid]):
+        identity = process_tree.identity(pid)
+        if pid in self._ours and (identity is None or identity[1] == self._ours[pid]):
             return True
-        if found is None or self._tree is None or not process_tree.belongs(pid, self._tree):
+        if identity is None or self._tree is None or not process_tree.belongs(pid, self._tree):
             return False
-        self._ours[pid] = found[1]
+        self._ours[pid] = identity[1]
         return True
 
 
@@ -203,6 +202,6 @@ def strangers(now: Holders, before: frozenset[int]) -> int:
     Inside a container the driver may name processes by numbers that mean nothing here. Then one
     that was not there before the child started is taken to be the child.
     """
-    if now.own:
+    if now.ours:
         return len(now.foreign)
     return max(0, len(now.foreign) - min(1, len(now.foreign - before)))

@@ -134,8 +134,11 @@ def _with_telemetry(
         "full": replicate.full,
         "synth": replicate.synth,
     }
-    found = {name: cut(readings, timed.window, processes) for name, timed in passes.items()}
-    telemetry = {name: watched for name, watched in found.items() if watched is not None}
+    telemetry = {
+        name: watched
+        for name, timed in passes.items()
+        if (watched := cut(readings, timed.window, processes)) is not None
+    }
     flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()), highest_hz)))
     return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})
 
@@ -143,26 +146,27 @@ def _with_telemetry(
 def _flags(watched: Sequence[Telemetry], highest_hz: float) -> list[str]:
     """List what a reader should know before trusting the numbers; nothing is dropped for it."""
     flags = []
-    if any(_protects_itself(told) or _held_back(told, highest_hz) for told in watched):
+    if any(_protects_itself(one) or _held_back(one, highest_hz) for one in watched):
         flags.append(HELD_BACK)
-    if any(_unsteady(told.channels.get("sm_clock_hz")) for told in watched):
+    if any(_unsteady(one.channels.get("sm_clock_hz")) for one in watched):
         flags.append(CLOCK_UNSTABLE)
-    if any(told.other_processes for told in watched):
+    if any(one.other_processes for one in watched):
         flags.append(OTHER_PROCESSES)
     return flags
 
 
-def _protects_itself(told: Telemetry) -> bool:
-    return any(told.reasons.get(name, 0) > 0 for name in THROTTLED)
+def _protects_itself(telemetry: Telemetry) -> bool:
+    return any(telemetry.reasons.get(name, 0) > 0 for name in THROTTLED)
 
 
-def _held_back(told: Telemetry, highest_hz: float) -> bool:
+def _held_back(telemetry: Telemetry, highest_hz: float) -> bool:
     """Return True if the clock is low for no reason that a busy and healthy device has."""
-    clock = told.channels.get("sm_clock_hz")
-    if clock is None or not clock.n or not told.reasons:
+    clock = telemetry.channels.get("sm_clock_hz")
+    if clock is None or not clock.n or not telemetry.reasons:
         return False
     explained = (
-        told.reasons.get("sw_power_cap", 0) >= CAPPED or told.reasons.get("gpu_idle", 0) > IDLE
+        telemetry.reasons.get("sw_power_cap", 0) >= CAPPED
+        or telemetry.reasons.get("gpu_idle", 0) > IDLE
     )
     return not explained and fmean(clock.values()) < THROTTLED_CLOCK * highest_hz
 
@@ -174,25 +178,25 @@ def _unsteady(trace: Trace | None) -> bool:
 
 def _samples(replicate: Replicate) -> list[Sample]:
     """Power, clock and energy per item over the FULL pass, as far as the device tells them."""
-    told = replicate.telemetry.get("full")
-    if told is None:
+    telemetry = replicate.telemetry.get("full")
+    if telemetry is None:
         return []
     samples = []
-    if power := told.channels.get("power_w"):
+    if power := telemetry.channels.get("power_w"):
         samples.append(sample("power", fmean(power.values())))
-    if clock := told.channels.get("sm_clock_hz"):
+    if clock := telemetry.channels.get("sm_clock_hz"):
         samples.append(sample("sm_clock", fmean(clock.values())))
     window = replicate.full.window
     items = replicate.full.rate * (window.end_s - window.start_s)
-    if told.energy_j is not None and items > 0:
-        samples.append(sample("energy_per_item", told.energy_j / items))
+    if telemetry.energy_j is not None and items > 0:
+        samples.append(sample("energy_per_item", telemetry.energy_j / items))
     return samples + _cycles(replicate)
 
 
 def _cycles(replicate: Replicate) -> list[Sample]:
     """SM cycles per SYNTH step: what a step costs at whatever clock the power limit allowed."""
-    told = replicate.telemetry.get("synth")
-    clock = told.channels.get("sm_clock_hz") if told else None
+    telemetry = replicate.telemetry.get("synth")
+    clock = telemetry.channels.get("sm_clock_hz") if telemetry else None
     if clock is None or not clock.n:
         return []
     step_s = sum(replicate.synth.step_trace.values()) / replicate.synth.steps

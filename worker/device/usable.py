@@ -64,7 +64,7 @@ def obstacle(settings: Settings, goes_on: Callable[[], bool]) -> str | None:
                 continue
             _end(asked)
             return f"{settings.device} does not answer within {LIMIT_S:g} s."
-        return _told(asked.returncode, said.decode(errors="replace"))
+        return _reason(asked.returncode, said.decode(errors="replace"))
     _end(asked)
     return None
 
@@ -75,7 +75,7 @@ def _end(asked: subprocess.Popen[bytes]) -> None:
         asked.communicate(timeout=1.0)
 
 
-def _told(code: int, said: str) -> str | None:
+def _reason(code: int, said: str) -> str | None:
     if code == NO_DEVICE:
         return line(said.rstrip().rpartition("\n")[2]) or "torch refuses it."
     return "" if code == 0 else None

@@ -94,7 +94,7 @@ class Spool:
             try:
                 yield Entry(_TICKET.validate_json(head), body, path)
             except ValidationError:
-                self._put_aside(path, f"This file is no spooled {kind}.")
+                self._move_to_rejected(path, f"This file is no spooled {kind}.")
 
     def deliver(self, entry: Entry, post: Callable[[Ticket, bytes], None]) -> Answer:
         """Send ``entry`` and act on a final answer.
@@ -135,10 +135,10 @@ class Spool:
         if entry.path is None:
             log.error("%s: %s It could not be kept.", entry.ticket, sentence)
             return
-        kept = self._put_aside(entry.path, sentence)
+        kept = self._move_to_rejected(entry.path, sentence)
         log.error("%s: %s It is kept in %s.", entry.ticket, sentence, kept)
 
-    def _put_aside(self, path: Path, sentence: str) -> Path:
+    def _move_to_rejected(self, path: Path, sentence: str) -> Path:
         kept = self._rejected / path.name
         with suppress(OSError):  # a full disk costs the sentence, which the log has too
             write_durably(kept.with_suffix(".reason"), sentence.encode() + b"\n")

@@ -54,18 +54,18 @@ def place(folder: Path) -> Iterator[Place]:
     Raises:
         OSError: it cannot be made.
     """
-    own = Path(tempfile.mkdtemp(prefix="trace-", dir=folder))
-    handle = os.open(own, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    subfolder = Path(tempfile.mkdtemp(prefix="trace-", dir=folder))
+    handle = os.open(subfolder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
-        yield Place(own / NAME, handle)
+        yield Place(subfolder / NAME, handle)
     finally:
         os.close(handle)
 
 
-def told(result: Result, absent: str) -> Result:
-    """``result`` with word of its trace.
+def with_trace_outcome(result: Result, absent: str) -> Result:
+    """Return ``result`` with the reason why it has no trace, empty if it has one.
 
-    A child knows of a file and not of the protocol's wish, so that is put back.
+    The child was asked for a file, not by the protocol, so the protocol's request is put back.
     """
     protocol = result.protocol.model_copy(update={"trace": True})
     return result.model_copy(update={"protocol": protocol, "trace_absent": absent})
