@@ -32,9 +32,9 @@ long once its Result is out."""
 
 def program() -> NoReturn:
     """Be the child process: stdout is the Result's alone, and the process ends once it is out."""
-    own = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    stdout = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)  # what a workload, or a library below it, prints goes where progress goes
-    status = main(out=own)
+    status = main(out=stdout)
     late = threading.Timer(LEAVE_S, os._exit, (status,))
     late.daemon = True
     late.start()

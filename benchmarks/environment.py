@@ -70,14 +70,14 @@ def _ranges(numbers: Sequence[int]) -> Iterator[str]:
 
 
 def _gpu(device: torch.device) -> Iterator[tuple[str, str]]:
-    told = torch.cuda.get_device_properties(device)
-    yield "gpu.name", told.name
-    yield "gpu.sm_count", str(told.multi_processor_count)
-    yield "gpu.memory_b", str(told.total_memory)
-    yield "gpu.capability", f"{told.major}.{told.minor}"
+    properties = torch.cuda.get_device_properties(device)
+    yield "gpu.name", properties.name
+    yield "gpu.sm_count", str(properties.multi_processor_count)
+    yield "gpu.memory_b", str(properties.total_memory)
+    yield "gpu.capability", f"{properties.major}.{properties.minor}"
     yield "gpu.count", str(torch.cuda.device_count())
-    yield "gpu.uuid", f"GPU-{told.uuid}"
-    yield from _nvml(f"GPU-{told.uuid}")
+    yield "gpu.uuid", f"GPU-{properties.uuid}"
+    yield from _nvml(f"GPU-{properties.uuid}")
 
 
 def _nvml(uuid: str) -> Iterator[tuple[str, str]]:
@@ -130,8 +130,8 @@ def _software() -> Iterator[tuple[str, str]]:
 
 def _packages_digest() -> str:
     path = [place for place in sys.path if Path(place).parts[-2:] != ("setuptools", "_vendor")]
-    found = importlib.metadata.distributions(path=path)
-    frozen = sorted({f"{d.metadata['Name']}=={d.version}" for d in found})
+    distributions = importlib.metadata.distributions(path=path)
+    frozen = sorted({f"{d.metadata['Name']}=={d.version}" for d in distributions})
     return hashlib.sha256("\n".join(frozen).encode()).hexdigest()[:16]
 
 

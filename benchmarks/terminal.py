@@ -29,7 +29,7 @@ LINES = "\n\t"
 
 def printable(text: str, keep: str = "") -> str:
     """Write out every character that would be obeyed, but for those in ``keep``."""
-    return _OBEYED.sub(lambda found: _written(found[0], keep), text)
+    return _OBEYED.sub(lambda match: _written(match[0], keep), text)
 
 
 def _written(character: str, keep: str) -> str:

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 from benchmarks.catalog import catalog
 from benchmarks.catalog.catalog import Refused, WorkloadEntry
 
-OWN_PRESETS: Mapping[str, Mapping[str, int]] = {"full": {}, "tiny": {}}
+DEFAULT_PRESETS: Mapping[str, Mapping[str, int]] = {"full": {}, "tiny": {}}
 """Of a module without ``PRESETS``: `build` gets no sizes and decides by itself."""
 
 
@@ -87,15 +87,15 @@ def _imported(name: str) -> ModuleType:
 
 
 def _entry(name: str, module: ModuleType) -> WorkloadEntry:
-    told = {
+    declared = {
         "name": name,
         "summary": (module.__doc__ or "").strip().partition("\n")[0],
         "item": getattr(module, "ITEM", "sample"),
-        "presets": getattr(module, "PRESETS", OWN_PRESETS),
+        "presets": getattr(module, "PRESETS", DEFAULT_PRESETS),
         "facts": getattr(module, "FACTS", {}),
     }
     try:
-        entry = TypeAdapter(WorkloadEntry).validate_python(told)
+        entry = TypeAdapter(WorkloadEntry).validate_python(declared)
     except ValidationError as error:
         fault = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in fault["loc"]).upper()
@@ -117,7 +117,9 @@ def _code_digest(module: ModuleType) -> str:
     if root is None:
         return ""
     digest = hashlib.sha256()
-    for path in sorted({path for each in list(sys.modules.values()) if (path := _file(each))}):
+    for path in sorted(
+        {path for imported in list(sys.modules.values()) if (path := _file(imported))}
+    ):
         if path.is_relative_to(root) and not _installed(path.relative_to(root)):
             digest.update(str(path.relative_to(root)).encode())
             digest.update(path.read_bytes())

@@ -34,5 +34,5 @@ def _takes(recipe: Recipe, option: str) -> bool:
         taken = inspect.signature(recipe.optimizer).parameters
     except (TypeError, ValueError):  # written in C, or not to be read: torch's own all can
         return True
-    anything = any(each.kind is inspect.Parameter.VAR_KEYWORD for each in taken.values())
+    anything = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in taken.values())
     return anything or option in taken

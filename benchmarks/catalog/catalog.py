@@ -78,7 +78,7 @@ def _declared(path: Path) -> dict[str, Any]:
     """Read a module's docstring and its literal upper-case assignments, names in lower case."""
     tree = ast.parse(path.read_text(encoding="utf-8"), filename=path.name)
     summary = (ast.get_docstring(tree) or "").partition("\n")[0]
-    found: dict[str, Any] = {"name": path.stem, "summary": summary}
+    declarations: dict[str, Any] = {"name": path.stem, "summary": summary}
     for node in tree.body:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name.isupper():
@@ -90,8 +90,8 @@ def _declared(path: Path) -> dict[str, Any]:
             case _:
                 continue
         with contextlib.suppress(ValueError):  # what is computed is the module's own affair
-            found[name.lower()] = ast.literal_eval(value)
-    return found
+            declarations[name.lower()] = ast.literal_eval(value)
+    return declarations
 
 
 def _entries(folder: str, kind: type[T]) -> Mapping[str, T]:
@@ -101,11 +101,11 @@ def _entries(folder: str, kind: type[T]) -> Mapping[str, T]:
     unfinished file must not take the others down.
     """
     entries: dict[str, T] = {}
-    wanted = {field.name for field in fields(kind)}  # type: ignore[arg-type]
+    names = {field.name for field in fields(kind)}  # type: ignore[arg-type]
     for path in sorted((_HERE / folder).glob("[!_]*.py")):
         try:
-            told = {name: value for name, value in _declared(path).items() if name in wanted}
-            entries[path.stem] = TypeAdapter(kind).validate_python(told)
+            declared = {name: value for name, value in _declared(path).items() if name in names}
+            entries[path.stem] = TypeAdapter(kind).validate_python(declared)
         except SyntaxError as error:
             _leave_out(path, f"line {error.lineno}: {error.msg}")
         except ValidationError as error:
@@ -152,7 +152,7 @@ def is_user_model(workload: str) -> bool:
     return ":" in workload
 
 
-def named(told: str) -> tuple[str, str]:
+def named(text: str) -> tuple[str, str]:
     """Workload and preset out of ``resnet50``, ``resnet50:full`` or ``mypkg.bench:build:tiny``.
 
     A name of the catalog stands for itself; whatever else has a colon is a user's own. The preset
@@ -161,30 +161,32 @@ def named(told: str) -> tuple[str, str]:
     Raises:
         UnknownName: it is neither.
     """
-    first, _, rest = told.partition(":")
+    first, _, rest = text.partition(":")
     if first in workloads() or not (rest or set("./") & set(first)):
         return first, rest
     function, _, preset = rest.partition(":")
     if not all(part.isidentifier() for part in (*first.split("."), function)):
         raise UnknownName(
-            f"{told!r} names no workload: a model of your own is package.module:function, as it "
+            f"{text!r} names no workload: a model of your own is package.module:function, as it "
             "is imported, such as mypkg.bench:build."
         )
     return f"{first}:{function}", preset
 
 
-def normalise(case: Case, device: str | None = None, own: WorkloadEntry | None = None) -> Case:
+def normalise(
+    case: Case, device: str | None = None, user_model: WorkloadEntry | None = None
+) -> Case:
     """Check every name and leave out what equals a default, so that equal cases are equal values.
 
     With ``device`` (``cuda`` or ``cpu``) the preset ``auto`` becomes that device's preset and the
     combination is checked against it; without, whatever depends on the device is left open. So is
-    whatever depends on a user's own workload until it was imported and given as ``own``.
+    whatever depends on a user's own workload until it was imported and given as ``user_model``.
 
     Raises:
         UnknownName: a name that the catalog does not have.
         Refused: a combination that cannot run.
     """
-    workload = own
+    workload = user_model
     if workload is None and not is_user_model(case.workload):
         workload = _known("workload", case.workload, workloads())
     preset = case.preset
@@ -200,11 +202,12 @@ def normalise(case: Case, device: str | None = None, own: WorkloadEntry | None =
 
 
 def _preset(workload: WorkloadEntry, device: str) -> str:
-    wanted = _PRESET_OF_DEVICE.get(device)
-    if wanted is None:
+    preset = _PRESET_OF_DEVICE.get(device)
+    if preset is None:
         raise Refused(f"The preset auto is known for cuda and cpu, and this device is {device!r}.")
-    own = is_user_model(workload.name) and wanted not in workload.presets
-    return next(iter(workload.presets)) if own else wanted
+    if is_user_model(workload.name) and preset not in workload.presets:
+        return next(iter(workload.presets))
+    return preset
 
 
 def settings(case: Case) -> dict[str, str]:
@@ -238,12 +241,12 @@ def _refuse_impossible(
         facts["device"] = device
     for name, value in chosen.items():
         for fact, allowed in axes()[name].needs.get(value, {}).items():
-            wanted = f"{name}={value} needs {fact}={' or '.join(allowed)}, and "
+            need = f"{name}={value} needs {fact}={' or '.join(allowed)}, and "
             if fact in facts and facts[fact] not in allowed:
                 has = f"{_owner(fact, workload, device)} has {fact}={facts[fact]}."
-                raise Refused(wanted + has)
+                raise Refused(need + has)
             if workload is not None and fact not in facts and fact in _declarable():
-                raise Refused(f"{wanted}{workload.name} declares no {fact} in its FACTS.")
+                raise Refused(f"{need}{workload.name} declares no {fact} in its FACTS.")
 
 
 def refuse_older(case: Case, capability: tuple[int, int]) -> None:
@@ -283,10 +286,10 @@ def remembered(facts: Mapping[str, str]) -> dict[str, str]:
     return {name: facts[recorded] for name, recorded in names if recorded in facts}
 
 
-def own_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry | None:
-    """The entry of a user's own workload, as far as the case and what was remembered tell it.
+def user_model_entry(case: Case, declared: Mapping[str, str]) -> WorkloadEntry | None:
+    """The entry of a user's own workload, made of the case and the recorded facts.
 
-    None for one of ours.
+    None for a workload of the catalog.
     """
     if not is_user_model(case.workload):
         return None

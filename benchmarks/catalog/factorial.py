@@ -65,10 +65,10 @@ class Design:
 
     def defining(self) -> frozenset[Effect]:
         """Every defining word: the independent ones and all their products."""
-        found: set[Effect] = {frozenset()}
+        words: set[Effect] = {frozenset()}
         for word in self.words:
-            found |= {each ^ frozenset(word) for each in found}
-        return frozenset(found - {frozenset()})
+            words |= {product ^ frozenset(word) for product in words}
+        return frozenset(words - {frozenset()})
 
     @property
     def resolution(self) -> int | None:
@@ -86,15 +86,15 @@ class Design:
     def effects(self) -> tuple[Effect, ...]:
         """One effect for each contrast that the runs allow, the simplest of its aliases."""
         numbers = range(len(self.factors))
-        found: list[Effect] = []
+        effects: list[Effect] = []
         seen: set[Effect] = {frozenset()} | self.defining()
         for size in range(1, len(self.factors) + 1):
             for chosen in combinations(numbers, size):
                 effect = frozenset(chosen)
                 if effect not in seen:
-                    found.append(effect)
+                    effects.append(effect)
                     seen |= {effect} | self.aliases(effect)
-        return tuple(found)
+        return tuple(effects)
 
     def name(self, effect: Effect) -> str:
         """Such as ``precision`` or ``layout x compile``."""

@@ -60,8 +60,8 @@ def traces(result: Result) -> Iterator[Trace]:
     for replicate in result.replicates:
         for timed in (replicate.full, replicate.synth):
             yield from _of_pass(timed)
-        for told in replicate.telemetry.values():
-            yield from _of_telemetry(told)
+        for telemetry in replicate.telemetry.values():
+            yield from _of_telemetry(telemetry)
     if result.parity is not None:
         yield from result.parity.losses.values()
 
@@ -70,9 +70,9 @@ def _of_pass(timed: Pass) -> Iterator[Trace]:
     yield from (timed.step_trace, timed.stall_trace, timed.copy_trace, timed.work_trace)
 
 
-def _of_telemetry(told: Telemetry) -> Iterator[Trace]:
-    yield told.t_s
-    yield from told.channels.values()
+def _of_telemetry(telemetry: Telemetry) -> Iterator[Trace]:
+    yield telemetry.t_s
+    yield from telemetry.channels.values()
 
 
 def without_traces(result: Result) -> Result:
@@ -91,10 +91,10 @@ def _lean(replicate: Replicate) -> Replicate:
         "synth": replicate.synth.model_copy(update=no_steps),
     }
     telemetry = {
-        name: told.model_copy(
-            update={"t_s": _NONE, "channels": dict.fromkeys(told.channels, _NONE)}
+        name: of_pass.model_copy(
+            update={"t_s": _NONE, "channels": dict.fromkeys(of_pass.channels, _NONE)}
         )
-        for name, told in replicate.telemetry.items()
+        for name, of_pass in replicate.telemetry.items()
     }
     return replicate.model_copy(update=lean | {"telemetry": telemetry})
 
@@ -112,8 +112,8 @@ def excess(result: Result, document: bytes, processes: int) -> str:
         document: the result as JSON.
         processes: how many processes measure the case.
     """
-    found = list(traces(result))
-    values, packed_b = sum(one.n for one in found), sum(len(one.data) for one in found)
+    all_traces = list(traces(result))
+    values, packed_b = sum(one.n for one in all_traces), sum(len(one.data) for one in all_traces)
     measured = min(max(len(result.replicates), 1), processes)
     allowed = trace_values(processes) * measured
     if values > allowed:
@@ -121,7 +121,7 @@ def excess(result: Result, document: bytes, processes: int) -> str:
             f"Its traces hold {values:,} values, and {allowed:,} are allowed: time fewer steps, "
             "or ask for fewer processes."
         )
-    if packed_b > PACKED_PER_VALUE_B * values + PACKED_AT_LEAST_B * len(found):
+    if packed_b > PACKED_PER_VALUE_B * values + PACKED_AT_LEAST_B * len(all_traces):
         return f"Its traces have {packed_b:,} bytes for {values:,} values, which need fewer."
     beside_b = len(document) - packed_b
     room_b = max(BESIDE_TRACES_B * measured // processes, ONE_OF_MANY_B)

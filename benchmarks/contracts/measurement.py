@@ -33,7 +33,7 @@ class Sample(Contract):
     """95 % half-width within each replicate: a diagnostic, not the published interval."""
 
     @model_validator(mode="after")
-    def _one_half_width_each(self) -> Self:
+    def _has_one_half_width_per_value(self) -> Self:
         if self.half_widths is not None and len(self.half_widths) != len(self.values):
             raise ValueError("half_widths needs one entry for each value")
         return self

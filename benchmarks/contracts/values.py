@@ -187,8 +187,8 @@ class Trace(Contract):
     def mean(self) -> float | None:
         """Mean of the finite values; None where there is none, or the data are no values."""
         try:
-            told = self.unpacked()
+            values = self.unpacked()
         except ValueError:
             return None
-        count = sum(map(math.isfinite, told))
-        return math.fsum(filter(math.isfinite, told)) / count if count else None
+        count = sum(map(math.isfinite, values))
+        return math.fsum(filter(math.isfinite, values)) / count if count else None

@@ -100,8 +100,8 @@ def _made(folder: Folder, short_side: int) -> Path:
     files = Files(folder)
     for number, name in enumerate(folder.files):
         with readable(files.path(number)):
-            told = files.path(number).stat()
-        digest.update(b"%b %d %d\0" % (bytes(name), told.st_size, told.st_mtime_ns))
+            status = files.path(number).stat()
+        digest.update(b"%b %d %d\0" % (bytes(name), status.st_size, status.st_mtime_ns))
     what = f"{len(folder.files)} decoded images"
     make = partial(_make, files, short_side)
     return made_once(folder.cache / f"{VERSION}-{digest.hexdigest()[:16]}", what, make)

@@ -60,9 +60,9 @@ class Encoded(Dataset[Batch]):
         rng = sample_rng(images.seed, index)
         box = images.view.crop(width, height, rng)
         plan = torch.tensor([*box, float(rng.random() < 0.5)])
-        told = torch.from_numpy(np.frombuffer(bytearray(encoded), dtype=np.uint8))
+        packed = torch.from_numpy(np.frombuffer(bytearray(encoded), dtype=np.uint8))
         label = (torch.tensor(images.folder.labels[file]),) if images.labelled else ()
-        return (told, plan, *label)
+        return (packed, plan, *label)
 
     @staticmethod
     def collate(samples: Sequence[Batch]) -> Batch:
@@ -109,7 +109,7 @@ class DeviceDecoder:
         """
         if batch[0].dim() != ENCODED_DIMENSIONS:
             return tuple(tensor.to(device, non_blocking=True) for tensor in batch)
-        stream = self._own_stream(device)
+        stream = self._decode_stream(device)
         asking = torch.cuda.current_stream(device)
         with torch.cuda.stream(stream):
             stream.synchronize()
@@ -119,7 +119,7 @@ class DeviceDecoder:
             tensor.record_stream(asking)
         return made
 
-    def _own_stream(self, device: torch.device) -> torch.cuda.Stream:
+    def _decode_stream(self, device: torch.device) -> torch.cuda.Stream:
         if self._stream is None:
             self._stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
         return self._stream

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch.utils.data import Dataset
 
-from benchmarks.data import UnusableData, own_name
+from benchmarks.data import UnusableData, display_name
 from benchmarks.data.photographs import NAME, Photographs
 from benchmarks.workload import Batch, Context
 
@@ -179,10 +179,10 @@ def open_folder(context: Context, builtin: Photographs, classes: int | None = No
     if context.data_root is None:
         return _scan(builtin.made(context.cache), NAME, context.cache)
     folder = _scan(_image_root(context.data_root), None, context.cache)
-    found = int(folder.labels.max()) + 1
-    if classes is not None and found > classes:
+    folders = int(folder.labels.max()) + 1
+    if classes is not None and folders > classes:
         raise UnusableData(
-            f"{folder.root} has {found} class folders and this workload tells {classes} classes "
+            f"{folder.root} has {folders} class folders and this workload tells {classes} classes "
             "apart; give --data-root a folder with fewer."
         )
     return folder
@@ -205,9 +205,9 @@ def _scan(root: Path, name: str | None, cache: Path) -> Folder:
     labels: list[int] = []
     try:
         for label, group in enumerate(_folders(root)):
-            found = sorted(_images(group))
-            files += (os.fsencode(path.relative_to(root)) for path in found)
-            labels += [label] * len(found)
+            images = sorted(_images(group))
+            files += (os.fsencode(path.relative_to(root)) for path in images)
+            labels += [label] * len(images)
     except OSError as error:
         raise UnusableData(f"The image folder {root} cannot be read: {error}.") from error
     if not files:
@@ -215,7 +215,7 @@ def _scan(root: Path, name: str | None, cache: Path) -> Folder:
             f"The image folder {root} has no images in sub-folders; put them in as "
             f"{root}/CLASS/IMAGE.jpg."
         )
-    name = name or f"folder:{own_name(root)}:{len(files)}"
+    name = name or f"folder:{display_name(root)}:{len(files)}"
     return Folder(root, np.array(files), np.array(labels, dtype=np.int64), name, cache)
 
 

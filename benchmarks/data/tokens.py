@@ -25,7 +25,7 @@ import torch
 from numpy.typing import NDArray
 from torch.utils.data import Dataset
 
-from benchmarks.data import UnusableData, own_name
+from benchmarks.data import UnusableData, display_name
 from benchmarks.data.cache import made_once
 from benchmarks.workload import Batch, Context
 
@@ -166,7 +166,7 @@ def _users_file(root: Path, vocabulary: int) -> TokenFile:
             f"The token file {path} has {size} bytes, which is no whole number of uint16 tokens; "
             "write it as numpy.uint16, as nanoGPT's prepare.py does."
         )
-    return TokenFile(path, vocabulary, f"file:{own_name(path)}:{size // 2}")
+    return TokenFile(path, vocabulary, f"file:{display_name(path)}:{size // 2}")
 
 
 def _check(tokens: NDArray[np.uint16], file: TokenFile, length: int) -> None:
@@ -209,9 +209,9 @@ def _library_sources(limit: int) -> Sequence[bytes]:
 
 
 def _source_files(library: Path) -> Iterable[Path]:
-    found: list[str] = []
+    paths: list[str] = []
     for folder, subfolders, names in os.walk(library):
         subfolders[:] = [name for name in subfolders if name not in _LEFT_OUT]
         below = Path(folder).relative_to(library)
-        found += [(below / name).as_posix() for name in names if name.endswith(".py")]
-    return (library / name for name in sorted(found))
+        paths += [(below / name).as_posix() for name in names if name.endswith(".py")]
+    return (library / name for name in sorted(paths))

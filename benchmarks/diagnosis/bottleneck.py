@@ -106,12 +106,12 @@ def _kernel(operation: str) -> str:
     return next(named, "math")
 
 
-def overhead(evidence: Evidence, found: Seen | None, *, waits: bool) -> Finding | None:
+def overhead(evidence: Evidence, seen: Seen | None, *, waits: bool) -> Finding | None:
     """Return the finding that the host is too slow; None if it is not.
 
     Args:
         evidence: of the timed passes.
-        found: of a profile, if there is one.
+        seen: of a profile, if there is one.
         waits: whether the step waits for the device on purpose, which takes the host's queuing
             time for its own.
     """
@@ -119,15 +119,15 @@ def overhead(evidence: Evidence, found: Seen | None, *, waits: bool) -> Finding 
     dry = evidence.get("drained", 0.0) >= STARVED
     if "drained" not in evidence or not slow:  # the first is a CPU, which has no queue
         return None
-    if found is None:
+    if seen is None:
         return None if waits or not dry else Finding(Bottleneck.OVERHEAD, "high", _dry(evidence))
-    busy = found.evidence["busy"]
+    busy = seen.evidence["busy"]
     if busy > BUSY:
         return None
     sentence = (
         f"The device works {busy:.0%} of the step; the host needs {evidence['enqueue']:.0%} of it "
-        f"to queue {found.launches:,.0f} launches. "
-        f"Without the gaps, x{found.bounds['without_launch_gaps']:.2f}.{_where(found.waits)}"
+        f"to queue {seen.launches:,.0f} launches. "
+        f"Without the gaps, x{seen.bounds['without_launch_gaps']:.2f}.{_where(seen.waits)}"
     )
     return Finding(Bottleneck.OVERHEAD, "high" if dry and not waits else "low", sentence[:500])
 
@@ -146,11 +146,11 @@ def _where(waits: Sequence[Synchronization]) -> str:
     return f" In each step the host waits for the device at {worst.source}: {worst.what}."
 
 
-def device(found: Seen | None) -> Finding | None:
+def device(seen: Seen | None) -> Finding | None:
     """Find the part of the device that is the limit; None where the evidence shows none."""
-    if found is None:
+    if seen is None:
         return None
-    evidence = found.evidence
+    evidence = seen.evidence
     exposed = evidence["exposed_communication"]
     if exposed >= EXPOSED:
         sentence = f"The device waits for other devices for {exposed:.0%} of the step."
@@ -163,14 +163,14 @@ def device(found: Seen | None) -> Finding | None:
             "up: its kernels are too short to fill it, or wait for each other."
         )
         return Finding(Bottleneck.MIXED, "low", sentence)
-    return _by_roofline(found)
+    return _by_roofline(seen)
 
 
-def _by_roofline(found: Seen) -> Finding:
-    evidence = found.evidence
+def _by_roofline(seen: Seen) -> Finding:
+    evidence = seen.evidence
     shares = evidence["memory_share"], evidence["memory_share_fused"]
     matrix = sum(evidence.get(f"time_{kind}", 0.0) for kind in _MATRIX)
-    told = (
+    sentence = (
         f"The device works {evidence['busy']:.0%} of the step. By its peaks "
         f"{min(shares):.0%} to {max(shares):.0%} of the least time"
         if abs(shares[0] - shares[1]) >= 0.01
@@ -179,7 +179,7 @@ def _by_roofline(found: Seen) -> Finding:
     )
     rest = (
         f" goes into moving data, and matrix products take {matrix:.0%} of the kernels' time. "
-        f"At the roofline, x{found.bounds['at_roofline']:.2f}."
+        f"At the roofline, x{seen.bounds['at_roofline']:.2f}."
     )
     if min(shares) >= MEMORY:
         bottleneck, agrees = Bottleneck.MEMORY, matrix <= AGREES
@@ -187,4 +187,4 @@ def _by_roofline(found: Seen) -> Finding:
         bottleneck, agrees = Bottleneck.COMPUTE, matrix >= AGREES
     else:
         bottleneck, agrees = Bottleneck.MIXED, True
-    return Finding(bottleneck, "high" if agrees else "low", told + rest)
+    return Finding(bottleneck, "high" if agrees else "low", sentence + rest)

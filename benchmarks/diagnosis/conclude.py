@@ -19,8 +19,8 @@ def concluded(result: Result) -> Result:
         return result
     verdict = judge(result.replicates, ceilings_of(result))
     suggestions = suggest(result.case, verdict, place_of(result))
-    told = verdict.model_copy(update={"suggestions": suggestions})
-    return result.model_copy(update={"verdict": told})
+    verdict = verdict.model_copy(update={"suggestions": suggestions})
+    return result.model_copy(update={"verdict": verdict})
 
 
 def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
@@ -40,8 +40,8 @@ def advised(result: Result, neighbours: Sequence[Neighbour]) -> Result:
         catalog.normalise(result.case)
     except (catalog.UnknownName, catalog.Refused):
         return result
-    told = suggest(result.case, result.verdict, place_of(result), neighbours)
-    verdict = result.verdict.model_copy(update={"suggestions": told})
+    suggestions = suggest(result.case, result.verdict, place_of(result), neighbours)
+    verdict = result.verdict.model_copy(update={"suggestions": suggestions})
     return result.model_copy(update={"verdict": verdict})
 
 
@@ -64,10 +64,10 @@ def place_of(result: Result) -> Place:
     )
 
 
-def _cpus(told: str) -> int | None:
-    return int(told) if re.fullmatch(r"[0-9]{1,6}", told) else None
+def _cpus(fact: str) -> int | None:
+    return int(fact) if re.fullmatch(r"[0-9]{1,6}", fact) else None
 
 
-def _capability(told: str) -> tuple[int, int] | None:
-    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", told)
+def _capability(fact: str) -> tuple[int, int] | None:
+    match = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", fact)
     return (int(match[1]), int(match[2])) if match else None

@@ -39,39 +39,46 @@ def counted(work: Work | None, case: Case, facts: Mapping[str, str], why: str = 
 
 
 def used(
-    told: Efficiency, replicates: Sequence[Replicate], batch_items: int, facts: Mapping[str, str]
+    efficiency: Efficiency,
+    replicates: Sequence[Replicate],
+    batch_items: int,
+    facts: Mapping[str, str],
 ) -> Efficiency:
-    """``told`` with what each pass reached, the mean over replicates."""
-    if told.work is None or not replicates:
-        return told
-    row = peaks.match(facts) if told.device else None
+    """``efficiency`` with what each pass reached, the mean over replicates."""
+    if efficiency.work is None or not replicates:
+        return efficiency
+    row = peaks.match(facts) if efficiency.device else None
     passes: dict[PassName, list[Pass]] = {
         "full": [replicate.full for replicate in replicates],
         "synth": [replicate.synth for replicate in replicates],
     }
     uses = {
-        name: _use(told, row, timed, batch_items, _clock(replicates, name))
+        name: _use(efficiency, row, timed, batch_items, _clock(replicates, name))
         for name, timed in passes.items()
     }
-    return told.model_copy(update={"uses": uses})
+    return efficiency.model_copy(update={"uses": uses})
 
 
 def _use(
-    told: Efficiency, row: Peak | None, passes: Sequence[Pass], items: int, clock_hz: float | None
+    efficiency: Efficiency,
+    row: Peak | None,
+    passes: Sequence[Pass],
+    items: int,
+    clock_hz: float | None,
 ) -> Use:
-    assert told.work is not None
+    assert efficiency.work is not None
     rate = fmean(one.rate for one in passes)
-    flop_per_s = told.work.flops_per_item * rate
-    if row is None or told.dtype not in row.flop_per_s:
+    flop_per_s = efficiency.work.flops_per_item * rate
+    if row is None or efficiency.dtype not in row.flop_per_s:
         return Use(flop_per_s=flop_per_s)
-    reached = row.achievable.get(told.dtype)
+    reached = row.achievable.get(efficiency.dtype)
     clocked = None
     if clock_hz:
-        clocked = flop_per_s / (row.sm_count * row.flop_per_clock[told.dtype] * clock_hz)
-    roof_s = told.work.roof_s
+        clocked = flop_per_s / (row.sm_count * row.flop_per_clock[efficiency.dtype] * clock_hz)
+    roof_s = efficiency.work.roof_s
     return Use(
         flop_per_s=flop_per_s,
-        mfu=flop_per_s / row.flop_per_s[told.dtype],
+        mfu=flop_per_s / row.flop_per_s[efficiency.dtype],
         mfu_clock=clocked,
         vs_achievable=flop_per_s / reached if reached else None,
         roofline_fraction=roof_s * rate / items if roof_s and items else None,
@@ -82,8 +89,8 @@ def _clock(replicates: Sequence[Replicate], name: PassName) -> float | None:
     """Mean SM clock of a pass; None where no telemetry tells it for every replicate."""
     means = []
     for replicate in replicates:
-        told = replicate.telemetry.get(name)
-        trace = told.channels.get("sm_clock_hz") if told else None
+        telemetry = replicate.telemetry.get(name)
+        trace = telemetry.channels.get("sm_clock_hz") if telemetry else None
         mean = trace.mean() if trace else None
         if mean is None:
             return None

@@ -151,18 +151,18 @@ def _beyond(least: float, *noise: float) -> float:
 def kept(rungs: Sequence[Rung]) -> tuple[bool, ...]:
     """For each rung of a climb whether it became the best one, in turn."""
     best: Rung | None = None
-    found = []
+    outcomes = []
     for rung in rungs:
         better = rung.usable and (best is None or helped(rung, best))
         best = rung if better else best
-        found.append(better)
-    return tuple(found)
+        outcomes.append(better)
+    return tuple(outcomes)
 
 
 def best_of(rungs: Sequence[Rung]) -> Rung | None:
     """The rung to climb on; None where none could be measured."""
-    standing = [rung for rung, good in zip(rungs, kept(rungs), strict=True) if good]
-    return standing[-1] if standing else None
+    improvements = [rung for rung, good in zip(rungs, kept(rungs), strict=True) if good]
+    return improvements[-1] if improvements else None
 
 
 def next_move(

@@ -65,9 +65,9 @@ def merge(results: Sequence[Result], *, cold: bool = True) -> Result:
         "canary": next((r.canary for r in reversed(results) if r.canary is not None), None),
         "flags": flags_of(results),
     }
-    if (told := results[0].efficiency) is not None:
+    if (efficiency := results[0].efficiency) is not None:
         facts = last.environment.facts
-        update["efficiency"] = used(told, replicates, last.batch_items, facts)
+        update["efficiency"] = used(efficiency, replicates, last.batch_items, facts)
     if failed is None:
         update["samples"] = samples_of(results, cold=cold)
     return concluded(last.model_copy(update=update))
@@ -91,15 +91,15 @@ def case_of(results: Sequence[Result]) -> Case:
 def _informed(last: Result, first: Result) -> Result:
     if last.environment.facts:
         return last
-    told = ("environment", "item", "batch_items", "parameters")
-    return last.model_copy(update={name: getattr(first, name) for name in told})
+    names = ("environment", "item", "batch_items", "parameters")
+    return last.model_copy(update={name: getattr(first, name) for name in names})
 
 
 def flags_of(results: Sequence[Result]) -> tuple[str, ...]:
     """Name each flag of these results and their replicates once."""
-    own = (flag for result in results for flag in result.flags)
+    of_results = (flag for result in results for flag in result.flags)
     parts = (flag for result in results for part in result.replicates for flag in part.flags)
-    return tuple(dict.fromkeys((*own, *parts)))
+    return tuple(dict.fromkeys((*of_results, *parts)))
 
 
 def samples_of(results: Sequence[Result], *, cold: bool) -> tuple[Sample, ...]:

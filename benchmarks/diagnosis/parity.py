@@ -99,7 +99,7 @@ class Trajectory:
                 return f"the gradient of step {step}"
         return "" if np.isfinite(self.update).all() else "the first update"
 
-    def told(self, kind: str) -> Mapping[int, float]:
+    def by_step(self, kind: str) -> Mapping[int, float]:
         """Its ``loss`` or ``gradient_norm`` by step, from 1."""
         return dict(enumerate(self.losses, start=1)) if kind == "loss" else self.gradient_norms
 
@@ -129,15 +129,15 @@ class Reference:
         return {name: far + REPEATED * again.get(name, 0.0) for name, far in allowed.items()}
 
 
-def with_parity(result: Result, found: Parity) -> Result:
+def with_parity(result: Result, parity: Parity) -> Result:
     """``result`` with its parity; one that computes something else is ok no more.
 
     Its samples stay, to be shown: no history, no best and no baseline takes one that is not ok.
     """
-    if found.status is not ParityStatus.FAIL:
-        return result.model_copy(update={"parity": found})
-    told = {"parity": found, "status": Status.PARITY_FAIL, "reason": found.reason}
-    return result.model_copy(update=told)
+    if parity.status is not ParityStatus.FAIL:
+        return result.model_copy(update={"parity": parity})
+    update = {"parity": parity, "status": Status.PARITY_FAIL, "reason": parity.reason}
+    return result.model_copy(update=update)
 
 
 def rule(precision: str) -> Rule:
@@ -154,58 +154,60 @@ def judge(case: Trajectory, base: Trajectory, reference: Reference, by: Rule) ->
         reference: what both are held against.
         by: how near is near.
     """
-    told = _told(case, base, reference)
+    losses = _losses(case, base, reference)
     if where := case.unsound:
         sentence = f"The case made NaN or infinity: {where} is not finite."
-        return Parity(status=ParityStatus.FAIL, reason=sentence, **told)
+        return Parity(status=ParityStatus.FAIL, reason=sentence, **losses)
     if sentence := _unusable(base, reference):
-        return Parity(status=ParityStatus.SKIPPED, reason=sentence, **told)
+        return Parity(status=ParityStatus.SKIPPED, reason=sentence, **losses)
     firm = _firm(base, reference)
-    own, of_base = (errors(run, reference.first, firm) for run in (case, base))
+    of_case, of_base = (errors(run, reference.first, firm) for run in (case, base))
     chaos = _Chaos(base, reference)
-    found = tuple(map(chaos.widened, _agreements(own, of_base, reference.drift(firm), by)))
-    wrong = [each for each in found if not each.holds]
+    agreements = tuple(map(chaos.widened, _agreements(of_case, of_base, reference.drift(firm), by)))
+    wrong = [agreement for agreement in agreements if not agreement.holds]
     if wrong or case.skips > MOST_SKIPS:
         reason = _wrong(wrong, case.skips)
-        return Parity(status=ParityStatus.FAIL, reason=reason, agreements=found, **told)
-    if reason := _undecided(found):
-        return Parity(status=ParityStatus.SKIPPED, reason=reason, agreements=found, **told)
+        return Parity(status=ParityStatus.FAIL, reason=reason, agreements=agreements, **losses)
+    if reason := _undecided(agreements):
+        return Parity(status=ParityStatus.SKIPPED, reason=reason, agreements=agreements, **losses)
     if reference.again.repeats(reference.first):
-        return Parity(status=ParityStatus.PASS, agreements=found, **told)
+        return Parity(status=ParityStatus.PASS, agreements=agreements, **losses)
     reason = "Two runs of the fp32 reference differ, so three times their distance was allowed."
-    return Parity(status=ParityStatus.NONDETERMINISTIC, reason=reason, agreements=found, **told)
+    return Parity(
+        status=ParityStatus.NONDETERMINISTIC, reason=reason, agreements=agreements, **losses
+    )
 
 
 class _Chaos:
     """Limits for chaotic quantities, in which only divergence can be recognised."""
 
     def __init__(self, base: Trajectory, reference: Reference) -> None:
-        self._wanted = reference.first
+        self._reference = reference.first
         self._runs = (base, reference.first, reference.again, reference.shaken)
 
-    def widened(self, found: Agreement) -> Agreement:
-        """``found`` with a limit at divergence, where its own would let anything pass below."""
-        kind, _, step = found.quantity.rpartition("_")
-        if found.allowed < ANYTHING or step == "1" or kind not in ("loss", "gradient_norm"):
-            return found
+    def widened(self, agreement: Agreement) -> Agreement:
+        """``agreement`` with a limit at divergence, where its own would let anything pass below."""
+        kind, _, step = agreement.quantity.rpartition("_")
+        if agreement.allowed < ANYTHING or step == "1" or kind not in ("loss", "gradient_norm"):
+            return agreement
         steps = range(1, int(step) + 1) if kind == "loss" else (int(step),)
-        largest = max(abs(value) for run in self._runs for value in run.told(kind).values())
-        least = min(abs(self._wanted.told(kind)[each]) for each in steps)
+        largest = max(abs(value) for run in self._runs for value in run.by_step(kind).values())
+        least = min(abs(self._reference.by_step(kind)[number]) for number in steps)
         allowed = update_distance.relative(DIVERGED * largest, least)
-        return found.model_copy(update={"allowed": max(found.allowed, allowed)})
+        return agreement.model_copy(update={"allowed": max(agreement.allowed, allowed)})
 
 
 def _firm(base: Trajectory, reference: Reference) -> tuple[int, ...]:
-    wanted, parts = reference.first.update, reference.first.parts
+    expected, parts = reference.first.update, reference.first.parts
     others = [run.update for run in (base, reference.again, reference.shaken)]
-    if not parts or any(other.size != wanted.size for other in others):
+    if not parts or any(other.size != expected.size for other in others):
         return ()
-    return update_distance.firm(wanted, others, parts)
+    return update_distance.firm(expected, others, parts)
 
 
-def _undecided(found: Iterable[Agreement]) -> str:
+def _undecided(agreements: Iterable[Agreement]) -> str:
     """Return the reason why agreement within these limits proves nothing, or an empty text."""
-    limits = {each.quantity: each.allowed for each in found}
+    limits = {agreement.quantity: agreement.allowed for agreement in agreements}
     if limits.get(update_distance.DIRECTION, 0.0) < TURNS_ANYWHERE:
         return ""
     if limits.get(update_distance.FIRM_DIRECTION, math.inf) < TURNS_ANYWHERE:
@@ -216,7 +218,7 @@ def _undecided(found: Iterable[Agreement]) -> str:
     )
 
 
-def _told(case: Trajectory, base: Trajectory, reference: Reference) -> dict[str, Any]:
+def _losses(case: Trajectory, base: Trajectory, reference: Reference) -> dict[str, Any]:
     losses = {"case": case.losses, "base": base.losses, "reference": reference.first.losses}
     return {
         "steps": len(case.losses),
@@ -241,7 +243,7 @@ def _unusable(base: Trajectory, reference: Reference) -> str:
 
 def _wrong(wrong: Sequence[Agreement], skips: int) -> str:
     if wrong:
-        worst = max(wrong, key=lambda each: each.error / max(each.allowed, 1e-30))
+        worst = max(wrong, key=lambda agreement: agreement.error / max(agreement.allowed, 1e-30))
         return (
             f"It computes something else than fp32 eager: {_plain(worst.quantity)} is off by "
             f"{worst.error:.2g}, where {worst.allowed:.2g} is allowed and eager in this precision "
@@ -275,12 +277,12 @@ def _agreements(
 
 
 def _allowed(name: str, base: Mapping[str, float], by: Rule) -> float:
-    own = base[name]
+    base_error = base[name]
     if name == "loss_1":  # one number may be right by luck; five steps in a row are not
-        own = max(own, base.get("loss_5", 0.0))
+        base_error = max(base_error, base.get("loss_5", 0.0))
     if name in DIRECTION_OF:
-        own = max(own, base.get(DIRECTION_OF[name], 0.0))
-    allowed = by.factor * own + by.tolerance / 10
+        base_error = max(base_error, base.get(DIRECTION_OF[name], 0.0))
+    allowed = by.factor * base_error + by.tolerance / 10
     # An optimizer that takes signs (Adam's first step) turns much at gradients next to zero.
     return max(allowed, 1.0 - by.cosine) if name in DIRECTIONS else allowed
 
@@ -291,26 +293,28 @@ def errors(one: Trajectory, reference: Trajectory, firm: Sequence[int] = ()) -> 
     The error of a loss is the largest up to its step: two losses may cross, and then be equal for
     no merit. The first update is also compared over the tensors ``firm`` alone.
     """
-    found: dict[str, float] = {}
+    by_quantity: dict[str, float] = {}
     so_far = list(_running(one.losses, reference.losses))
     for step in LOSS_AT:
         if step <= len(so_far):
-            found[f"loss_{step}"] = so_far[step - 1]
+            by_quantity[f"loss_{step}"] = so_far[step - 1]
     for step in GRADIENT_AT:
         if step in one.gradient_norms and step in reference.gradient_norms:
             norm = reference.gradient_norms[step]
-            found[f"gradient_norm_{step}"] = update_distance.relative(
+            by_quantity[f"gradient_norm_{step}"] = update_distance.relative(
                 one.gradient_norms[step], norm
             )
     if one.update.size and one.update.size == reference.update.size:
-        found |= update_distance.whole(one.update, reference.update)
+        by_quantity |= update_distance.whole(one.update, reference.update)
         if firm:
-            found |= update_distance.where_firm(one.update, reference.update, reference.parts, firm)
-    return found
+            by_quantity |= update_distance.where_firm(
+                one.update, reference.update, reference.parts, firm
+            )
+    return by_quantity
 
 
 def _running(losses: Iterable[float], expected: Iterable[float]) -> Iterable[float]:
     largest = 0.0
-    for loss, wanted in zip(losses, expected, strict=False):
-        largest = max(largest, update_distance.relative(loss, wanted))
+    for loss, expected_loss in zip(losses, expected, strict=False):
+        largest = max(largest, update_distance.relative(loss, expected_loss))
         yield largest

@@ -132,8 +132,8 @@ def match(facts: Mapping[str, str]) -> Peak | None:
     return None
 
 
-def _same(told: str, bits: int) -> bool:
-    return not told or told == str(bits)
+def _same(fact: str, bits: int) -> bool:
+    return not fact or fact == str(bits)
 
 
 def why_none(facts: Mapping[str, str]) -> str:

@@ -24,9 +24,9 @@ _BROKEN = {
 
 def not_finite(flags: Iterable[str]) -> str:
     """Return the reason, from its flags, why a measurement has no speed; empty if it has one."""
-    told = [flag.partition(".") for flag in flags]
+    parts = [flag.partition(".") for flag in flags]
     for name, words in _BROKEN.items():
-        if where := [phase.upper() for phase, _, flag in told if flag == name]:
+        if where := [phase.upper() for phase, _, flag in parts if flag == name]:
             return (
                 f"{words} of {' and '.join(where)}: how fast a model makes that says nothing. "
                 "Choose a precision with more range, or a smaller learning rate."
@@ -47,5 +47,5 @@ def lost(before: float, after: float, steps: int) -> bool:
 
 def without_speed(result: Result, reason: str) -> Result:
     """``result`` of a model that made NaN: its raw passes are kept, and no number is told."""
-    told = {"status": Status.PARITY_FAIL, "reason": reason, "samples": (), "verdict": None}
-    return result.model_copy(update=told)
+    update = {"status": Status.PARITY_FAIL, "reason": reason, "samples": (), "verdict": None}
+    return result.model_copy(update=update)

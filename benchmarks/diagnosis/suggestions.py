@@ -6,7 +6,7 @@ device, is never suggested; nor is what a neighbour in the matrix measured to be
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from benchmarks.catalog import catalog
@@ -93,8 +93,8 @@ def _kinds(kinds: Sequence[str], words: str) -> Why:
 
     def reason(evidence: Evidence) -> Reason | None:
         share = sum(evidence.get(f"time_{kind}", 0.0) for kind in kinds)
-        told = f"{share:.0%} of the kernels' time goes into {words}"
-        return (share, told) if share >= WORTH_NAMING else None
+        sentence = f"{share:.0%} of the kernels' time goes into {words}"
+        return (share, sentence) if share >= WORTH_NAMING else None
 
     return reason
 
@@ -167,30 +167,25 @@ def suggest(
         place: where it runs.
         neighbours: other cases of the matrix, of the same workload and on the same device.
     """
-    found = []
+    suggestions = []
     for move in moves(case, verdict, place):
         gain = measured(case, move, neighbours)
         if gain is None:
             sentence = f"{move.axis}={move.value}: {move.reason}."
-            found.append(Suggestion(axis=move.axis, value=move.value, sentence=sentence))
+            suggestions.append(Suggestion(axis=move.axis, value=move.value, sentence=sentence))
         elif gain[0] > 1.0 + LEAST:
             sentence = f"{move.axis}={move.value} measured {gain[0] - 1:+.0%} on {gain[1].key}."
-            found.append(
+            suggestions.append(
                 Suggestion(
                     axis=move.axis, value=move.value, sentence=sentence[:500], speedup=gain[0]
                 )
             )
     # Sorting is stable: what was not measured keeps its order.
-    ranked = sorted(found, key=lambda s: -(s.speedup or 0.0))
-    return tuple(_first_of_each_axis(ranked))[:MOST]
-
-
-def _first_of_each_axis(ranked: Iterable[Suggestion]) -> Iterator[Suggestion]:
-    seen: set[str] = set()
-    for told in ranked:
-        if told.axis not in seen:
-            seen.add(told.axis)
-            yield told
+    ranked = sorted(suggestions, key=lambda s: -(s.speedup or 0.0))
+    best_by_axis: dict[str, Suggestion] = {}
+    for suggestion in ranked:
+        best_by_axis.setdefault(suggestion.axis, suggestion)
+    return tuple(best_by_axis.values())[:MOST]
 
 
 def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
@@ -199,24 +194,24 @@ def moves(case: Case, verdict: Verdict, place: Place) -> list[Move]:
     Of the input those come first whose reasons are the largest share of the step.
     """
     order = _LIFTS.get(verdict.bottleneck, ())
-    found = []
+    weighted = []
     for axis, value, reasons in _MOVES:
-        told = [reason for why in reasons if (reason := why(verdict.evidence))]
-        if axis in order and told:
-            share = sum(part for part, _ in told)
+        reasons_met = [reason for why in reasons if (reason := why(verdict.evidence))]
+        if axis in order and reasons_met:
+            share = sum(part for part, _ in reasons_met)
             weight = -share if axis in _INPUT else order.index(axis)
-            found += [
-                (weight, Move(axis, concrete, max(told)[1]))
+            weighted += [
+                (weight, Move(axis, concrete, max(reasons_met)[1]))
                 for concrete in _choices(case, axis, value, verdict.evidence, place)
             ]
     # Sorting is stable: what weighs the same keeps the table's order.
-    return [move for _, move in sorted(found, key=lambda pair: (is_slow(pair[1]), pair[0]))]
+    return [move for _, move in sorted(weighted, key=lambda pair: (is_slow(pair[1]), pair[0]))]
 
 
 def other_moves(case: Case, verdict: Verdict, place: Place) -> Iterator[Move]:
     """Every other move of the step; of the input too where the verdict is not known."""
     unknown = verdict.bottleneck is Bottleneck.UNKNOWN
-    for axis, value, _ in sorted(_MOVES, key=lambda told: told[:2] in SLOW):
+    for axis, value, _ in sorted(_MOVES, key=lambda row: row[:2] in SLOW):
         if value == _FEWER or (axis in _INPUT and not unknown):
             continue
         for concrete in _choices(case, axis, value, verdict.evidence, place):
@@ -321,7 +316,7 @@ def _possible(case: Case, axis: str, value: str, place: Place) -> bool:
         return False
     try:
         moved = case.model_copy(update={"axes": {**case.axes, axis: value}})
-        catalog.normalise(moved, place.device, catalog.own_entry(case, place.declared))
+        catalog.normalise(moved, place.device, catalog.user_model_entry(case, place.declared))
         if place.capability is not None:
             catalog.refuse_older(moved, place.capability)
     except (catalog.Refused, catalog.UnknownName):

@@ -25,18 +25,18 @@ Parts = Sequence[int]
 """How many of them each tensor has."""
 
 
-def whole(one: Update, wanted: Update) -> dict[str, float]:
-    """Direction and size of all entries together, relative to ``wanted``."""
-    direction, size = _apart(one, wanted)
+def whole(one: Update, reference: Update) -> dict[str, float]:
+    """Direction and size of all entries together, relative to ``reference``."""
+    direction, size = _apart(one, reference)
     return {DIRECTION: direction, SIZE: size}
 
 
-def firm(wanted: Update, others: Sequence[Update], parts: Parts) -> tuple[int, ...]:
+def firm(reference: Update, others: Sequence[Update], parts: Parts) -> tuple[int, ...]:
     """Tensors in which none of ``others`` is turned by more than `FIRM`, by their number.
 
     A tensor that is not updated at all has no direction, and is none of them.
     """
-    tensors = zip(_cut(wanted, parts), *(_cut(other, parts) for other in others), strict=True)
+    tensors = zip(_cut(reference, parts), *(_cut(other, parts) for other in others), strict=True)
     return tuple(
         number
         for number, (piece, *turned) in enumerate(tensors)
@@ -45,10 +45,10 @@ def firm(wanted: Update, others: Sequence[Update], parts: Parts) -> tuple[int, .
 
 
 def where_firm(
-    one: Update, wanted: Update, parts: Parts, tensors: Sequence[int]
+    one: Update, reference: Update, parts: Parts, tensors: Sequence[int]
 ) -> dict[str, float]:
     """Direction and size over these tensors: means, so that no large one speaks for all."""
-    ours, theirs = _cut(one, parts), _cut(wanted, parts)
+    ours, theirs = _cut(one, parts), _cut(reference, parts)
     apart = [_apart(ours[number], theirs[number]) for number in tensors]
     direction, size = np.mean(apart, axis=0)
     return {FIRM_DIRECTION: float(direction), FIRM_SIZE: float(size)}
@@ -58,17 +58,17 @@ def _cut(update: Update, parts: Parts) -> list[Update]:
     return np.split(update, np.cumsum(parts)[:-1])
 
 
-def _apart(one: Update, wanted: Update) -> tuple[float, float]:
+def _apart(one: Update, reference: Update) -> tuple[float, float]:
     """1 - cosine, and the relative difference in size."""
-    ours, theirs = one.astype(np.float64), wanted.astype(np.float64)
-    size, wanted_size = float(np.linalg.norm(ours)), float(np.linalg.norm(theirs))
-    if wanted_size == 0.0 or size == 0.0:
-        apart = 0.0 if size == wanted_size else 1.0
+    ours, theirs = one.astype(np.float64), reference.astype(np.float64)
+    size, reference_size = float(np.linalg.norm(ours)), float(np.linalg.norm(theirs))
+    if reference_size == 0.0 or size == 0.0:
+        apart = 0.0 if size == reference_size else 1.0
         return apart, apart
-    cosine = float(ours @ theirs) / (size * wanted_size)
-    return max(0.0, 1.0 - cosine), relative(size, wanted_size)
+    cosine = float(ours @ theirs) / (size * reference_size)
+    return max(0.0, 1.0 - cosine), relative(size, reference_size)
 
 
-def relative(value: float, wanted: float) -> float:
-    """Return the distance of ``value`` from ``wanted`` as a share of ``wanted``, at most 1e30."""
-    return min(abs(value - wanted) / max(abs(wanted), 1e-12), 1e30)
+def relative(value: float, reference: float) -> float:
+    """Distance of ``value`` from ``reference`` as a share of ``reference``, at most 1e30."""
+    return min(abs(value - reference) / max(abs(reference), 1e-12), 1e30)

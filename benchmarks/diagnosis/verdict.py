@@ -64,12 +64,12 @@ def judge(replicates: Sequence[Replicate], ceilings: Ceilings | None = None) -> 
         return _input_bound(evidence, bounds, confidence)
     if share >= INPUT_SHARE:
         return _input_bound(evidence, bounds, "low")
-    found = (
+    finding = (
         slow_host
         or diagnosis_bottleneck.device(seen)
         or _busy(evidence, waits=waits and seen is None)
     )
-    return _verdict(found.bottleneck, found.confidence, found.sentence, evidence, bounds)
+    return _verdict(finding.bottleneck, finding.confidence, finding.sentence, evidence, bounds)
 
 
 def _busy(evidence: Mapping[str, float], *, waits: bool) -> Finding:
@@ -96,8 +96,7 @@ def _input_bound(evidence: dict[str, float], bounds: dict[str, float], confidenc
 
 
 def _where_it_goes(evidence: Mapping[str, float]) -> str:
-    told = {_LOADER_PARTS[part]: evidence[part] for part in _LOADER_PARTS}
-    parts = sorted(((share, words) for words, share in told.items()), reverse=True)
+    parts = sorted(((evidence[part], words) for part, words in _LOADER_PARTS.items()), reverse=True)
     named = [f"{words} {share:.0%}" for share, words in parts if share >= WORTH_NAMING]
     return ": " + ", ".join(named) if named else ""
 

@@ -91,16 +91,16 @@ def settled(recipe: Recipe, device: torch.device, seed: int) -> Recipe:
     sample = batch_source.first(recipe, SAMPLES)
 
     def fits(batch: int) -> bool:
-        found = _fits(replace(eager, batch=batch), device, _filled(sample, batch), seed)
+        does_fit = _fits(replace(eager, batch=batch), device, _filled(sample, batch), seed)
         flex.forget_shapes()
-        sys.stderr.write(f"A batch of {batch} {'fits' if found else 'does not fit'}.\n")
-        return found
+        sys.stderr.write(f"A batch of {batch} {'fits' if does_fit else 'does not fit'}.\n")
+        return does_fit
 
     with _Share(device):
-        found = largest(fits, candidates, recipe.batch)
-    if found is None:
+        batch = largest(fits, candidates, recipe.batch)
+    if batch is None:
         raise MemoryError(f"a batch of {candidates[0]} does not fit")
-    return replace(recipe, batch=found, largest_batch=False)
+    return replace(recipe, batch=batch, largest_batch=False)
 
 
 class _Share:
@@ -110,12 +110,12 @@ class _Share:
         self._device = device
 
     def __enter__(self) -> None:
-        self._hold(SHARE)
+        self._limit(SHARE)
 
     def __exit__(self, *exc: object) -> None:
-        self._hold(1.0)
+        self._limit(1.0)
 
-    def _hold(self, share: float) -> None:
+    def _limit(self, share: float) -> None:
         if self._device.type == "cuda":
             torch.cuda.set_per_process_memory_fraction(share, self._device)
 

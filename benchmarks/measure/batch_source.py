@@ -91,8 +91,8 @@ def _collate(recipe: Recipe) -> Callable[[Any], Any] | None:
 def queue_batches(recipe: Recipe) -> int:
     """Batches that can lie ready in the loader's queue; 0 without loader processes."""
     workers = int(recipe.loader_options.get("num_workers", 0))
-    each = int(recipe.loader_options.get("prefetch_factor", PREFETCH))
-    return workers * each + 2 if workers else 0
+    per_worker = int(recipe.loader_options.get("prefetch_factor", PREFETCH))
+    return workers * per_worker + 2 if workers else 0
 
 
 def empty_queue(recipe: Recipe, batches: Iterator[Sequence[Tensor]]) -> None:

@@ -35,13 +35,13 @@ LOOP = 1_000_000
 
 def measure(device: torch.device) -> Canary:
     """Take every reading that ``device`` has; one that does not fit its memory is left out."""
-    found = {}
+    readings = {}
     for name, take in _readings(device):
         with contextlib.suppress(torch.OutOfMemoryError):
-            found[name] = take()
+            readings[name] = take()
         if device.type == "cuda":
             torch.cuda.empty_cache()
-    return Canary(measured_at=datetime.now(UTC), readings=found)
+    return Canary(measured_at=datetime.now(UTC), readings=readings)
 
 
 def _readings(device: torch.device) -> Iterator[tuple[str, Callable[[], float]]]:

@@ -77,17 +77,17 @@ def tensors(made: object) -> Batch:
     return batch
 
 
-def batch(made: object, wanted: int) -> Batch:
+def batch(made: object, expected: int) -> Batch:
     """``made``, if it is a batch of so many samples.
 
     Raises:
         Refused: it is something else, or of another size.
     """
     whole = tensors(made)
-    if len(whole[0]) != wanted:
+    if len(whole[0]) != expected:
         raise Refused(
-            f"The loader gave a batch of {len(whole[0])} where the recipe's batch is {wanted}: "
-            f"throughput counts {wanted} samples in each step, so each batch must have them."
+            f"The loader gave a batch of {len(whole[0])} where the recipe's batch is {expected}: "
+            f"throughput counts {expected} samples in each step, so each batch must have them."
         )
     return whole
 

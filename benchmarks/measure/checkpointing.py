@@ -19,13 +19,13 @@ def recompute(model: nn.Module, blocks: tuple[type[nn.Module], ...]) -> None:
     Raises:
         Refused: the model has no such block.
     """
-    found = list(outermost(model, blocks))
-    if not found:
+    outer_blocks = list(outermost(model, blocks))
+    if not outer_blocks:
         raise Refused(
             "checkpointing=blocks needs a workload that names its blocks (Recipe.blocks), and "
             "this one names none."
         )
-    for block in found:
+    for block in outer_blocks:
         if "forward" not in vars(block):
             block.forward = partial(checkpoint, block.forward, use_reentrant=False)
 

@@ -33,8 +33,8 @@ def read() -> Compilation | None:
         return None
     return Compilation(
         graphs=made,
-        breaks=_told(compiler.counters["graph_break"]),
-        recompiles=_told(_again(compiler.get_compilation_metrics())),
+        breaks=_counted(compiler.counters["graph_break"]),
+        recompiles=_counted(_again(compiler.get_compilation_metrics())),
     )
 
 
@@ -42,7 +42,7 @@ def _compiler() -> ModuleType | None:
     return sys.modules.get("torch._dynamo.utils")
 
 
-def _told(reasons: Mapping[str, int]) -> dict[str, int]:
+def _counted(reasons: Mapping[str, int]) -> dict[str, int]:
     counted: Counter[str] = Counter()
     for reason, times in reasons.items():
         first = next((line for line in reason.splitlines() if line.strip()), "no reason given")
@@ -57,6 +57,6 @@ def _again(metrics: Iterable[Any]) -> Counter[str]:
     for metric in metrics:
         place = str(metric.compile_id or f"0/{first}").rpartition("/")[2]
         if place.partition("_")[0] != first:
-            told = str(metric.recompile_reason or "no reason given")
-            reasons[told.partition(": ")[2] or told] += 1
+            reason = str(metric.recompile_reason or "no reason given")
+            reasons[reason.partition(": ")[2] or reason] += 1
     return reasons

@@ -37,9 +37,10 @@ def stay_near(device: torch.device) -> str:
     """
     if device.type != "cuda":
         return ""
-    told: Any = torch.cuda.get_device_properties(device)  # its stub leaves out the slot
+    properties: Any = torch.cuda.get_device_properties(device)  # its stub leaves out the slot
     try:
-        slot = f"{told.pci_domain_id:04x}:{told.pci_bus_id:02x}:{told.pci_device_id:02x}.0"
+        domain, bus = properties.pci_domain_id, properties.pci_bus_id
+        slot = f"{domain:04x}:{bus:02x}:{properties.pci_device_id:02x}.0"
         near = (_PCI / slot / "local_cpulist").read_text(encoding="ascii").strip()
         ours = cpus(near) & os.sched_getaffinity(0)
         if not ours:
@@ -60,8 +61,8 @@ def cpus(listed: str) -> set[int]:
     Raises:
         ValueError: it is not in that notation.
     """
-    found: set[int] = set()
+    numbers: set[int] = set()
     for span in filter(None, listed.split(",")):
         first, _, last = span.partition("-")
-        found |= set(range(int(first), int(last or first) + 1))
-    return found
+        numbers |= set(range(int(first), int(last or first) + 1))
+    return numbers

@@ -127,10 +127,10 @@ class StopRule:
             and self._elapsed_s >= self.protocol.window_min_s
         )
         if floors:
-            found = interval(step_s, self.block_steps)
-            if found is not None:
-                self._half_widths.append(found.half_width)
-                if found.half_width <= self.protocol.precision:
+            estimate = interval(step_s, self.block_steps)
+            if estimate is not None:
+                self._half_widths.append(estimate.half_width)
+                if estimate.half_width <= self.protocol.precision:
                     return StopReason.PRECISE
                 if self._flat():
                     return StopReason.PLATEAU
@@ -154,16 +154,16 @@ def summarise(timed: TimedPass, items_per_step: int, rule: StopRule, *, queued: 
     times = timed.times
     steps = np.asarray(times.step)
     rate = items_per_step * len(steps) / float(steps.sum())
-    found = interval(times.step, shortened(rule.block_steps, len(steps)))
+    estimate = interval(times.step, shortened(rule.block_steps, len(steps)))
     p50, p90, p99 = (float(v) for v in np.percentile(steps, [50, 90, 99]))
     return Pass(
         window=timed.window,
         steps=len(steps),
-        block_steps=found.block_steps if found else rule.block_steps,
+        block_steps=estimate.block_steps if estimate else rule.block_steps,
         rate=rate,
-        half_width=rate * found.half_width if found else None,
-        lag1=found.lag1 if found else None,
-        n_eff=found.n_eff if found else None,
+        half_width=rate * estimate.half_width if estimate else None,
+        lag1=estimate.lag1 if estimate else None,
+        n_eff=estimate.n_eff if estimate else None,
         stop=rule.reason,
         p50_s=p50,
         p90_s=p90,

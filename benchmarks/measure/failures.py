@@ -54,10 +54,10 @@ def classify(error: BaseException, batch: int) -> tuple[Status, str]:
 
 
 def _plainly(error: BaseException) -> str:
-    told = _first_line(str(error))
+    message = _first_line(str(error))
     if isinstance(error, SystemExit):
-        return f"The workload's code ended the process, with sys.exit({told})."
-    return f"{type(error).__name__}: {told}"
+        return f"The workload's code ended the process, with sys.exit({message})."
+    return f"{type(error).__name__}: {message}"
 
 
 def _chain(error: BaseException) -> list[BaseException]:

@@ -187,8 +187,8 @@ def main() -> int:
     options = parser.parse_args()
     context = Context(choose(None), cache_folder())
     for case in CASES:
-        found = compare(case, context, options.pairs, options.span_s)
-        print(json.dumps({**asdict(found), "ratio": found.ratio}), flush=True)  # noqa: T201
+        comparison = compare(case, context, options.pairs, options.span_s)
+        print(json.dumps({**asdict(comparison), "ratio": comparison.ratio}), flush=True)  # noqa: T201
     print(json.dumps(asdict(host_cost(context))))  # noqa: T201
     return 0
 

@@ -48,14 +48,14 @@ def put_in_force(recipe: Recipe) -> dict[str, str]:
     for name, allow in _ATTENTION.items():
         alone = recipe.attention in _ATTENTION
         allow(name == recipe.attention if alone else _ATTENTION_BY_DEFAULT[name])
-    flex.put_in_place(wanted=recipe.attention == "flex")
-    told = {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
-    _keep_compiled_code_apart(told)
-    return told
+    flex.put_in_place(enabled=recipe.attention == "flex")
+    facts = {f"flag.{name}": str(value).lower() for name, value in _flags(recipe).items()}
+    _keep_compiled_code_apart(facts)
+    return facts
 
 
-def _keep_compiled_code_apart(told: Mapping[str, str]) -> None:
-    traced = " ".join(f"{name}={told[f'flag.{name}']}" for name in _TRACED)
+def _keep_compiled_code_apart(facts: Mapping[str, str]) -> None:
+    traced = " ".join(f"{name}={facts[f'flag.{name}']}" for name in _TRACED)
     _COMPILER.cache_key_tag = f"{_TAG} {traced}".strip()
 
 

@@ -20,12 +20,12 @@ from benchmarks.catalog.catalog import Refused
 _plain: Callable[..., Tensor] = functional.scaled_dot_product_attention
 
 
-def put_in_place(*, wanted: bool) -> None:
+def put_in_place(*, enabled: bool) -> None:
     """Have every later call of `F.scaled_dot_product_attention` be FlexAttention, or torch's own.
 
     A name that a module took from `torch.nn.functional` by itself is not reached.
     """
-    functional.scaled_dot_product_attention = _attend if wanted else _plain
+    functional.scaled_dot_product_attention = _attend if enabled else _plain
 
 
 def forget_shapes() -> None:

@@ -82,8 +82,8 @@ def _kept(
     build: Callable[[contracts.Case, Context], Recipe],
 ) -> contracts.Work:
     eager, row = base_of(case), peaks.match(facts)
-    told = [eager.model_dump(mode="json"), batch, depends(facts), repr(row)]
-    name = hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:32]
+    key = [eager.model_dump(mode="json"), batch, depends(facts), repr(row)]
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     path = context.cache / "work" / f"{name}.json"
     with suppress(OSError, ValueError):
         return contracts.Work.model_validate_json(path.read_bytes())
@@ -162,9 +162,9 @@ def _roof_s(trainer: Trainer, batch: Batch, row: Peak, dtype: str) -> float | No
 def least_s(operations: Sequence[CountedOperation], flop_per_s: float, bandwidth: float) -> float:
     """Sum over operations, elementwise ones taken to be fused into their neighbours."""
     return sum(
-        max(each.flops / flop_per_s, each.bytes_ / bandwidth)
-        for each in operations
-        if not each.elementwise
+        max(operation.flops / flop_per_s, operation.bytes_ / bandwidth)
+        for operation in operations
+        if not operation.elementwise
     )
 
 
@@ -177,7 +177,7 @@ def update_b(trainer: Trainer) -> float:
     moved = 0.0
     for weight in trainer.model.parameters():
         state = trainer.optimizer.state.get(weight, {}).values()
-        held = sum(isinstance(each, Tensor) and each.shape == weight.shape for each in state)
+        held = sum(isinstance(value, Tensor) and value.shape == weight.shape for value in state)
         moved += weight.numel() * weight.element_size() * (3 + 2 * held)
     return moved
 
@@ -229,5 +229,5 @@ def _is_view(func: Any) -> bool:
         return True
     returns = func._schema.returns
     return bool(returns) and all(
-        each.alias_info is not None and not each.alias_info.is_write for each in returns
+        returned.alias_info is not None and not returned.alias_info.is_write for returned in returns
     )

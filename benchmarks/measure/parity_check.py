@@ -56,8 +56,8 @@ class Check:
     build: Callable[[contracts.Case, Context], Recipe]
     tell: Callable[[int], None] = lambda step: None  # noqa: ARG005
     _inputs: list[Batch] = field(default_factory=list)
-    _own: parity.Trajectory | None = None
-    _found: contracts.Parity | None = None
+    _trajectory: parity.Trajectory | None = None
+    _parity: contracts.Parity | None = None
     _skipped: str = ""
     _cached: bool = False
     _spent_s: float = 0.0
@@ -72,11 +72,10 @@ class Check:
             free(self.context.device)
             batch = len(self._inputs[0][0])
             self._attempt(self._judge, batch, "The fp32 reference or the base")
-        found = self._found or contracts.Parity(
+        parity = self._parity or contracts.Parity(
             status=contracts.ParityStatus.SKIPPED, reason=self._skipped
         )
-        told = {"s": self._spent_s, "reference_cached": self._cached}
-        return found.model_copy(update=told)
+        return parity.model_copy(update={"s": self._spent_s, "reference_cached": self._cached})
 
     def _attempt(self, work: Callable[[], None], batch: int, what: str) -> None:
         from_s = time.perf_counter()
@@ -99,15 +98,15 @@ class Check:
         del reference
         without_dropout(trainer.model)
         trainer.changed()
-        self._own = follow(trainer, self._inputs, seed, limit_s=LIMIT_S, tell=self.tell)
+        self._trajectory = follow(trainer, self._inputs, seed, limit_s=LIMIT_S, tell=self.tell)
 
     def _judge(self) -> None:
-        assert self._own is not None
+        assert self._trajectory is not None
         precision = catalog.settings(self.case)["precision"]
         exact = _reference_of(self.case)
         reference = parity.Reference(*(self._kept(role, exact) for role in (FIRST, AGAIN, SHAKEN)))
         base = self._kept(BASE, base_of(self.case))
-        self._found = parity.judge(self._own, base, reference, parity.rule(precision))
+        self._parity = parity.judge(self._trajectory, base, reference, parity.rule(precision))
 
     def _kept(self, role: str, case: contracts.Case) -> parity.Trajectory:
         """A trajectory, computed unless another process has done so."""
@@ -147,14 +146,14 @@ class Check:
         return self.build(case, self.context)
 
     def _key(self, role: str, case: contracts.Case) -> str:
-        told = [
+        parts = [
             role,
             case.model_dump(mode="json"),
             self.context.seed,
             parity.STEPS,
             depends(self.facts),
         ]
-        digest = hashlib.sha256(json.dumps(told, sort_keys=True).encode())
+        digest = hashlib.sha256(json.dumps(parts, sort_keys=True).encode())
         for tensor in itertools.chain.from_iterable(self._inputs):
             digest.update(f"{tensor.dtype}{tuple(tensor.shape)}".encode())
             digest.update(tensor.contiguous().view(torch.uint8).numpy().tobytes())

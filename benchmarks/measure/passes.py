@@ -183,11 +183,11 @@ def _doubts(timed: loop.TimedPass) -> list[str]:
     """Flags that a finished pass has earned."""
     steps = timed.times.step
     total_s = sum(steps)
-    found = []
+    doubts = []
     if abs(total_s - timed.wall_s) > CLOCK_AGREEMENT * timed.wall_s:
-        found.append("clock_mismatch")
+        doubts.append("clock_mismatch")
     if total_s / len(steps) > (1 + TAIL) * statistics.median(steps):
-        found.append("tail")
+        doubts.append("tail")
     if not math.isfinite(timed.loss):
-        found.append(sanity.NOT_FINITE)
-    return found
+        doubts.append(sanity.NOT_FINITE)
+    return doubts

@@ -26,7 +26,7 @@ class Reporter:
         self._fd = events_fd
         self._lock = threading.Lock()
         self._last = contracts.Progress(phase="build")
-        self._told_at_s = time.monotonic()
+        self._heard_at_s = time.monotonic()
         self._stop = threading.Event()
         self._bar = ProgressBar(title) if events_fd is None else None
         self._thread = threading.Thread(target=self._pulse, name="pulse", daemon=True)
@@ -49,7 +49,7 @@ class Reporter:
     ) -> None:
         """Say where the measurement is; sent at once when the phase changes, else by the pulse."""
         changed = phase != self._last.phase
-        self._told_at_s = time.monotonic()
+        self._heard_at_s = time.monotonic()
         self._last = contracts.Progress(
             phase=phase,
             fraction=min(1.0, max(0.0, fraction)),
@@ -67,7 +67,7 @@ class Reporter:
 
     def _hangs(self) -> bool:
         patience_s = PATIENCE_S.get(self._last.phase, math.inf)
-        return time.monotonic() - self._told_at_s > patience_s
+        return time.monotonic() - self._heard_at_s > patience_s
 
     def _send(self) -> None:
         now = self._last

@@ -96,7 +96,7 @@ def _settle(trainer: Trainer, batches: Sequence[Batch]) -> None:
 @contextmanager
 def _norms(trainer: Trainer) -> Iterator[list[float]]:
     """The gradient's norm before each update; none where the update is replayed from a graph."""
-    found: list[float] = []
+    norms: list[float] = []
 
     def note(optimizer: torch.optim.Optimizer, *_: object) -> None:
         if torch.cuda.is_available() and torch.cuda.is_current_stream_capturing():
@@ -109,11 +109,11 @@ def _norms(trainer: Trainer) -> Iterator[list[float]]:
         ]
         norm = float(torch.nn.utils.get_total_norm(gradients))
         scale = getattr(optimizer, "grad_scale", None)  # a fused update divides by it itself
-        found.append(norm / float(scale) if scale is not None else norm)
+        norms.append(norm / float(scale) if scale is not None else norm)
 
     hook = trainer.optimizer.register_step_pre_hook(note)
     try:
-        yield found
+        yield norms
     finally:
         hook.remove()
 

@@ -15,8 +15,8 @@ from typing import Any
 def get(url: str) -> dict[str, Any]:
     """The JSON object that ``url`` answers with."""
     with urllib.request.urlopen(url, timeout=60) as answer:  # noqa: S310 - the caller names it
-        found: dict[str, Any] = json.load(answer)
-        return found
+        document: dict[str, Any] = json.load(answer)
+        return document
 
 
 def summaries(service: str) -> Iterator[dict[str, Any]]:
@@ -32,8 +32,8 @@ def summaries(service: str) -> Iterator[dict[str, Any]]:
 
 def main(service: str) -> None:
     """Print them in the order in which they were measured."""
-    found = sorted(summaries(service), key=lambda summary: str(summary["measured_at"]))
-    for summary in found:
+    ordered = sorted(summaries(service), key=lambda summary: str(summary["measured_at"]))
+    for summary in ordered:
         print(json.dumps(get(f"{service}/api/v1/results/{summary['id']}")))  # noqa: T201
 
 

@@ -215,8 +215,8 @@ class UNet(nn.Module):
                 x = layer(x)
             else:
                 x = layer(torch.cat([x, kept.pop()], dim=1), time)
-        told: Tensor = self.out(F.silu(self.norm(x)))
-        return told
+        noise: Tensor = self.out(F.silu(self.norm(x)))
+        return noise
 
 
 def _way_down(config: Config) -> Iterator[nn.Module]:

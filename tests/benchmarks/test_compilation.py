@@ -71,4 +71,7 @@ def test_equal_reasons_are_counted_together_and_odd_ones_do_not_fail() -> None:
         )
     ]
     assert compilation._again(metrics) == {"size mismatch": 2, "no reason given": 1}
-    assert compilation._told({"\n\tA\n  hint": 1, "A": 2, "": 1}) == {"A": 3, "no reason given": 1}
+    assert compilation._counted({"\n\tA\n  hint": 1, "A": 2, "": 1}) == {
+        "A": 3,
+        "no reason given": 1,
+    }

@@ -54,5 +54,5 @@ def kind_of(name: str, stack: Sequence[str] = ()) -> str:
 
 
 def _first(rules: Sequence[tuple[str, re.Pattern[str]]], names: Iterable[str]) -> str:
-    found = (kind for name in names for kind, pattern in rules if pattern.search(name))
-    return next(found, "")
+    matches = (kind for name in names for kind, pattern in rules if pattern.search(name))
+    return next(matches, "")

@@ -51,7 +51,7 @@ class Observation:
     waits: Counter[tuple[str, str]] = field(default_factory=Counter)
     """How often: what, and its line."""
 
-    def told(self) -> tuple[tuple[Demand, ...], tuple[Synchronization, ...]]:
+    def stored(self) -> tuple[tuple[Demand, ...], tuple[Synchronization, ...]]:
         """Both as they are stored; equal operations are added up."""
         demands = tuple(
             Demand(

@@ -141,9 +141,9 @@ def _operations(work: Sequence[DeviceSpan], periods: int, places: Places) -> tup
         seconds[name] += item.self_s
         calls[name] += 1
         kinds[name][item.kind] += item.self_s
-    found: list[Operation] = []
+    operations: list[Operation] = []
     for name, total in seconds.items():
-        found += [
+        operations += [
             Operation(
                 name=_printable(name),
                 kind=max(kinds[name], key=kinds[name].__getitem__),
@@ -153,7 +153,7 @@ def _operations(work: Sequence[DeviceSpan], periods: int, places: Places) -> tup
             )
             for source, (part, often) in _shares(places.get(name, {})).items()
         ]
-    return tuple(sorted(found, key=lambda told: -told.self_s)[:TOP])
+    return tuple(sorted(operations, key=lambda operation: -operation.self_s)[:TOP])
 
 
 def _printable(name: str) -> str:
@@ -170,11 +170,11 @@ def _shares(by_source: Mapping[str, tuple[float, int]]) -> dict[str, tuple[float
 
 def located(timeline: Timeline) -> dict[str, dict[str, tuple[float, int]]]:
     """Return seconds and calls of each operation of an annotated step, by the calling line."""
-    found: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
+    places: dict[str, dict[str, tuple[float, int]]] = defaultdict(dict)
     for item in timeline.work:
         line = next((e[len(AT) :] for e in reversed(item.stack) if e.startswith(AT)), None)
         if line is not None:
-            lines = found[item.op or item.name]
+            lines = places[item.op or item.name]
             seconds, calls = lines.get(line, (0.0, 0))
             lines[line] = seconds + item.self_s, calls + 1
-    return dict(found)
+    return dict(places)

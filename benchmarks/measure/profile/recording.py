@@ -44,7 +44,7 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
         steady = _timed(trainer, ring, keep)
         if trainer.device.type == "cuda" and not steady.on_gpu:
             return Profile(absent=REFUSED)
-        found = reading.read(steady)
+        profiled = reading.read(steady)
     except Exception as error:  # a profile is worth no measurement: whatever fails, is told
         return Profile(absent=_sentence("The profile could not be taken", error))
     update: dict[str, Any] = {
@@ -53,21 +53,23 @@ def profile(trainer: Trainer, ring: Sequence[Batch], keep: Path | None = None) -
     }
     if steady.graphed:
         update["notes"] = ("A CUDA graph was launched: its kernels name no operator.",)
-    found = found.model_copy(update=update)
-    return _observed(found, steady, trainer, ring)
+    profiled = profiled.model_copy(update=update)
+    return _observed(profiled, steady, trainer, ring)
 
 
-def _observed(found: Profile, steady: Timeline, trainer: Trainer, ring: Sequence[Batch]) -> Profile:
-    """``found`` with lines, demands and waits, which one eager step tells."""
+def _observed(
+    profiled: Profile, steady: Timeline, trainer: Trainer, ring: Sequence[Batch]
+) -> Profile:
+    """``profiled`` with lines, demands and waits, which one eager step tells."""
     try:
         places, observation = observe(trainer, ring)
     except Exception as error:  # such as too little memory for an eager step
         why = _sentence("The eager step could not be watched", error)
-        return found.model_copy(update={"notes": (*found.notes, why)})
-    demands, waits = observation.told()
+        return profiled.model_copy(update={"notes": (*profiled.notes, why)})
+    demands, waits = observation.stored()
     operations = reading.read(steady, places).operations
     update = {"operations": operations, "demands": demands, "synchronizations": waits}
-    return found.model_copy(update=update)
+    return profiled.model_copy(update=update)
 
 
 def eager(recipe: Recipe) -> Recipe:
@@ -164,9 +166,9 @@ def _retries(device: torch.device) -> int:
 def _fragmentation(device: torch.device) -> float | None:
     if device.type != "cuda":
         return None
-    told = torch.cuda.memory_stats(device)
-    reserved = told["reserved_bytes.all.current"]
-    return told["inactive_split_bytes.all.current"] / reserved if reserved else None
+    stats = torch.cuda.memory_stats(device)
+    reserved = stats["reserved_bytes.all.current"]
+    return stats["inactive_split_bytes.all.current"] / reserved if reserved else None
 
 
 def _sentence(what: str, error: Exception) -> str:

@@ -72,15 +72,15 @@ class _Open:
 def read(events: Iterable[Event]) -> Timeline:
     """Read the ``traceEvents`` of one trace; whatever is not understood is passed over."""
     spans = [e for e in events if e.get("ph") == "X" and "ts" in e and "dur" in e]
-    own = [e for e in spans if e.get("cat") in _HOST | _RUNTIME]
+    host_spans = [e for e in spans if e.get("cat") in _HOST | _RUNTIME]
     steps = sorted(
-        _span(e) for e in own if e["cat"] == "user_annotation" and e["name"].startswith(STEP)
+        _span(e) for e in host_spans if e["cat"] == "user_annotation" and e["name"].startswith(STEP)
     )
     zero_us = steps[0][0] if steps else min((float(e["ts"]) for e in spans), default=0.0)
-    opened = [entry for thread in _threads(own).values() for entry in _nested(thread)]
+    opened = [entry for thread in _threads(host_spans).values() for entry in _nested(thread)]
     device = [e for e in spans if e.get("cat") in _DEVICE]
     work = _kernels(device, opened, zero_us) if device else _operators(opened, zero_us)
-    calls = [e for e in own if e["cat"] in _RUNTIME and "Launch" in e["name"]]
+    calls = [e for e in host_spans if e["cat"] in _RUNTIME and "Launch" in e["name"]]
     return Timeline(
         steps=tuple((_s(start, zero_us), _s(end, zero_us)) for start, end in steps),
         work=tuple(sorted(work, key=lambda item: item.start_s)),
