@@ -11,7 +11,7 @@ from benchmarks.contracts import Replicate
 from benchmarks.diagnosis.verdict import judge
 from benchmarks.measure import batch_source
 from benchmarks.measure.trainer import Trainer
-from trials.truths.measured import RECORDED, measure, told_right
+from trials.truths.measured import RECORDED, measure, names_the_limit
 from trials.truths.models import TRUTHS
 
 RECORDINGS = sorted(RECORDED.glob("*.json"))
@@ -22,7 +22,7 @@ RECORDINGS = sorted(RECORDED.glob("*.json"))
 @pytest.mark.parametrize("name", TRUTHS)
 def test_a_truth_is_told_right_on_this_gpu(name: str) -> None:
     verdict = judge((measure(name, torch.device("cuda", 0)),), H200)
-    assert told_right(TRUTHS[name], verdict), verdict
+    assert names_the_limit(TRUTHS[name], verdict), verdict
 
 
 @pytest.mark.skipif(not RECORDINGS, reason="no GPU has recorded the truths yet")
@@ -31,7 +31,7 @@ def test_a_recorded_truth_is_told_right(path: Path) -> None:
     document = json.loads(path.read_text(encoding="utf-8"))
     replicate = Replicate.model_validate(document["replicate"])
     verdict = judge((replicate,), H200)
-    assert told_right(TRUTHS[document["truth"]], verdict), verdict
+    assert names_the_limit(TRUTHS[document["truth"]], verdict), verdict
 
 
 def test_the_truths_that_fit_a_cpu_train() -> None:

@@ -66,8 +66,8 @@ def _product(rows: int, device: torch.device) -> Callable[[], object]:
     # Random values: products of constants want less power.
     left = torch.randn(rows, WIDTH, dtype=torch.bfloat16, device=device)
     right = torch.randn(WIDTH, WIDTH, dtype=torch.bfloat16, device=device)
-    found = torch.empty_like(left)
-    return lambda: torch.mm(left, right, out=found)
+    product = torch.empty_like(left)
+    return lambda: torch.mm(left, right, out=product)
 
 
 def rate(kind: Kind, device: torch.device) -> float:

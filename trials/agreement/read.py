@@ -46,7 +46,7 @@ Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class Comparison:
     """What the gate says of one case on one device in one unit."""
 
     more: float = 0.0
@@ -79,9 +79,9 @@ class Agreement:
     deviation: float
     """Of the equal processes, relative."""
     equal_pairs: int
-    told_apart: int
-    time: Found
-    cycles: Found
+    differing: int
+    time: Comparison
+    cycles: Comparison
 
 
 Key = tuple[str, str, str]
@@ -90,12 +90,12 @@ Key = tuple[str, str, str]
 
 def read(lines: Iterable[str]) -> dict[Key, list[dict[str, Any]]]:
     """The processes that were measured, by case, tier and device."""
-    found: dict[Key, list[dict[str, Any]]] = defaultdict(list)
+    rows: dict[Key, list[dict[str, Any]]] = defaultdict(list)
     for line in lines:
         row = json.loads(line)
         if row["status"] == "ok":
-            found[row["name"], row["tier"], row["gpu"]].append(row)
-    return dict(found)
+            rows[row["name"], row["tier"], row["gpu"]].append(row)
+    return dict(rows)
 
 
 def judge(key: Key, rows: Rows) -> Agreement:
@@ -109,9 +109,9 @@ def judge(key: Key, rows: Rows) -> Agreement:
         late=sum(not LATE.isdisjoint(row.get("flags", ())) for row in rows),
         deviation=fmean(stdev(values) / fmean(values) for values in sides if len(values) > 1),
         equal_pairs=len(equal),
-        told_apart=sum(differ(*pair) for pair in equal),
-        time=Found() if standard else compared(list(_pairs(rows, _time))),
-        cycles=Found() if standard else compared(list(_pairs(rows, _cycles))),
+        differing=sum(differ(*pair) for pair in equal),
+        time=Comparison() if standard else compared(list(_pairs(rows, _time))),
+        cycles=Comparison() if standard else compared(list(_pairs(rows, _cycles))),
     )
 
 
@@ -123,14 +123,14 @@ def _cycles(row: Mapping[str, Any]) -> float:
     return float(row["step_s"] * row.get("sm_clock_hz", math.nan))
 
 
-def compared(pairs: Sequence[tuple[float, float]]) -> Found:
+def compared(pairs: Sequence[tuple[float, float]]) -> Comparison:
     """The gate's answers to pairs of what a step of A and of B took; none of what is not known."""
     if not pairs or not np.isfinite(pairs).all():
-        return Found()
+        return Comparison()
     answer, used = gated(pairs)
     windows = [pairs[at : at + GATE] for at in range(0, len(pairs) - GATE + 1, GATE)]
     choices = list(combinations(pairs, GATE))
-    return Found(
+    return Comparison(
         more=fmean(after / before - 1 for before, after in pairs),
         answer=answer.value,
         used=used,
@@ -163,9 +163,9 @@ def _point(revision: str, values: Sequence[float]) -> SeriesPoint:
     sample = Sample(
         metric="throughput", unit="img/s", direction=Direction.HIGHER, values=tuple(values)
     )
-    told = summarise(sample)
+    summary = summarise(sample)
     place = (revision, revision, _AT, _AT)
-    interval = (told.value, told.low, told.high, told.interval, told.replicates)
+    interval = (summary.value, summary.low, summary.high, summary.interval, summary.replicates)
     return SeriesPoint(*place, *interval, "environment", "worker")
 
 
@@ -181,8 +181,8 @@ def gated(pairs: Sequence[tuple[float, float]]) -> tuple[GateVerdict, int]:
     if len(pairs) < POLICY.min_pairs:
         return GateVerdict.UNCLEAR, len(pairs)
     steps = np.array(pairs)  # [pairs, side]
-    found = settled("case", steps[:, 0], steps[:, 1], Levels.of(POLICY, ["case"]))
-    return found.verdict, found.pairs
+    finding = settled("case", steps[:, 0], steps[:, 1], Levels.of(POLICY, ["case"]))
+    return finding.verdict, finding.pairs
 
 
 HEAD = (
@@ -200,34 +200,37 @@ HEAD = (
 )
 
 
-def table(found: Sequence[Agreement]) -> str:
+def table(agreements: Sequence[Agreement]) -> str:
     """A row for each case, tier and device, and their sums."""
-    rows = [HEAD, ("---",) * len(HEAD), *(_cells(each) for each in found)]
+    rows = [HEAD, ("---",) * len(HEAD), *(_cells(agreement) for agreement in agreements)]
     rows += [
-        _sums("all", found),
-        _sums("all in which the host was never late", [each for each in found if not each.late]),
+        _sums("all", agreements),
+        _sums(
+            "all in which the host was never late",
+            [agreement for agreement in agreements if not agreement.late],
+        ),
     ]
     return "\n".join(f"| {' | '.join(row)} |" for row in rows) + "\n"
 
 
-def _sums(name: str, found: Sequence[Agreement]) -> tuple[str, ...]:
-    processes, late = sum(f.processes for f in found), sum(f.late for f in found)
-    caught = _of([f.time for f in found]), _of([f.cycles for f in found])
-    return (name, "", "", str(processes), str(late), "", _apart(found), "", "", *caught)
+def _sums(name: str, agreements: Sequence[Agreement]) -> tuple[str, ...]:
+    processes, late = sum(f.processes for f in agreements), sum(f.late for f in agreements)
+    caught = _of([f.time for f in agreements]), _of([f.cycles for f in agreements])
+    return (name, "", "", str(processes), str(late), "", _apart(agreements), "", "", *caught)
 
 
-def _apart(found: Sequence[Agreement]) -> str:
-    pairs = sum(each.equal_pairs for each in found)
-    return f"{sum(each.told_apart for each in found)} of {pairs}" if pairs else ""
+def _apart(agreements: Sequence[Agreement]) -> str:
+    pairs = sum(agreement.equal_pairs for agreement in agreements)
+    return f"{sum(agreement.differing for agreement in agreements)} of {pairs}" if pairs else ""
 
 
-def _of(found: Sequence[Found]) -> str:
-    windows, choices = sum(f.windows for f in found), sum(f.choices for f in found)
+def _of(comparisons: Sequence[Comparison]) -> str:
+    windows, choices = sum(f.windows for f in comparisons), sum(f.choices for f in comparisons)
     if not choices:
         return ""
     return (
-        f"{sum(f.caught for f in found)} of {windows} "
-        f"({sum(f.chosen for f in found):,} of {choices:,})"
+        f"{sum(f.caught for f in comparisons)} of {windows} "
+        f"({sum(f.chosen for f in comparisons):,} of {choices:,})"
     )
 
 

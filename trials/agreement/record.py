@@ -99,12 +99,12 @@ def _answer(child: subprocess.Popen[bytes]) -> Result:
     return Result.model_validate_json(out.splitlines()[-1])
 
 
-def row(result: Result, **told: Any) -> dict[str, Any]:
+def row(result: Result, **labels: Any) -> dict[str, Any]:
     """What is kept of a process: rates in items per second, and what may speak against them."""
     if result.status is not Status.OK:
-        return told | {"status": result.status.value, "reason": result.reason}
+        return labels | {"status": result.status.value, "reason": result.reason}
     (replicate,) = result.replicates
-    return told | {
+    return labels | {
         "case": result.case.key,
         "gpu": result.environment.facts.get("hw.gpu.uuid", ""),
         "measured_at": result.measured_at.isoformat(),
@@ -120,12 +120,12 @@ def row(result: Result, **told: Any) -> dict[str, Any]:
     }
 
 
-def _watched(told: Telemetry | None) -> dict[str, float]:
+def _watched(telemetry: Telemetry | None) -> dict[str, float]:
     """Means over FULL: of every channel, and the share of it that each clock limit was in force."""
-    if told is None:
+    if telemetry is None:
         return {}
-    means = {name: fmean(trace.values()) for name, trace in told.channels.items()}
-    return means | {f"reason.{name}": share for name, share in told.reasons.items()}
+    means = {name: fmean(trace.values()) for name, trace in telemetry.channels.items()}
+    return means | {f"reason.{name}": share for name, share in telemetry.reasons.items()}
 
 
 def record(name: str, tier: Tier, limit_s: float, file: Path, *, equal: bool = False) -> None:
@@ -145,12 +145,16 @@ def record(name: str, tier: Tier, limit_s: float, file: Path, *, equal: bool = F
     while time.monotonic() - from_s + longest_s < limit_s:
         at_s, child, now, turn = time.monotonic(), waiting, turn, next(turns)
         waiting = begun(case, turn.side, turn.pair)
-        told = row(measured(child, gauge), name=name, tier=tier.value, side=now.side, pair=now.pair)
+        recorded = row(
+            measured(child, gauge), name=name, tier=tier.value, side=now.side, pair=now.pair
+        )
         took_s = time.monotonic() - at_s
         longest_s = took_s if now.number == 0 else max(longest_s, took_s)
         with file.open("a") as out:
             out.write(
-                json.dumps(told | {"kind": case.kind, "planted": case.planted, "took_s": took_s})
+                json.dumps(
+                    recorded | {"kind": case.kind, "planted": case.planted, "took_s": took_s}
+                )
                 + "\n"
             )
     waiting.kill()

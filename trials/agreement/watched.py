@@ -64,10 +64,12 @@ def main(workload: str, pairs: int) -> None:
             watcher.stdout.readline()
             os.kill(watcher.pid, signal.SIGSTOP)
             beside = partial(awake, watcher.pid)
-            found = fidelity.compare(case, context, pairs, SPAN_S, beside)
+            comparison = fidelity.compare(case, context, pairs, SPAN_S, beside)
         finally:
             watcher.kill()
-    print(json.dumps({**asdict(found), "ratio": found.ratio, "watched": True}), flush=True)
+    print(
+        json.dumps({**asdict(comparison), "ratio": comparison.ratio, "watched": True}), flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -76,31 +76,31 @@ def place(database: str) -> Iterator[Place]:
 
 
 def storm(database: str, asked: argparse.Namespace) -> dict[str, Any]:
-    told = FULL | ({"jobs": asked.jobs} if asked.jobs else {})
+    options = FULL | ({"jobs": asked.jobs} if asked.jobs else {})
     if asked.jobs:  # a share of everything else too
         share = asked.jobs / FULL["jobs"]  # type: ignore[operator]
         counted = ("worker_kills", "freezes", "service_kills", "clock_jumps", "database_restarts")
         for name in (*counted, "lost"):
-            told[name] = int(FULL[name] * share)  # type: ignore[operator]
+            options[name] = int(FULL[name] * share)  # type: ignore[operator]
     replicas = 1 if database == "sqlite" else 2
     with place(database) as (url, folder, restart):
-        return run(Storm(asked.seed, replicas=replicas, **told), url, folder, restart).row()  # type: ignore[arg-type]
+        return run(Storm(asked.seed, replicas=replicas, **options), url, folder, restart).row()  # type: ignore[arg-type]
 
 
 def awakenings(database: str, asked: argparse.Namespace) -> dict[str, Any]:
     with place(database) as (url, folder, _):
-        return vars(zombies.awaken(url, folder, rounds=20, each=25))
+        return vars(zombies.awaken(url, folder, rounds=20, zombies=25))
 
 
 def cuts(database: str, asked: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tl-chaos-") as name:
         folder = Path(name)
         before, log = power.record(folder, 120)
-        found = power.cut(before, log, 1_500, asked.seed, folder)
+        outcome = power.cut(before, log, 1_500, asked.seed, folder)
         (folder / "worker").mkdir()
         lost = power.cut_spool(folder / "worker", disk.built(folder), 60, asked.seed)
-        found.violations += lost
-        return vars(found)
+        outcome.violations += lost
+        return vars(outcome)
 
 
 def takeover(database: str, asked: argparse.Namespace) -> dict[str, Any]:
@@ -129,7 +129,7 @@ def kills(containment: str, asked: argparse.Namespace) -> dict[str, Any]:
         command = [sys.executable, "-m", "trials.chaos.killed", containment, "--seed", seed, *more]
         done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
         rows.append(json.loads(done.stdout))
-    violations = [each for row in rows for each in row.pop("violations")]
+    violations = [violation for row in rows for violation in row.pop("violations")]
     return {"containment": containment, "trials": rows, "violations": violations}
 
 
@@ -171,7 +171,7 @@ def machine() -> dict[str, Any]:
         "cpus": len(os.sched_getaffinity(0)),
         "processor": _processor(),
         "memory_gib": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30),
-        "load": [round(each, 1) for each in os.getloadavg()],
+        "load": [round(load, 1) for load in os.getloadavg()],
         "python": platform.python_version(),
         "sqlite": sqlite3.sqlite_version,
         "system": platform.system(),
@@ -180,8 +180,8 @@ def machine() -> dict[str, Any]:
 
 def _processor() -> str:
     """The kind of processor, as the kernel calls it; empty where it does not say."""
-    told = Path("/proc/cpuinfo").read_text().splitlines()
-    return next((line.partition(": ")[2] for line in told if line.startswith("model name")), "")
+    lines = Path("/proc/cpuinfo").read_text().splitlines()
+    return next((line.partition(": ")[2] for line in lines if line.startswith("model name")), "")
 
 
 def say(line: str) -> None:

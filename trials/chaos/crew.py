@@ -113,8 +113,8 @@ def observed(journal: Journal, name: str, kind: str) -> tuple[type[Spool], type[
             return lease
 
     def _note(kind: str, entry: Entry) -> None:
-        told = {"job": entry.ticket.job_id, "attempt": entry.ticket.attempt}
-        journal.note(kind, digest=digest_of(entry.body), **told)
+        attempt = {"job": entry.ticket.job_id, "attempt": entry.ticket.attempt}
+        journal.note(kind, digest=digest_of(entry.body), **attempt)
 
     return JournallingSpool, JournallingClient
 

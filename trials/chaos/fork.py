@@ -35,11 +35,11 @@ class Crew:
         """
         self._folder = folder
         self._kinds = kinds
-        told = environment(CHAOS_JOB_S=str(list(job_s)), **more)
+        variables = environment(CHAOS_JOB_S=str(list(job_s)), **more)
         with (folder / "crew.log").open("ab") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "trials.chaos.crew", str(folder), url],
-                env=told,
+                env=variables,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=log,

@@ -29,8 +29,8 @@ class Journal:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def note(self, kind: str, **told: object) -> None:
-        os.write(self._file, json.dumps({"kind": kind, **told}).encode() + b"\n")
+    def note(self, kind: str, **fields: object) -> None:
+        os.write(self._file, json.dumps({"kind": kind, **fields}).encode() + b"\n")
 
 
 def digest_of(body: bytes) -> str:
@@ -101,8 +101,8 @@ class _Stored:
                 counted = self.results.get((line["job"], line["attempt"], line["digest"]))
                 if counted is None:
                     return "A result is missing:"
-                wanted = {"counted": True, "kept": False}.get(line["kind"], counted)
-                return "" if counted is wanted else "A result counts otherwise than was answered:"
+                expected = {"counted": True, "kept": False}.get(line["kind"], counted)
+                return "" if counted is expected else "A result counts otherwise than was answered:"
             case "refused":
                 return "A result was refused:"
         return ""

@@ -62,23 +62,25 @@ class Killed:
     def row(self) -> dict[str, Any]:
         """For the raw rows."""
         times_s = [gone_s for _, gone_s in self.gone_s]
-        after = {f"left_after_{s:g}_s": sum(each > s for each in times_s) for s in (0.5, 1, 2, 10)}
-        told = {name: value for name, value in vars(self).items() if name != "gone_s"} | after
-        told |= {"median_s": round(median(times_s), 3), "slowest_s": round(max(times_s), 3)}
-        told["by_processes"] = [
+        after = {
+            f"left_after_{s:g}_s": sum(gone_s > s for gone_s in times_s) for s in (0.5, 1, 2, 10)
+        }
+        row = {name: value for name, value in vars(self).items() if name != "gone_s"} | after
+        row |= {"median_s": round(median(times_s), 3), "slowest_s": round(max(times_s), 3)}
+        row["by_processes"] = [
             {"processes": alive, "kills": len(of), "slowest_s": round(max(of), 3)}
             for alive in sorted({alive for alive, _ in self.gone_s})
             if (of := [gone_s for count, gone_s in self.gone_s if count == alive])
         ]
-        told["violations"] = [f"{one['processes']} were left" for one in self.late]
-        return told
+        row["violations"] = [f"{one['processes']} were left" for one in self.late]
+        return row
 
 
 class Trial:
     """One worker after another, each killed while it has a job."""
 
-    def __init__(self, found: Killed, folder: Path, service: Miniature, crew: Crew) -> None:
-        self._found = found
+    def __init__(self, outcome: Killed, folder: Path, service: Miniature, crew: Crew) -> None:
+        self._outcome = outcome
         self._folder = folder
         self._service = service
         self._crew = crew
@@ -93,8 +95,8 @@ class Trial:
         time.sleep(moment_s)
         alive = len(self._left()) - 1
         self._crew.send(name, signal.SIGKILL)
-        self._found.gone_s.append((alive, self._watch(time.monotonic(), moment_s)))
-        self._found.kills += 1
+        self._outcome.gone_s.append((alive, self._watch(time.monotonic(), moment_s)))
+        self._outcome.kills += 1
 
     def _watch(self, killed_at_s: float, moment_s: float) -> float:
         """Wait until nothing is left; the time that it took, in s."""
@@ -103,29 +105,29 @@ class Trial:
             passed_s = time.monotonic() - killed_at_s
             if passed_s > PROMISED_S and not noted:
                 noted = True
-                told = [_described(each) for each in left]
-                self._found.late.append({"moment_s": moment_s, "processes": told})
+                described = [_described(process) for process in left]
+                self._outcome.late.append({"moment_s": moment_s, "processes": described})
             if passed_s > GIVEN_UP_S:
-                for each in left:
+                for process in left:
                     with suppress(psutil.NoSuchProcess):
-                        each.kill()
+                        process.kill()
                 return passed_s
             time.sleep(LOOK_S)
         return time.monotonic() - killed_at_s
 
     def _left(self) -> list[psutil.Process]:
         """What a worker started, and it itself, unless it has ended; the ended are collected."""
-        found = []
-        for each in psutil.Process().children(recursive=True):
+        left = []
+        for process in psutil.Process().children(recursive=True):
             with suppress(psutil.NoSuchProcess):
-                if each.pid in self._mine:
+                if process.pid in self._mine:
                     continue
-                if each.status() == psutil.STATUS_ZOMBIE:
+                if process.status() == psutil.STATUS_ZOMBIE:
                     with suppress(ChildProcessError):
-                        os.waitpid(each.pid, os.WNOHANG)
+                        os.waitpid(process.pid, os.WNOHANG)
                 else:
-                    found.append(each)
-        return found
+                    left.append(process)
+        return left
 
 
 def _described(process: psutil.Process) -> str:
@@ -146,9 +148,9 @@ def _until(true: Any, limit_s: float = 120.0) -> None:
 def loaded(folder: Path, load: int, stack: ExitStack) -> None:
     """Take processor, and with the first of each four processes disk, until ``stack`` is closed."""
     for number in range(load):
-        told = os.environ | {"CHAOS_FILE": str(folder / f"sync-{number}")}
+        variables = os.environ | {"CHAOS_FILE": str(folder / f"sync-{number}")}
         command = [sys.executable, "-S", "-c", SPIN if number % 4 else SYNC]
-        process = subprocess.Popen(command, env=told)
+        process = subprocess.Popen(command, env=variables)
         stack.callback(process.wait)
         stack.callback(process.kill)
 
@@ -157,7 +159,7 @@ def run(asked: argparse.Namespace) -> Killed:
     """Kill as many workers as are asked for."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     chance = random.Random(asked.seed)
-    found = Killed(asked.containment, asked.child, seed=asked.seed, load=asked.load)
+    outcome = Killed(asked.containment, asked.child, seed=asked.seed, load=asked.load)
     names = [f"k{number:05}" for number in range(asked.kills)]
     more = {"THROUGHLINE_CONTAINMENT": asked.containment, "CHAOS_PART": asked.child}
     with ExitStack() as stack:
@@ -167,10 +169,10 @@ def run(asked: argparse.Namespace) -> Killed:
         crew = Crew(folder, service.url, dict.fromkeys(names, "full"), (0.1, 1.0), more)
         stack.enter_context(crew)
         loaded(folder, asked.load, stack)
-        trial = Trial(found, folder, service, crew)
+        trial = Trial(outcome, folder, service, crew)
         for name in names:
             trial.one(name, chance.uniform(0.0, asked.within_s), asked.workload)
-    return found
+    return outcome
 
 
 def arguments() -> argparse.ArgumentParser:

@@ -102,22 +102,22 @@ def _load(client: httpx2.Client, jobs: int) -> None:
 
 def cut(before: Path, log: Path, count: int, seed: int, checks: Path) -> Cuts:
     """Cut a recording ``count`` times, and see what comes up each time."""
-    told = list(disk.steps(log))
+    steps = list(disk.steps(log))
     dice = random.Random(seed)
     # Syncs and answers are the moments that matter: half of the cuts are right beside them.
-    edges = [place + 1 for place, step in enumerate(told) if step.kind in "SN"]
+    edges = [place + 1 for place, step in enumerate(steps) if step.kind in "SN"]
     places = sorted(
-        dice.choice(edges) if dice.random() < 0.5 else dice.randrange(1, len(told) + 1)
+        dice.choice(edges) if dice.random() < 0.5 else dice.randrange(1, len(steps) + 1)
         for _ in range(count)
     )
-    found = Cuts(seed, steps=len(told), syncs=sum(step.kind == "S" for step in told))
-    found.checkpoints = _checkpoints(told)
+    outcome = Cuts(seed, steps=len(steps), syncs=sum(step.kind == "S" for step in steps))
+    outcome.checkpoints = _checkpoints(steps)
     live = before.with_name("live")
     there = _relocated(before, live)
     answered: dict[str, list[str]] = {kind: [] for kind in _ANSWERS}
     done = 0
     for place in places:
-        for step in told[done:place]:
+        for step in steps[done:place]:
             if step.kind == "N":
                 _answers(step, answered)
             else:
@@ -125,19 +125,19 @@ def cut(before: Path, log: Path, count: int, seed: int, checks: Path) -> Cuts:
         done = max(done, place)
         files = there.cut(dice)
         with _brought_up(files, live, checks) as database:
-            found.violations += _missing(database, answered, place)
-            if found.cuts % VERIFIED == 0:
-                found.verified += 1
-                found.violations += _broken(database, place)
-        found.cuts += 1
-    found.answers = {kind: len(names) for kind, names in answered.items()}
-    return found
+            outcome.violations += _missing(database, answered, place)
+            if outcome.cuts % VERIFIED == 0:
+                outcome.verified += 1
+                outcome.violations += _broken(database, place)
+        outcome.cuts += 1
+    outcome.answers = {kind: len(names) for kind, names in answered.items()}
+    return outcome
 
 
-def _checkpoints(told: list[Step]) -> int:
+def _checkpoints(steps: list[Step]) -> int:
     paths: dict[int, bytes] = {}
     count = 0
-    for step in told:
+    for step in steps:
         if step.kind == "O":
             paths[step.handle] = step.data
         count += step.kind == "S" and paths.get(step.handle, b"").endswith(b".sqlite3")
@@ -206,11 +206,11 @@ for number in range(int(sys.argv[3])):
 def cut_spool(folder: Path, library: Path, results: int, seed: int, mutant: str = "") -> list[str]:
     """Cut a worker's spool after each step; what was promised must be there, and whole."""
     before, live, log = folder / "before", folder / "live", folder / "recording"
-    for each in (before, live):
-        (each / "spool" / "rejected").mkdir(parents=True)
-    told = environment(**disk.recording(library, live, log))
+    for parent in (before, live):
+        (parent / "spool" / "rejected").mkdir(parents=True)
+    variables = environment(**disk.recording(library, live, log))
     command = [sys.executable, "-c", SPOOLER, str(live / "spool"), mutant, str(results)]
-    subprocess.run(command, env=told, check=True)
+    subprocess.run(command, env=variables, check=True)
     there, dice, promised = _relocated(before, live), random.Random(seed), -1
     violations = []
     for place, step in enumerate(disk.steps(log)):

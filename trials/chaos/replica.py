@@ -45,10 +45,10 @@ class Replica:
         )
         self.process: subprocess.Popen[bytes] | None = None
 
-    def add(self, *told: dict[str, str], **more: str) -> None:
+    def add(self, *groups: dict[str, str], **more: str) -> None:
         """Let its environment have these too."""
-        for each in (*told, more):
-            self._environment |= each
+        for variables in (*groups, more):
+            self._environment |= variables
 
     def start(self) -> None:
         """Start it; it answers some time later."""

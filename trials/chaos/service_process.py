@@ -21,22 +21,22 @@ from service.database import session
 def off_by(path: Path) -> None:
     """Let `now_of` be off by what is in ``path``, which may change at any time."""
     with path.open("rb") as file:
-        told = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
+        offset = mmap.mmap(file.fileno(), 8, prot=mmap.PROT_READ)
     true = session.now_of
 
     def now_of(opened: Session) -> datetime:
-        return true(opened) + timedelta(seconds=struct.unpack("d", told[:8])[0])
+        return true(opened) + timedelta(seconds=struct.unpack("d", offset[:8])[0])
 
     session.now_of = now_of
 
 
 if __name__ == "__main__":
-    if told := os.environ.get("CHAOS_CLOCK"):
-        off_by(Path(told))  # before anybody imports the name
-    if told := os.environ.get("CHAOS_MUTANT"):
+    if clock := os.environ.get("CHAOS_CLOCK"):
+        off_by(Path(clock))  # before anybody imports the name
+    if mutant := os.environ.get("CHAOS_MUTANT"):
         from trials.chaos import mutants
 
-        mutants.apply(told)
+        mutants.apply(mutant)
     from service.__main__ import main
     from service.maintenance import background
 

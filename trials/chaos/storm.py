@@ -73,8 +73,8 @@ class Outcome:
 
     def row(self) -> dict[str, Any]:
         """The raw row for the results folder."""
-        told = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {k: dict(v) if isinstance(v, Counter) else v for k, v in told.items()} | {
+        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return {k: dict(v) if isinstance(v, Counter) else v for k, v in fields.items()} | {
             "storm": asdict(self.storm)
         }
 
@@ -98,7 +98,7 @@ class Weather:
         self._random = random.Random(storm.seed)
         self._due: list[tuple[float, Callable[[], None]]] = []
         self._away: set[str] = set()
-        self._plan = sorted(self._planned(), key=lambda each: each[0], reverse=True)
+        self._plan = sorted(self._planned(), key=lambda planned: planned[0], reverse=True)
 
     def _planned(self) -> Iterator[tuple[float, Callable[[], None]]]:
         """Shares of the work, from 0 to 1, and what comes then."""
@@ -122,7 +122,7 @@ class Weather:
     def blow(self, done: float) -> None:
         """Bring what is due when a share ``done`` of the work is done; end what has lasted."""
         now_s = time.monotonic()
-        for when_s, end in [each for each in self._due if each[0] <= now_s]:
+        for when_s, end in [entry for entry in self._due if entry[0] <= now_s]:
             self._due.remove((when_s, end))
             end()
         # Not all at once after a standstill: a fault wants somebody at work to hit.
@@ -139,7 +139,9 @@ class Weather:
 
     def _victim(self) -> str:
         there = sorted(self._crew.pids.keys() - self._away)
-        name = self._random.choice([each for each in there if self._crew.holds(each)] or there)
+        name = self._random.choice(
+            [worker for worker in there if self._crew.holds(worker)] or there
+        )
         self._away.add(name)
         return name
 

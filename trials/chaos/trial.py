@@ -193,7 +193,7 @@ PARTS: tuple[Callable[[World], Iterator[str]], ...] = (
 
 def trial(url: str, folder: Path) -> list[str]:
     """Everything that should not have been possible at the migrated database ``url``."""
-    found: list[str] = []
+    violations: list[str] = []
     statuses: list[int] = []
     settings = Settings(database_url=url, background=False, access=Access.OPEN)
     with TestClient(create_app(settings), raise_server_exceptions=False) as client:
@@ -205,12 +205,12 @@ def trial(url: str, folder: Path) -> list[str]:
         world = World(client, database, folder, *hands)
         for part in PARTS:
             try:
-                found += [f"{part.__name__}: {sentence}" for sentence in part(world)]
+                violations += [f"{part.__name__}: {sentence}" for sentence in part(world)]
             except (AssertionError, KeyError, ValueError) as error:
-                found.append(f"{part.__name__}: it could not go on: {error!r}"[:300])
-        found += [
+                violations.append(f"{part.__name__}: it could not go on: {error!r}"[:300])
+        violations += [
             f"promise {f.number}: {f.sentence}" for f in verify(database).findings if f.breaches
         ]
     if faults := [status for status in statuses if status >= 500]:
-        found.append(f"{len(faults)} requests were answered with a fault")
-    return found
+        violations.append(f"{len(faults)} requests were answered with a fault")
+    return violations

@@ -36,11 +36,11 @@ class Awakenings:
     violations: list[str] = field(default_factory=list)
 
 
-def awaken(url: str, folder: Path, rounds: int, each: int) -> Awakenings:
-    """Let ``each`` workers freeze and wake, ``rounds`` times, on a migrated, empty database."""
+def awaken(url: str, folder: Path, rounds: int, zombies: int) -> Awakenings:
+    """Let ``zombies`` workers freeze and wake, ``rounds`` times, on a migrated, empty database."""
     began_s = time.monotonic()
-    found = Awakenings(url.partition(":")[0], rounds * each)
-    kinds = {f"z{number:02}": "zombie" for number in range(each)}
+    outcome = Awakenings(url.partition(":")[0], rounds * zombies)
+    kinds = {f"z{number:02}": "zombie" for number in range(zombies)}
     kinds |= {f"w{number:02}": "light" for number in range(4)}
     quick = {"LEASE_S": str(LEASE_S), "HEARTBEAT_S": "0.3", "SWEEP_S": "0.1"}
     replica = Replica(url, folder, **quick)
@@ -54,24 +54,26 @@ def awaken(url: str, folder: Path, rounds: int, each: int) -> Awakenings:
         client = stack.enter_context(httpx2.Client(base_url=f"{address}/api/v1", timeout=30))
         crew = stack.enter_context(Crew(folder, address, kinds, (0.01, 0.05)))
         for number in range(rounds):
-            _one_round(number, each, database, client, crew, folder)
+            _one_round(number, zombies, database, client, crew, folder)
         crew.stop(10.0)
-        found.late = _shown(client)
-    _check(found, url, folder)
-    found.wall_s = time.monotonic() - began_s
-    return found
+        outcome.late = _shown(client)
+    _check(outcome, url, folder)
+    outcome.wall_s = time.monotonic() - began_s
+    return outcome
 
 
 def _one_round(
-    number: int, each: int, database: Database, client: httpx2.Client, crew: Crew, folder: Path
+    number: int, zombies: int, database: Database, client: httpx2.Client, crew: Crew, folder: Path
 ) -> None:
     case = {"workload": "unet", "preset": "tiny"}
-    body = {"cases": [case] * each, "revision": f"r{number}"}
-    told = client.post("/submissions", json=body).raise_for_status().json()
-    Journal(folder / "submitter.journal").note("submitted", jobs=[j["id"] for j in told["jobs"]])
-    for name in [f"z{place:02}" for place in range(each)]:
+    body = {"cases": [case] * zombies, "revision": f"r{number}"}
+    submission = client.post("/submissions", json=body).raise_for_status().json()
+    Journal(folder / "submitter.journal").note(
+        "submitted", jobs=[j["id"] for j in submission["jobs"]]
+    )
+    for name in [f"z{place:02}" for place in range(zombies)]:
         crew.start(name)
-    frozen = (number + 1) * each
+    frozen = (number + 1) * zombies
     _until(lambda: _count(folder, "finished", "z") == frozen, "all zombies are frozen")
     for name in [f"w{place:02}" for place in range(4)]:
         crew.start(name)
@@ -79,7 +81,7 @@ def _one_round(
     _until(lambda: _ask(database, done) == frozen, "others have taken every job over")
     for place in range(4):
         crew.send(f"w{place:02}", signal.SIGTERM)
-    for place in range(each):
+    for place in range(zombies):
         crew.send(f"z{place:02}", signal.SIGCONT)
         crew.send(f"z{place:02}", signal.SIGTERM)
     _until(lambda: _count(folder, "kept", "z") == frozen, "every zombie has its answer")
@@ -109,23 +111,25 @@ def _shown(client: httpx2.Client) -> int:
     while True:
         asked = {"limit": 200} | ({"cursor": cursor} if cursor else {})
         page = client.get("/results", params=asked).raise_for_status().json()
-        shown += sum(not each["counted"] for each in page["items"])
+        shown += sum(not result["counted"] for result in page["items"])
         cursor = page["next_cursor"]
         if cursor is None:
             return shown
 
 
-def _check(found: Awakenings, url: str, folder: Path) -> None:
+def _check(outcome: Awakenings, url: str, folder: Path) -> None:
     database = Database(url)
-    found.violations += journal.check(database, folder).violations
-    found.counted = _ask(database, "SELECT count(*) FROM results WHERE counted")
-    found.lost = _ask(database, "SELECT count(*) FROM attempts WHERE state = 'lost'")
+    outcome.violations += journal.check(database, folder).violations
+    outcome.counted = _ask(database, "SELECT count(*) FROM results WHERE counted")
+    outcome.lost = _ask(database, "SELECT count(*) FROM attempts WHERE state = 'lost'")
     wrong = "SELECT count(*) FROM results WHERE counted AND worker LIKE 'z%'"
     if count := _ask(database, wrong):
-        found.violations.append(f"{count} results of zombies count.")
+        outcome.violations.append(f"{count} results of zombies count.")
     database.close()
-    if (found.late, found.counted) != (found.zombies, found.zombies):
-        found.violations.append("Not every zombie's result is shown, or not every job counts once.")
+    if (outcome.late, outcome.counted) != (outcome.zombies, outcome.zombies):
+        outcome.violations.append(
+            "Not every zombie's result is shown, or not every job counts once."
+        )
 
 
 def take_over(url: str, folder: Path) -> float:

@@ -93,14 +93,14 @@ def analysed(
     *,
     labelled: bool = False,
 ) -> Iterator[Row]:
-    """One row per history: what was found, and the processor time that it took."""
+    """One row per history: what was places, and the processor time that it took."""
     print(f"{name} ...", file=sys.stderr)
     for series in histories:
         started = time.process_time()
-        found = run(series)
+        places = run(series)
         took_s = time.process_time() - started
-        found = large_enough(series, found) if labelled else found
-        yield Row.of(name, series, found, took_s)
+        places = large_enough(series, places) if labelled else places
+        yield Row.of(name, series, places, took_s)
 
 
 def others_online(histories: Iterable[Planted]) -> Iterator[Row]:
@@ -108,10 +108,12 @@ def others_online(histories: Iterable[Planted]) -> Iterator[Row]:
     middle = [series for series in histories if series.noise == ONLINE_NOISE]
     for name, run in RIVALS.items():
         print(f"{name}, point by point ...", file=sys.stderr)
-        yield from (_online(name, series, asked_each_point(run, series)) for series in middle)
+        yield from (_online(name, series, asked_at_every_point(run, series)) for series in middle)
 
 
-def asked_each_point(run: Callable[[Planted], list[int]], series: Planted) -> list[tuple[int, int]]:
+def asked_at_every_point(
+    run: Callable[[Planted], list[int]], series: Planted
+) -> list[tuple[int, int]]:
     """Newest point seen and first point of the new level, whenever a detector names another one."""
     alarms: list[tuple[int, int]] = []
     for count in range(LEAST_SEEN, len(series.values) + 1):

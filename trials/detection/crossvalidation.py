@@ -72,15 +72,15 @@ def main() -> None:
     asked = parser.parse_args()
     parts = divided(labelled.read(asked.file))
     settings: list[Setting] = [{}, *_singles(), *PAIRS]
-    tried = [_told(setting, _counted(parts, setting)) for setting in settings]
-    found = {"chosen by cross-validation": _chosen(tried, settings), "as shipped": tried[0]}
+    tried = [_logged(setting, _counted(parts, setting)) for setting in settings]
+    by_detector = {"chosen by cross-validation": _chosen(tried, settings), "as shipped": tried[0]}
     rivals = {} if asked.ours else RIVALS
-    found |= {name: _told(name, counted(parts, run)) for name, run in rivals.items()}
-    print(_table(found))
+    by_detector |= {name: _logged(name, counted(parts, run)) for name, run in rivals.items()}
+    print(_table(by_detector))
     if asked.rows:
         lines = [
             json.dumps({"detector": name, "suite": suite, "part": part, **_numbers(tally)}) + "\n"
-            for name, counts in found.items()
+            for name, counts in by_detector.items()
             for (suite, part), tally in counts.items()
         ]
         asked.rows.write_text("".join(lines), encoding="utf-8")
@@ -104,8 +104,8 @@ def counted(parts: Parts, run: Finder) -> Counts:
     for (suite, part), histories in parts.items():
         counts[suite, part] = Tally()
         for series in histories:
-            found = run(series)
-            kept = found if suite == SYNTH else large_enough(series, found)
+            places = run(series)
+            kept = places if suite == SYNTH else large_enough(series, places)
             counts[suite, part].add(series, kept)
     return counts
 
@@ -128,7 +128,10 @@ def _chosen(tried: Sequence[Counts], settings: Sequence[Setting]) -> Counts:
     """Each part scored with what is best on the others."""
     counts = {}
     for part in range(labelled.FOLDS):
-        others = [{key: t for key, t in each.items() if key[1] != part} for each in tried]
+        others = [
+            {key: t for key, t in counts_of_setting.items() if key[1] != part}
+            for counts_of_setting in tried
+        ]
         best = max(range(len(tried)), key=lambda at: mean_f1(others[at]))
         print(f"part {part}: chosen {dict(settings[best]) or 'as shipped'}", file=sys.stderr)
         counts |= {key: tally for key, tally in tried[best].items() if key[1] == part}
@@ -158,7 +161,7 @@ def changed(setting: Setting) -> Iterator[None]:
             setattr(PLACES[name], name, value)
 
 
-def _told(name: object, counts: Counts) -> Counts:
+def _logged(name: object, counts: Counts) -> Counts:
     suites = {suite: round(tally.f1, 3) for suite, tally in pooled(counts).items()}
     print(name, round(mean_f1(counts), 4), suites, file=sys.stderr, flush=True)
     return counts
@@ -174,10 +177,10 @@ def _numbers(tally: Tally) -> dict[str, int]:
     }
 
 
-def _table(found: Mapping[str, Counts]) -> str:
-    suites = list(pooled(next(iter(found.values()))))
+def _table(by_detector: Mapping[str, Counts]) -> str:
+    suites = list(pooled(next(iter(by_detector.values()))))
     lines = [["detector", *suites, "mean"], ["---"] * (len(suites) + 2)]
-    for name, counts in found.items():
+    for name, counts in by_detector.items():
         shown = [f"{t.f1:.2f} ({t.per_thousand:.1f})" for t in pooled(counts).values()]
         lines.append([name, *shown, f"{mean_f1(counts):.3f}"])
     return "\n".join("| " + " | ".join(cells) + " |" for cells in lines)

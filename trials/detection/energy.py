@@ -47,6 +47,6 @@ def _energy(
 ) -> Floats:
     both = left + right
     with np.errstate(divide="ignore", invalid="ignore"):
-        own = np.where(left > 1, 2 * right * inside_left / (left - 1), 0.0)
+        inside = np.where(left > 1, 2 * right * inside_left / (left - 1), 0.0)
         other = np.where(right > 1, 2 * left * inside_right / (right - 1), 0.0)
-        return (2 * across - own - other) / np.where(both > 0, both, 1)
+        return (2 * across - inside - other) / np.where(both > 0, both, 1)

@@ -40,7 +40,7 @@ def inject(pool: Sequence[Planted], rng: np.random.Generator, number: int) -> Pl
     starts = rng.integers(0, len(left) - BLOCK + 1, -(-LENGTH // BLOCK))
     noise = np.concatenate([left[start : start + BLOCK] for start in starts])[:LENGTH]
     places = _places(0 if rng.random() < STABLE else int(rng.integers(1, 3)), rng)
-    step = float(rng.choice([each for each in STEPS if each])) if places else 0.0
+    step = float(rng.choice([size for size in STEPS if size])) if places else 0.0
     for place in places:
         noise[place:] += rng.choice([-1.0, 1.0]) * np.log1p(step)
     return Planted(

@@ -18,11 +18,11 @@ def read(path: Path) -> list[Planted]:
 
 
 def _series(line: dict[str, object]) -> Planted:
-    told = dict(line)
-    told["values"] = tuple(told["values"])  # type: ignore[arg-type]
-    told["change_points"] = tuple(told["change_points"])  # type: ignore[arg-type]
-    told["ignore"] = tuple((start, end) for start, end in told["ignore"])  # type: ignore[attr-defined]
-    return Planted(**told)  # type: ignore[arg-type]
+    fields = dict(line)
+    fields["values"] = tuple(fields["values"])  # type: ignore[arg-type]
+    fields["change_points"] = tuple(fields["change_points"])  # type: ignore[arg-type]
+    fields["ignore"] = tuple((start, end) for start, end in fields["ignore"])  # type: ignore[attr-defined]
+    return Planted(**fields)  # type: ignore[arg-type]
 
 
 def family(series: Planted) -> str:

@@ -32,10 +32,10 @@ SAMPLE, LEAST_SAMPLE, BOUNDARY = 64, 10, 0.999
 def pelt(series: Planted) -> list[int]:
     """PELT with a radial kernel, penalty 2 per logarithm of the length, levels of 5 or more."""
     y = np.asarray(series.values)[:, None]
-    found = (
+    places = (
         ruptures.KernelCPD(kernel="rbf", min_size=5).fit(y).predict(pen=PENALTY * np.log(len(y)))
     )
-    return [int(place) for place in found[:-1]]
+    return [int(place) for place in places[:-1]]
 
 
 def e_divisive(series: Planted) -> list[int]:
@@ -74,15 +74,15 @@ def otava(most: float) -> Callable[[Planted], list[int]]:
 
 def _weak(series: Planted, most: float) -> list[int]:
     y = np.asarray(series.values)
-    found: set[int] = set()
+    change_points: set[int] = set()
     start = 0
     while start < len(y):
         window = y[start : start + WINDOW]
         places = _divide(window, most)
-        found |= {start + place for place in places}
+        change_points |= {start + place for place in places}
         newest = start + places[-1] if places else 0
         start = max(newest, start + WINDOW // 2)
-    return sorted(found)
+    return sorted(change_points)
 
 
 def _divide(y: Floats, most: float) -> list[int]:
@@ -90,10 +90,10 @@ def _divide(y: Floats, most: float) -> list[int]:
     while True:
         borders = [0, *places, len(y)]
         parts = [(a, b) for a, b in itertools.pairwise(borders) if b - a >= 3]
-        found = [(*best_pair(distances(y[a:b])), a, b) for a, b in parts]
-        if not found:
+        candidates = [(*best_pair(distances(y[a:b])), a, b) for a, b in parts]
+        if not candidates:
             return places
-        _, place, start, end = max(found)
+        _, place, start, end = max(candidates)
         if _p(y[start : start + place], y[start + place : end]) >= most:
             return places
         places = sorted([*places, start + place])

@@ -58,8 +58,8 @@ class Tally:
         self.wrong += wrong
         self.misses += len(series.change_points) - hits
         if series.change_points:
-            found, planted = self.by_size.get(series.step, (0, 0))
-            self.by_size[series.step] = (found + hits, planted + len(series.change_points))
+            hits_so_far, planted = self.by_size.get(series.step, (0, 0))
+            self.by_size[series.step] = (hits_so_far + hits, planted + len(series.change_points))
         else:
             self.false_on_stable += wrong
             self.stable_points += len(series.values)
@@ -71,9 +71,9 @@ class Tally:
         self.wrong += other.wrong
         self.false_on_stable += other.false_on_stable
         self.stable_points += other.stable_points
-        for step, (found, planted) in other.by_size.items():
+        for step, (hits, planted) in other.by_size.items():
             mine = self.by_size.get(step, (0, 0))
-            self.by_size[step] = (mine[0] + found, mine[1] + planted)
+            self.by_size[step] = (mine[0] + hits, mine[1] + planted)
 
 
 def matched(series: Planted, predicted: Sequence[int]) -> tuple[int, int]:
@@ -113,7 +113,7 @@ class Row:
 
     detector: str
     series: Planted
-    found: tuple[int, ...]
+    predicted: tuple[int, ...]
     took_s: float
     alarms: tuple[tuple[int, int], ...] = ()
 
@@ -122,12 +122,12 @@ class Row:
         cls,
         detector: str,
         series: Planted,
-        found: Sequence[int],
+        places: Sequence[int],
         took_s: float,
         alarms: Sequence[tuple[int, int]] = (),
     ) -> Row:
         """A row with plain numbers."""
-        return cls(detector, series, tuple(int(place) for place in found), took_s, tuple(alarms))
+        return cls(detector, series, tuple(int(place) for place in places), took_s, tuple(alarms))
 
     def line(self) -> str:
         """The row as one line of JSON, without the series, which its seed makes again."""
@@ -135,7 +135,7 @@ class Row:
             "detector": self.detector,
             "series": self.series.id,
             "change_points": self.series.change_points,
-            "found": self.found,
+            "found": self.predicted,
             "took_ms": round(1000 * self.took_s, 2),
         }
         return json.dumps(kept | ({"alarms": self.alarms} if self.alarms else {})) + "\n"
@@ -145,5 +145,5 @@ def tally(rows: Iterable[Row]) -> Tally:
     """Count all rows."""
     total = Tally()
     for row in rows:
-        total.add(row.series, row.found)
+        total.add(row.series, row.predicted)
     return total

@@ -50,8 +50,8 @@ def by_suite(rows: Sequence[Row]) -> str:
     lines = []
     for name in _names(rows):
         parts = [
-            tally(row for row in rows if row.detector == name and row.series.suite == each)
-            for each in suites
+            tally(row for row in rows if row.detector == name and row.series.suite == suite)
+            for suite in suites
         ]
         mean = sum(part.f1 for part in parts) / len(parts)
         shown = [f"{part.f1:.3f} ({part.per_thousand:.1f})" for part in parts]
@@ -61,11 +61,11 @@ def by_suite(rows: Sequence[Row]) -> str:
 
 def online(rows: Iterable[Row]) -> str:
     """Delay and false alarms where each detector is asked after every point."""
-    told = [row for row in rows if row.detector.endswith(ONLINE)]
-    same = {row.series.id for row in told if not row.detector.startswith(OURS)}
+    online_rows = [row for row in rows if row.detector.endswith(ONLINE)]
+    same = {row.series.id for row in online_rows if not row.detector.startswith(OURS)}
     lines = []
-    for name in _names(told):
-        mine = [row for row in told if row.detector == name]
+    for name in _names(online_rows):
+        mine = [row for row in online_rows if row.detector == name]
         lines += [_online(f"{name}, every noise", mine)] if name.startswith(OURS) else []
         some = [row for row in mine if row.series.id in same]
         lines += [_online(name, some)] if some else []
@@ -91,12 +91,12 @@ def _online(name: str, mine: Sequence[Row]) -> list[str]:
 
 def _delays(row: Row) -> list[int]:
     """Points from each change to the alarm that names it."""
-    found = []
+    delays = []
     for change in row.series.change_points:
         near = [at for at, index in row.alarms if abs(index - change) <= TOLERANCE]
         alarms = [at for at in near if at >= change]
-        found += [min(alarms) - change] if alarms else []
-    return found
+        delays += [min(alarms) - change] if alarms else []
+    return delays
 
 
 def _names(rows: Sequence[Row]) -> list[str]:

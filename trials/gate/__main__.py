@@ -44,23 +44,23 @@ def main() -> None:
     asked = parser.parse_args()
     random = np.random.default_rng(asked.seed)
     if asked.replicates is not None:
-        found = replicates.read(asked.replicates)
-        recorded = {name: its for name, its in found.items() if len(its) >= LEAST}
-        print(f"left out, with too few processes: {len(found) - len(recorded)}")
+        by_name = replicates.read(asked.replicates)
+        recorded = {name: its for name, its in by_name.items() if len(its) >= LEAST}
+        print(f"left out, with too few processes: {len(by_name) - len(recorded)}")
         for name, times in recorded.items():
             print(f"{name}: {len(times)} processes, {replicates.spread(times):.2%} between them")
         bound = list(recorded) if asked.gpu_bound is None else asked.gpu_bound
         print(table.page(list(from_recorded(recorded, random)), bound))
         return
     rows = list(from_measured_noise(random, asked.share))
-    told = table.page(rows, list(replicates.names(MEASURED)))
+    page = table.page(rows, list(replicates.names(MEASURED)))
     if (asked.seed, asked.share) != (SEED, 1.0):
-        print(told)
+        print(page)
         return
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     ROWS.write_text("".join(row.line() for row in rows), encoding="utf-8")
     PAGE.write_text(
-        replaced(PAGE.read_text(encoding="utf-8"), "bench-gate", told), encoding="utf-8"
+        replaced(PAGE.read_text(encoding="utf-8"), "bench-gate", page), encoding="utf-8"
     )
 
 
@@ -112,8 +112,8 @@ def _gates(
         gates = round(share * (EQUAL if planted is None else PLANTED))
         processes = drawn(gates)
         for gate in range(gates):
-            own = {name: times[gate] for name, times in processes.items()}
-            rows = play(Plan(kind, planted), gate, own)
+            of_gate = {name: times[gate] for name, times in processes.items()}
+            rows = play(Plan(kind, planted), gate, of_gate)
             yield from (row for row in rows if planted in (None, row.case))
 
 

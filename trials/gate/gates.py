@@ -46,10 +46,10 @@ class Row:
 
     def line(self) -> str:
         """The row as a line of JSON."""
-        told = asdict(self)
+        fields = asdict(self)
         for name in ("change", "low", "high"):
-            told[name] = None if told[name] is None else round(told[name], 6)
-        return json.dumps(told) + "\n"
+            fields[name] = None if fields[name] is None else round(fields[name], 6)
+        return json.dumps(fields) + "\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,19 +72,19 @@ def play(plan: Plan, gate: int, processes: Mapping[str, Times]) -> list[Row]:
         baseline, contender = _sides(times)
         if name == plan.planted:
             contender = contender * (1 + plan.slowdown)
-        found = settled(name, baseline, contender, levels)
-        own = found.metrics[0] if found.metrics else None
+        finding = settled(name, baseline, contender, levels)
+        metric = finding.metrics[0] if finding.metrics else None
         rows.append(
             Row(
                 replicates=plan.replicates,
                 gate=gate,
                 planted=plan.planted,
                 case=name,
-                verdict=found.verdict.value,
-                pairs=found.pairs,
-                change=own.change if own else None,
-                low=own.low if own else None,
-                high=own.high if own else None,
+                verdict=finding.verdict.value,
+                pairs=finding.pairs,
+                change=metric.change if metric else None,
+                low=metric.low if metric else None,
+                high=metric.high if metric else None,
                 naive=_naive(baseline, contender),
             )
         )
@@ -106,10 +106,10 @@ def settled(name: str, baseline: Times, contender: Times, levels: Levels) -> Cas
     ][: POLICY.max_pairs]
     for count in range(POLICY.min_pairs, len(pairs) + 1):
         record = CaseRecord(case_key=name, pairs=tuple(pairs[:count]), one_revision=True)
-        found = decide_case(record, rule, levels, last=count == len(pairs))
-        if found.settled:
+        finding = decide_case(record, rule, levels, last=count == len(pairs))
+        if finding.settled:
             break
-    return found
+    return finding
 
 
 def _process(step_s: float) -> Measured:

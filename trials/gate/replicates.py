@@ -55,11 +55,11 @@ def made(noise: Noise, gates: int, processes: int, random: np.random.Generator) 
     Every step is drawn; none of the means is.
     """
     common = _walk(random, gates, processes, noise.carried) * noise.between
-    found = np.empty((gates, processes))
+    step_s = np.empty((gates, processes))
     for place in range(processes):
         steps = 1 + noise.cv * _walk(random, gates, noise.steps, noise.lag1)
-        found[:, place] = noise.step_s * np.exp(common[:, place]) * steps.mean(axis=1)
-    return found
+        step_s[:, place] = noise.step_s * np.exp(common[:, place]) * steps.mean(axis=1)
+    return step_s
 
 
 def _walk(random: np.random.Generator, rows: int, length: int, lag1: float) -> Times:
@@ -75,19 +75,19 @@ def read(path: Path) -> dict[str, Times]:
     Raises:
         ValueError: a line is not of the documented form.
     """
-    found: dict[str, list[float]] = {}
+    by_name: dict[str, list[float]] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
         if not line.strip():
             continue
-        told = json.loads(line)
-        if told.get("status", "ok") != "ok" or told.get("side") == "B":
+        row = json.loads(line)
+        if row.get("status", "ok") != "ok" or row.get("side") == "B":
             continue
-        step_s = told["step_s"] if "step_s" in told else told.get("ms", 0.0) / 1_000
+        step_s = row["step_s"] if "step_s" in row else row.get("ms", 0.0) / 1_000
         if not step_s > 0:
             raise ValueError(f"line {number} has neither step_s nor ms above zero")
-        where = f" on {told['gpu'][:GPU]}" if "gpu" in told else ""
-        found.setdefault(told["name"] + where, []).append(step_s)
-    return {name: np.array(times) for name, times in found.items()}
+        where = f" on {row['gpu'][:GPU]}" if "gpu" in row else ""
+        by_name.setdefault(row["name"] + where, []).append(step_s)
+    return {name: np.array(times) for name, times in by_name.items()}
 
 
 def resampled(times: Times, gates: int, processes: int, random: np.random.Generator) -> Times:
@@ -110,10 +110,10 @@ def in_a_row(
 
 def hurt(times: Times, factor: float, random: np.random.Generator) -> Times:
     """The same with one process of the first twelve of each gate ``factor`` times as slow."""
-    found = times.copy()
+    slowed = times.copy()
     place = random.integers(0, 12, len(times))
-    found[np.arange(len(times)), place] *= factor
-    return found
+    slowed[np.arange(len(times)), place] *= factor
+    return slowed
 
 
 def spread(times: Times) -> float:

@@ -113,11 +113,11 @@ def keep(row: dict[str, Any], name: str, *, dry: bool) -> None:
 
 def commit() -> str:
     """The code that was measured: a commit, with a plus if it was changed since."""
-    told = _git("rev-parse", "--short", "HEAD")
-    if not told:
+    short = _git("rev-parse", "--short", "HEAD")
+    if not short:
         return "unknown"
     changed = _git("status", "--porcelain", "--untracked-files=no", "--", ".", *_NOT_CODE)
-    return told + ("+" if changed else "")
+    return short + ("+" if changed else "")
 
 
 def _git(*arguments: str) -> str:

@@ -64,15 +64,15 @@ class Recorded:
 @cache
 def recorded() -> tuple[Recorded, ...]:
     """Every whole and good result of an H200 that is committed, the smallest first."""
-    found = []
+    recorded_results = []
     for pattern in ROWS:
         for path in sorted(H200.glob(pattern)):
             for line in path.read_text().splitlines():
                 row = json.loads(line)
                 document = row.get("result", row)
                 if document and document.get("status") == Status.OK and "environment" in document:
-                    found.append(cut(Result.model_validate(document)))
-    return tuple(sorted(found, key=lambda one: one.size_b))
+                    recorded_results.append(cut(Result.model_validate(document)))
+    return tuple(sorted(recorded_results, key=lambda one: one.size_b))
 
 
 def cut(result: Result) -> Recorded:

@@ -77,5 +77,5 @@ def measure(kind: str, jobs: int, count: int, sets: int = KINDS) -> dict[str, An
                 session.execute(text("ANALYZE"))
         took = list(claims(database, count))
         database.close()
-    found = {"bar": "claims", "database": kind, "jobs": jobs, "sets": sets, "claims": len(took)}
-    return found | spread(took)
+    fields = {"bar": "claims", "database": kind, "jobs": jobs, "sets": sets, "claims": len(took)}
+    return fields | spread(took)

@@ -43,7 +43,7 @@ Send = Callable[[Due], Coroutine[Any, Any, None]]
 class Cost:
     """What requests of one kind cost."""
 
-    each_ms: float
+    request_ms: float
     """Of processor time, all threads together: the lower quartile, as others use the machine."""
     files: list[str]
     """Our files in the order in which one request enters them."""
@@ -105,11 +105,11 @@ async def _cost(ask: Send, due: Sequence[Due], requests: int) -> Cost:
         begun_s = time.process_time()
         await ask(one)
         spent_s.append(time.process_time() - begun_s)
-    each_ms = 1e3 * quantiles(spent_s, n=4)[0]
+    request_ms = 1e3 * quantiles(spent_s, n=4)[0]
     with mock.patch.object(anyio.to_thread, "run_sync", _here):
         files, before = await _crossed(ask, due[requests + 1])
         parts = await _sampled(ask, due[requests + 2 :])
-    return Cost(each_ms, files, before, parts)
+    return Cost(request_ms, files, before, parts)
 
 
 async def _here(work: Callable[..., Any], *arguments: Any, **_: Any) -> Any:
@@ -194,12 +194,12 @@ def shown(title: str, cost: Cost) -> str:
     """A cost in words and a table."""
     samples = cost.parts.total() or 1
     parts = "".join(
-        f"  {cost.each_ms * count / samples:6.2f} ms  {part}\n"
+        f"  {cost.request_ms * count / samples:6.2f} ms  {part}\n"
         for part, count in cost.parts.most_common(14)
     )
     crossed = f"{len(cost.files)} files, {cost.before} before the endpoint"
     listed = " > ".join(name.removesuffix(".py") for name in cost.files)
-    return f"\n{title}: {cost.each_ms:.2f} ms, {crossed}\n{parts}  {listed}\n"
+    return f"\n{title}: {cost.request_ms:.2f} ms, {crossed}\n{parts}  {listed}\n"
 
 
 if __name__ == "__main__":

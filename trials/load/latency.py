@@ -30,9 +30,9 @@ def measure(kind: str, requests: int) -> dict[str, Any]:
         plan = Plan(results_per_s=0, seconds=0, shape=Shape.REAL, workers=1)
         (held,) = traffic.prepare(database, folder, Material.of(plan), plan)
         with database.writing() as session:
-            wanted = TokenRequest(kind=TokenKind.READ, name="reader")
+            request = TokenRequest(kind=TokenKind.READ, name="reader")
             token = token_store.create(
-                session, signing_key.load(folder), wanted, now_of(session), None
+                session, signing_key.load(folder), request, now_of(session), None
             ).token
         database.close()
         replica = Replica(url, folder, STATE_DIR=str(folder), **traffic.SETTINGS)
@@ -42,8 +42,8 @@ def measure(kind: str, requests: int) -> dict[str, Any]:
             took_s = _timed(replica.port, held, token, requests)
         finally:
             replica.kill()
-    found = {name: spread(each) for name, each in took_s.items()}
-    return {"bar": "latency", "database": kind, "requests": requests} | found
+    figures = {name: spread(of_kind) for name, of_kind in took_s.items()}
+    return {"bar": "latency", "database": kind, "requests": requests} | figures
 
 
 def _timed(port: int, held: Held, token: str, requests: int) -> dict[str, list[float]]:
@@ -56,7 +56,7 @@ def _timed(port: int, held: Held, token: str, requests: int) -> dict[str, list[f
     with answering(health) as bare_port:
         bare = HTTPConnection("127.0.0.1", bare_port)
         for number in range(-WARM_UP, requests):
-            each_s = {
+            round_s = {
                 "bare": timed(bare, "GET", HEALTH)[0],
                 "health": timed(line, "GET", HEALTH)[0],
                 "page": timed(line, "GET", PAGE, Authorization=f"Bearer {token}")[0],
@@ -64,7 +64,7 @@ def _timed(port: int, held: Held, token: str, requests: int) -> dict[str, list[f
                     line, "POST", beat, b"{}", **worker, **{"Content-Type": "application/json"}
                 )[0],
             }
-            for name, one_s in each_s.items() if number >= 0 else ():
+            for name, one_s in round_s.items() if number >= 0 else ():
                 took_s[name].append(one_s)
         bare.close()
     line.close()

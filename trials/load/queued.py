@@ -27,8 +27,8 @@ def submit(session: Session, specs: Sequence[JobSpec]) -> list[Row]:
     session.flush()
     made = leases.submit(session, specs, "s", now)
     stored = select(Job.__table__).where(Job.id.in_(made))
-    found = {row["id"]: dict(row) for row in session.execute(stored).mappings()}
-    return [found[each] for each in made]
+    by_id = {row["id"]: dict(row) for row in session.execute(stored).mappings()}
+    return [by_id[job_id] for job_id in made]
 
 
 def copies(rows: Sequence[Row], now: datetime, numbers: Iterable[int]) -> list[Row]:

@@ -10,7 +10,7 @@ def spread(took_s: Sequence[float]) -> dict[str, float]:
     ordered = sorted(took_s)
     if not ordered:
         return {}
-    found = {
+    percentiles = {
         f"p{p}_s": ordered[min(len(ordered) - 1, len(ordered) * p // 100)] for p in (50, 90, 99)
     }
-    return found | {"max_s": ordered[-1]}
+    return percentiles | {"max_s": ordered[-1]}

@@ -59,13 +59,13 @@ def of_traffic(rows: Iterable[Row]) -> str:
         "| heartbeats, p99 | claims, p99 | answered |",
         "|---|---|---|---|---|---|---|---|---|---|",
     ]
-    for own in _groups(rows, _plan):
-        first = own[0]
+    for group in _groups(rows, _plan):
+        first = group[0]
         lines.append(
-            f"| {_day(first)} | {_processors(first)} | {_load(first)} | {len(own)} "
-            f"| {_times(own, 'result', 'p50_s')} | {_times(own, 'result', 'p99_s')} "
-            f"| {_worst(own)} | {_times(own, 'heartbeat', 'p99_s')} "
-            f"| {_times(own, 'claim', 'p99_s')} | {_answered(own)} |"
+            f"| {_day(first)} | {_processors(first)} | {_load(first)} | {len(group)} "
+            f"| {_times(group, 'result', 'p50_s')} | {_times(group, 'result', 'p99_s')} "
+            f"| {_worst(group)} | {_times(group, 'heartbeat', 'p99_s')} "
+            f"| {_times(group, 'claim', 'p99_s')} | {_answered(group)} |"
         )
     return "\n".join(lines)
 
@@ -76,11 +76,11 @@ def of_claims(rows: Iterable[Row]) -> str:
         "| day, code | database | jobs queued | runs | claim, p50 | claim, p99 | slowest |",
         "|---|---|---|---|---|---|---|",
     ]
-    for own in _groups(rows, lambda row: (_day(row), row["database"], row["jobs"])):
-        times = " | ".join(_spread(own, name) for name in ("p50_s", "p99_s", "max_s"))
-        first = own[0]
+    for group in _groups(rows, lambda row: (_day(row), row["database"], row["jobs"])):
+        times = " | ".join(_spread(group, name) for name in ("p50_s", "p99_s", "max_s"))
+        first = group[0]
         lines.append(
-            f"| {_day(first)} | {first['database']} | {first['jobs']:,} | {len(own)} | {times} |"
+            f"| {_day(first)} | {first['database']} | {first['jobs']:,} | {len(group)} | {times} |"
         )
     return "\n".join(lines)
 
@@ -121,33 +121,33 @@ def _load(row: Row) -> str:
     )
 
 
-def _times(own: Sequence[Row], kind: str, name: str) -> str:
-    return _spread([row[kind] for row in own if row.get(kind)], name)
+def _times(rows: Sequence[Row], kind: str, name: str) -> str:
+    return _spread([row[kind] for row in rows if row.get(kind)], name)
 
 
-def _worst(own: Sequence[Row]) -> str:
+def _worst(rows: Sequence[Row]) -> str:
     """The highest p99 of ten seconds in each run."""
-    parts = (row.get("result_p99_s_by_10_s") for row in own)
+    parts = (row.get("result_p99_s_by_10_s") for row in rows)
     return ", ".join(_written(max(part)) for part in parts if part) or formats.DASH
 
 
-def _spread(own: Sequence[Row], name: str) -> str:
-    return ", ".join(_written(row[name]) for row in own) or formats.DASH
+def _spread(rows: Sequence[Row], name: str) -> str:
+    return ", ".join(_written(row[name]) for row in rows) or formats.DASH
 
 
 def _written(value_s: float) -> str:
     return f"{value_s:.1f} s" if value_s >= 1 else f"{value_s * 1e3:.0f} ms"
 
 
-def _answered(own: Sequence[Row]) -> str:
+def _answered(rows: Sequence[Row]) -> str:
     """Whether all was answered as fast as it was sent, and well."""
-    return "; ".join(dict.fromkeys(map(_outcome, own)))
+    return "; ".join(dict.fromkeys(map(_outcome, rows)))
 
 
 def _outcome(row: Row) -> str:
     late_s = row["wall_s"] - row["seconds"] - _WARM_UP_S
     bad = sum(
-        count for told, count in row["answers"].items() if told.split()[1] not in ("200", "201")
+        count for answer, count in row["answers"].items() if answer.split()[1] not in ("200", "201")
     )
     if bad:
         return f"{bad:,} not"

@@ -157,10 +157,10 @@ def _measured(
     rss.append(_rss_b(replicas))
     time.sleep(5.0)
     rss.append(_rss_b(replicas))
-    cpu = [sum(each.cpu_times()[:2]) for r in replicas for each in _processes(r)]
+    cpu = [sum(process.cpu_times()[:2]) for r in replicas for process in _processes(r)]
     return {
         "bar": "traffic",
-        **told(heard),
+        **summarised(heard),
         "results_per_s": plan.results_per_s,
         "claims_per_s": plan.claims_per_s,
         "seconds": plan.seconds,
@@ -176,11 +176,11 @@ def _measured(
     }
 
 
-def told(heard: Heard) -> dict[str, Any]:
+def summarised(heard: Heard) -> dict[str, Any]:
     """Counts by status, and latencies by kind."""
     rates = {kind: spread(took_s) for kind, took_s in heard.took_s.items() if kind != "early"}
-    told = {"answers": dict(heard.statuses), "wall_s": round(heard.wall_s, 2)}
-    return told | rates | {"result_p99_s_by_10_s": by_ten_seconds(heard, "result")}
+    totals = {"answers": dict(heard.statuses), "wall_s": round(heard.wall_s, 2)}
+    return totals | rates | {"result_p99_s_by_10_s": by_ten_seconds(heard, "result")}
 
 
 def by_ten_seconds(heard: Heard, kind: str) -> list[float]:
@@ -188,7 +188,7 @@ def by_ten_seconds(heard: Heard, kind: str) -> list[float]:
     parts: dict[int, list[float]] = {}
     for due_s, took_s in zip(heard.due_s[kind], heard.took_s[kind], strict=True):
         parts.setdefault(int((due_s - WARM_UP_S) // 10), []).append(took_s)
-    return [round(spread(own)["p99_s"], 4) for _, own in sorted(parts.items())]
+    return [round(spread(of_part)["p99_s"], 4) for _, of_part in sorted(parts.items())]
 
 
 def _stolen(before: Any) -> float:
@@ -200,7 +200,7 @@ def _stolen(before: Any) -> float:
 
 def _rss_b(replicas: Sequence[Replica]) -> int:
     """Of the largest replica, all its processes together; pages that they share count twice."""
-    return max(sum(each.memory_info().rss for each in _processes(r)) for r in replicas)
+    return max(sum(process.memory_info().rss for process in _processes(r)) for r in replicas)
 
 
 def _processes(replica: Replica) -> list[psutil.Process]:
@@ -309,7 +309,7 @@ def _take(
 ) -> list[dict[str, Any]]:
     """Queue jobs and let each be held and started, step by step as the guards ask."""
     made = [job["id"] for job in jobs]
-    attempts = [_attempt(*each, now) for each in zip(made, holders, strict=True)]
+    attempts = [_attempt(*pair, now) for pair in zip(made, holders, strict=True)]
     session.execute(insert(Job), jobs)
     session.execute(insert(Attempt), attempts)
     of_jobs, of_attempts = Job.id.in_(made), Attempt.job_id.in_(made)

@@ -70,8 +70,8 @@ def profiled() -> Profile:
 
 if __name__ == "__main__":
     logging.disable(logging.WARNING)
-    told = profiled()
-    print(f"{len(told.files)} files, {told.moves.total()} moves")
+    profile = profiled()
+    print(f"{len(profile.files)} files, {profile.moves.total()} moves")
     if "--detail" in sys.argv:
-        for (here, there), count in told.moves.most_common():
+        for (here, there), count in profile.moves.most_common():
             print(f"{count:6} {here} -> {there}")

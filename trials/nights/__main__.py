@@ -68,15 +68,15 @@ class Row:
 def main() -> None:
     asked = _arguments()
     logging.disable(logging.CRITICAL)
-    wanted = [("quiet", seed) for seed in range(asked.quiet)]
-    wanted += [("planted", seed) for seed in range(asked.planted)]
+    runs = [("quiet", seed) for seed in range(asked.quiet)]
+    runs += [("planted", seed) for seed in range(asked.planted)]
     with ProcessPoolExecutor(asked.processes) as pool:
-        rows = list(pool.map(simulate, *zip(*wanted, strict=True)))
+        rows = list(pool.map(simulate, *zip(*runs, strict=True)))
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     ROWS.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))
-    told = "\n".join(table(rows))
-    PAGE.write_text(replaced(PAGE.read_text(), "bench-nights", told))
-    print(told)
+    lines = "\n".join(table(rows))
+    PAGE.write_text(replaced(PAGE.read_text(), "bench-nights", lines))
+    print(lines)
 
 
 def _arguments() -> argparse.Namespace:
@@ -121,7 +121,7 @@ def simulate(kind: str, seed: int) -> Row:
 def _named(database: Database) -> list[str]:
     """The cases that some finding about this regression names by now."""
     with database.reading() as session:
-        wanted = (
+        case_keys = (
             select(SeriesRow.case_key)
             .join(FindingSeries, FindingSeries.series_id == SeriesRow.id)
             .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
@@ -129,7 +129,7 @@ def _named(database: Database) -> list[str]:
             .where(SeriesRow.case_key.startswith(f"{SLOWER}:"))
             .where(FindingRow.first_bad >= name_of(PLANTED_AT - 1))
         )
-        return list(session.scalars(wanted.distinct()))
+        return list(session.scalars(case_keys.distinct()))
 
 
 def _waited(named: dict[str, int]) -> Iterator[int | None]:
@@ -152,8 +152,8 @@ def table(rows: Iterable[Row]) -> list[str]:
     """The figures that the documentation shows."""
     known = list(rows)
     nights = sum(row.series_nights for row in known)
-    waited = [each for row in known for each in row.waited]
-    found = sorted(each for each in waited if each is not None)
+    waited = [nights_waited for row in known for nights_waited in row.waited]
+    named_after = sorted(nights_waited for nights_waited in waited if nights_waited is not None)
     again = sum(row.measured - row.series_nights for row in known)
     return [
         "| figure | value |",
@@ -162,9 +162,9 @@ def table(rows: Iterable[Row]) -> list[str]:
         f"| false findings per 1,000 series-nights | "
         f"{1_000 * sum(len(row.false) for row in known) / nights:.2f} |",
         f"| nights until a series that became 1 % slower is named, median | "
-        f"{f'{median(found):g}' if found else '-'} |",
+        f"{f'{median(named_after):g}' if named_after else '-'} |",
         f"| the same, share within two nights | "
-        f"{sum(each <= 2 for each in found) / max(1, len(waited)):.0%} |",
+        f"{sum(nights_waited <= 2 for nights_waited in named_after) / max(1, len(waited)):.0%} |",
         f"| series never named in ten nights | {waited.count(None)} of {len(waited)} |",
         f"| processes measured again per series-night | {again / nights:.2f} |",
     ]

@@ -67,18 +67,20 @@ def main() -> int:
         for workload in options.workloads.split(","):
             for case in cases(workload, device.type, compiled=options.compiled):
                 for seed in range(options.seeds):
-                    found = checked(case, Context(device, cache, seed=seed))
-                    print(_row(case, seed, found), flush=True)
+                    parity = checked(case, Context(device, cache, seed=seed))
+                    print(_row(case, seed, parity), flush=True)
     return 0
 
 
-def _row(case: Case, seed: int, found: Parity) -> str:
-    told = found.model_dump(mode="json", exclude={"losses"})
-    told["agreements"] = {
-        each.quantity: [float(f"{value:.3g}") for value in (each.error, each.allowed)]
-        for each in found.agreements
+def _row(case: Case, seed: int, parity: Parity) -> str:
+    fields = parity.model_dump(mode="json", exclude={"losses"})
+    fields["agreements"] = {
+        agreement.quantity: [
+            float(f"{value:.3g}") for value in (agreement.error, agreement.allowed)
+        ]
+        for agreement in parity.agreements
     }
-    return json.dumps({"case": case.key, "seed": seed, "torch": torch.__version__, **told})
+    return json.dumps({"case": case.key, "seed": seed, "torch": torch.__version__, **fields})
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ def measure(name: str, device: torch.device) -> Replicate:
         return Passes(trainer, BRIEF, reporter, "step/s").replicate(0, 0.0, 0.0)
 
 
-def told_right(truth: Truth, verdict: Verdict) -> bool:
+def names_the_limit(truth: Truth, verdict: Verdict) -> bool:
     """Whether the verdict says what is true."""
     evidence = verdict.evidence
     copied = evidence["copy"] > evidence["stall"]
@@ -64,7 +64,7 @@ def main(folder: Path, ceilings: Ceilings) -> int:
         replicate = measure(name, device)
         torch.cuda.empty_cache()
         verdict = judge((replicate,), ceilings)
-        right = told_right(truth, verdict)
+        right = names_the_limit(truth, verdict)
         wrong += not right
         document = {
             "truth": name,
