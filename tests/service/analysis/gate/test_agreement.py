@@ -26,7 +26,7 @@ def rows(pairs: int, more: float, noise: float, tier: str = "gate", hz: float = 
 def test_equal_processes_agree() -> None:
     ((key, found),) = read(rows(12, 0.01, 0.001, "standard")).items()
     told = judge(key, found)
-    assert (told.told_apart, told.equal_pairs) == (0, 12)  # four results a side
+    assert (told.differing, told.equal_pairs) == (0, 12)  # four results a side
     assert told.time.windows == 0
 
 
