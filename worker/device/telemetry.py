@@ -134,11 +134,8 @@ def _with_telemetry(
         "full": replicate.full,
         "synth": replicate.synth,
     }
-    telemetry = {
-        name: watched
-        for name, timed in passes.items()
-        if (watched := cut(readings, timed.window, processes)) is not None
-    }
+    cuts = {name: cut(readings, timed.window, processes) for name, timed in passes.items()}
+    telemetry = {name: watched for name, watched in cuts.items() if watched is not None}
     flags = dict.fromkeys((*replicate.flags, *_flags(list(telemetry.values()), highest_hz)))
     return replicate.model_copy(update={"telemetry": telemetry, "flags": tuple(flags)})
 
