@@ -136,20 +136,24 @@ def _insertion_of(
 ) -> Prepared:
     same = new_row(table, shared)
     rows: list[dict[str, Any]] = [
-        {name: bindparam(f"{name}_{number}") for name in columns - shared}
+        {name: bindparam(f"{name}_{number}", type_=table.c[name].type) for name in columns - shared}
         for number in range(count)
     ]
     return Prepared(insert(table).values([same | row for row in rows]))
 
 
 def new_row(table: Table, columns: Collection[str]) -> dict[str, Any]:
-    """Return a parameter for each of these columns, and the default of each other that has one."""
+    """Return a parameter for each of these columns, and the default of each other that has one.
+
+    Each parameter has its column's type: SQLAlchemy gives it one in a statement's first row alone,
+    and without it a driver writes a time in a form of its own.
+    """
     defaults = {
         column.name: column.default.arg
         for column in table.columns
         if isinstance(column.default, ScalarElementColumnDefault)
     }
-    return defaults | {name: bindparam(name) for name in columns}
+    return defaults | {name: bindparam(name, type_=table.c[name].type) for name in columns}
 
 
 def _compile(statement: Executable, dialect: Dialect) -> _Compiled:

@@ -27,6 +27,7 @@ from benchmarks.contracts import (
     Claim,
     Direction,
     Environment,
+    Id,
     JobSpec,
     Lease,
     Result,
@@ -36,7 +37,6 @@ from benchmarks.contracts import (
 from benchmarks.die_with_parent import PR_SET_PDEATHSIG
 from trials.chaos.journal import Journal, digest_of
 from worker import loop, startup
-from worker.child.compile_cache import Turn
 from worker.client import ServiceClient, Ticket
 from worker.device.state import DeviceState
 from worker.http_exchange import GoesOn, always
@@ -56,7 +56,7 @@ class ScriptedRunner:
         self._random = random.Random(f"{settings.worker_name}{time.monotonic_ns()}")
         self.station = SimpleNamespace(survivors=(), device=DeviceState(settings))
 
-    def run(self, spec: JobSpec, watch: Watch, turn: Turn | None = None) -> Result:
+    def run(self, spec: JobSpec, watch: Watch, group: Id | None = None) -> Result:
         shortest, longest = json.loads(os.environ["CHAOS_JOB_S"])
         until_s = time.monotonic() + self._random.uniform(shortest, longest)
         while time.monotonic() < until_s:
