@@ -163,7 +163,8 @@ def figures() -> list[Figure]:
     first_lines = [line for module in everything for line in docstrings(module)]
     questions = [line for line in first_lines if QUESTIONS.match(line)]
     names = statistics.quantiles([own_imports(m) for m in everything], n=10)[-1]
-    entries = [p.name for p in (ROOT / "service").iterdir() if p.name != "__pycache__"]
+    inside = (ROOT / "service").iterdir()
+    entries = [p.name for p in inside if p.suffix == ".py" or any(p.glob("*.py"))]
     stems, classes = repeated_stems(tops.values()), repeated_classes(tops.values())
     circles = [circle for top in tops.values() for circle in folder_circles(top)]
     words, longest_page = documentation()
