@@ -57,8 +57,8 @@ ROOM_FOR_ANOTHER = 1.5
 class Local:
     """The wishes of a person who measures here, beside what the job says."""
 
-    caches: Path
-    """Where compiled code is kept from one job to the next."""
+    caches: Path | None = None
+    """The folder that keeps compiled code from one job to the next."""
     environment: Mapping[str, str] = field(default_factory=dict)
     """On top of what every child gets."""
     seed: int = 0
@@ -69,6 +69,9 @@ class Local:
     """As `ProcessSpec.beat`."""
     until_s: float = inf
     """When every process is to be gone, on CLOCK_MONOTONIC."""
+
+
+NO_WISHES = Local()
 
 
 @dataclass(frozen=True)
@@ -84,7 +87,7 @@ class _Launch:
     """The device's temperature before the first process."""
     caches: Path | None
     """Where compiled code is kept, if other replicates of the case need it."""
-    local: Local | None
+    local: Local
 
 
 class Runner:
@@ -97,7 +100,7 @@ class Runner:
         self._caches = Caches(settings.folder / "caches")
 
     def run(
-        self, spec: JobSpec, watch: Watch, group: Id | None = None, local: Local | None = None
+        self, spec: JobSpec, watch: Watch, group: Id | None = None, local: Local = NO_WISHES
     ) -> Result:
         """Measure ``spec``; no process of any child is left when this returns or raises.
 
@@ -105,7 +108,7 @@ class Runner:
             spec: one replicate of a case.
             watch: may stop it.
             group: of the case's replicates, which share what they compile.
-            local: for a job of no service.
+            local: the wishes of a person, for a job of no service.
 
         Raises:
             Interrupted: ``watch`` gave a cause.
@@ -113,12 +116,12 @@ class Runner:
         """
         if refusal := refused(spec.case.workload, self._settings.allowed_models):
             return without_numbers(spec, Status.UNSUPPORTED, refusal)
-        until_s = min(time.monotonic() + spec.timeout_s, local.until_s if local else inf)
+        until_s = min(time.monotonic() + spec.timeout_s, local.until_s)
         first_c = self.station.device.temperature_c()
         try:
             target = target_of(self._settings, spec.revision)
             with workspace() as folder, self._caches.of(group, spec) as kept:
-                caches = local.caches if local else kept
+                caches = local.caches or kept
                 launch = _Launch(spec, target, folder, until_s, watch, first_c, caches, local)
                 node = self._node.now(lambda: self._canary(launch))
                 result, rejected = self._unthrottled(launch)
@@ -164,7 +167,7 @@ class Runner:
         flags = self.station.device.await_idle(_goes_on(watch))
         environment = environment_in(launch.folder, self._settings, launch.caches)
         environment = target.environment(environment)
-        environment |= launch.local.environment if launch.local else {}
+        environment |= launch.local.environment
         limits = self.station.limits(launch.until_s)
         spec = self._spec(launch, trace_file)
         task = Task(target.command, environment, launch.folder, target.folder, limits, spec)
@@ -215,15 +218,14 @@ class Runner:
     def _spec(self, launch: _Launch, trace_file: Path | None) -> ProcessSpec:
         """The same replicate of every case has the same seed, so that cases stay comparable."""
         root = self._settings.data_root
-        local = launch.local or Local(launch.folder)
         return ProcessSpec(
             case=launch.spec.case,
             protocol=launch.spec.protocol,
-            seed=local.seed + launch.spec.replicate - 1,
+            seed=launch.local.seed + launch.spec.replicate - 1,
             device=self._settings.device,
             data_root=root.expanduser().absolute() if root else None,
-            trace=local.trace or trace_file,
-            beat=local.beat,
+            trace=launch.local.trace or trace_file,
+            beat=launch.local.beat,
         )
 
 
