@@ -25,7 +25,6 @@ CERTAINTIES = {
         "The history alone: the new level has stood for several points. It was not measured again.",
     ),
 }
-STATES = {state: state.value.replace("_", " ") for state in FindingState}
 STEPS = {
     "open": "found it",
     "join": "added series",
