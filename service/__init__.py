@@ -1,1 +1,1 @@
-"""Where results live, are analysed and shown."""
+"""The service: stores results, analyses their histories and shows them."""

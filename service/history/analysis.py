@@ -50,7 +50,7 @@ class AnalysisInput:
     known: tuple[ChangePoint, ...] | None
     """Changes of the window after those, if it is known already."""
     stood: tuple[int, datetime | None]
-    """How many points were analysed last, and when."""
+    """Number of points in the last analysis, and its time; None before the first."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,10 +31,10 @@ _FIRST = (
     (Part.CLOCKS, "reason."),
     (Part.COMPILE, ""),
 )
-"""What changed, by its part and a word of its name: a wrong result first, then what explains most.
-Other quantities stay in the evidence."""
+"""Changed quantities to name, by part and a word of the name: a wrong result first, then those that
+explain most. Other quantities stay in the evidence."""
 _REASSURING = ("sm_clock", "synth.sm_clock_hz", "full.work_s", "full.stall_s")
-"""What a reader asks about when it did not change."""
+"""Quantities to name even when they did not change, because readers ask about them."""
 
 
 def beside(cause: Cause, quantities: Sequence[Evidence]) -> list[Statement]:

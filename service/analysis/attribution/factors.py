@@ -18,7 +18,7 @@ from service.analysis.statement import Statement, state
 from service.schemas.findings import Part, State, Strength
 
 CELLS = "cells"
-"""What a rule is about that names no workload."""
+"""The subject of a rule that names no workload."""
 
 
 def headline(question: Question, rule: AxisRule | None) -> Statement:

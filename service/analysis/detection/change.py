@@ -35,17 +35,17 @@ class Noise:
     scale: float
     """Standard deviation of one point around its level, outliers aside."""
     autocorrelation: float
-    """Of neighbouring points, 0 to 0.9; 0 where most are equal, which tells nothing of it."""
+    """Correlation of neighbouring points, 0 to 0.9; 0 where it is unknown, as most are equal."""
     minimum_detectable_effect: float
     """Found four times of five once ``POINTS_AFTER`` points have been seen."""
     mode_distance: float = 0.0
-    """How far the second mode lies from the first; zero without one."""
+    """Distance of the second mode from the first; zero without a second one."""
     drift_per_point: float = 0.0
     machine_offsets: dict[str, float] = field(default_factory=dict)
     wander: float = 1.0
-    """How much more means of neighbouring points vary than independent noise would let them."""
+    """Variation of means of neighbouring points, as a multiple of that of independent noise."""
     typical_size: float | None = None
-    """What all this is shares of, in a history of zeros or both signs; None if of the value."""
+    """The size that these shares refer to, in a history with zeros or both signs. Else None."""
 
 
 def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:

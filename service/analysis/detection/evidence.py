@@ -69,7 +69,7 @@ class NoiseOf:
     scale: float
     autocorrelation: float
     wander: float = 1.0
-    """How much more means of neighbouring points vary than independent noise would let them."""
+    """Variation of means of neighbouring points, as a multiple of that of independent noise."""
 
     @property
     def dependence(self) -> float:

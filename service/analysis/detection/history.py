@@ -49,7 +49,7 @@ class Scale:
     logarithmic: bool
     sign: float = 1.0
     unit: float = 1.0
-    """What one is on this scale, for a history that has no logarithms."""
+    """The value of one unit of this scale, for a history that has no logarithms."""
     size: float = 1.0
     """Median of its absolute values that are not zero."""
 
