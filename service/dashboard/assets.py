@@ -59,8 +59,8 @@ def plotly_styles() -> str:
     Something in the page that has this id keeps it from writing them into the page, which the
     page's policy forbids and no chart here needs. Empty: this plotly.js looks for none.
     """
-    found = _STYLES_ID.search(_content("plotly.min.js"))
-    return found[1].decode() if found else ""
+    match = _STYLES_ID.search(_content("plotly.min.js"))
+    return match[1].decode() if match else ""
 
 
 @needs(Permission.OPEN)

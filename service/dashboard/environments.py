@@ -12,7 +12,7 @@ GROUPS = {"hw": "Hardware", "sw": "Software", "flag": "Settings in force"}
 
 
 SHOWN = 20
-"""How many of the newest changes of a history are told in full."""
+"""How many of the newest changes of a history are listed in full."""
 FACTS_SHOWN = 50
 """How many facts of a change a page lists; a driver's update changes five."""
 
@@ -40,13 +40,13 @@ def grouped(facts: Mapping[str, str]) -> dict[str, list[tuple[str, str]]]:
     """Sort facts into hardware, software and settings, each group under its heading."""
     groups: dict[str, list[tuple[str, str]]] = {}
     for prefix, heading in GROUPS.items():
-        own = [
+        members = [
             (name.partition(".")[2], value)
             for name, value in sorted(facts.items())
             if name.startswith(prefix + ".")
         ]
-        if own:
-            groups[heading] = own
+        if members:
+            groups[heading] = members
     return groups
 
 
@@ -61,7 +61,7 @@ def differences(
     )
 
 
-def told(points: Sequence[SeriesPoint]) -> set[str]:
+def around_changes(points: Sequence[SeriesPoint]) -> set[str]:
     """Digests of the environments around the newest changes."""
     newest = environment_changes(points)[-SHOWN:]
     return {points[near].environment for index in newest for near in (index - 1, index)}

@@ -41,8 +41,8 @@ def _with_page(handler: Handler) -> Handler:
 def _page(request: Request, error: Exception, response: Response) -> Response:
     if isinstance(error, Unauthorized):  # a person signs in, and goes on where that was needed
         shown = "authorization" in request.headers or csrf.cookie_of(request)
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
-        to = asked if request.method == "GET" else "/"
+        address = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        to = address if request.method == "GET" else "/"
         return sign_in.page(request, to=to, fault=error.detail if shown else "", status=401)
     return render_error(request, response.status_code, _sentence(response))
 

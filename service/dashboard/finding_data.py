@@ -49,18 +49,18 @@ class Node:
 
 def grouped(attribution: AttributionView | None) -> dict[State, list[EvidenceView]]:
     """The evidence by what it says, what changed first."""
-    told = attribution.evidence if attribution else ()
+    evidence = attribution.evidence if attribution else ()
     order = (State.CHANGED, State.UNCLEAR, State.UNCHANGED)
-    groups = {state: [each for each in told if each.state is state] for state in order}
-    return {state: own for state, own in groups.items() if own}
+    groups = {state: [entry for entry in evidence if entry.state is state] for state in order}
+    return {state: entries for state, entries in groups.items() if entries}
 
 
-def compare_link(found: FindingSummary, metric: str = "") -> str | None:
+def compare_link(finding: FindingSummary, metric: str = "") -> str | None:
     """The address of the page that holds both revisions side by side."""
-    if found.last_good is None:
+    if finding.last_good is None:
         return None
-    said = {"baseline": found.last_good, "contender": found.first_bad}
-    return "/compare?" + urlencode(said | ({"metric": metric} if metric else {}))
+    choices = {"baseline": finding.last_good, "contender": finding.first_bad}
+    return "/compare?" + urlencode(choices | ({"metric": metric} if metric else {}))
 
 
 def with_end(analysed: Analysed, series: Series, affected: AffectedSeries) -> Analysed:
@@ -88,14 +88,14 @@ def confirmations_of(session: Session, finding: FindingView) -> list[confirm.Con
     Those of its changes, and those of the same place in one of its series.
     """
     row = session.get_one(models.FindingRow, finding.summary.id)
-    results = [each for side in row.measured.values() for each in side]
+    results = [result_id for side in row.measured.values() for result_id in side]
     changes = select(models.FindingSeries.change_id).where(
         models.FindingSeries.finding_id == row.id
     )
     place = models.ConfirmationRow.first_bad == finding.summary.first_bad
     moved = models.ConfirmationRow.first_bad_result.in_(results)  # where it was before it moved
     here: ColumnElement[bool] = models.ConfirmationRow.series_id.in_(
-        [each.series.id for each in finding.series]
+        [affected.series.id for affected in finding.series]
     )
     if finding.summary.worker is not None:
         at_fault = models.ConfirmationRow.state == models.ConfirmationState.BAD_NODE
@@ -105,13 +105,13 @@ def confirmations_of(session: Session, finding: FindingView) -> list[confirm.Con
     return list(page.items[::-1])
 
 
-def node_of(session: Session, found: FindingSummary) -> Node | None:
+def node_of(session: Session, finding: FindingSummary) -> Node | None:
     """The node that a finding is about, with its newest results; None if it is about series."""
-    worker = session.get(models.WorkerRow, found.worker) if found.worker else None
+    worker = session.get(models.WorkerRow, finding.worker) if finding.worker else None
     if worker is None:
         return None
-    slower = against_others(session, worker.name, found.comparability)
-    wanted = (
+    slower = against_others(session, worker.name, finding.comparability)
+    newest = (
         select(models.Point, models.SeriesRow)
         .join(models.SeriesRow, models.SeriesRow.id == models.Point.series_id)
         .where(models.Point.worker == worker.name, models.SeriesRow.metric == METRIC)
@@ -128,6 +128,6 @@ def node_of(session: Session, found: FindingSummary) -> Node | None:
             measured_at=point.measured_at,
             slower=slower.get((series.id, point.revision)),
         )
-        for point, series in session.execute(wanted)
+        for point, series in session.execute(newest)
     )
     return Node(worker.name, worker.labels, worker.last_seen_at, results)

@@ -77,13 +77,13 @@ def offers(state: FindingState) -> list[Offer]:
     ]
 
 
-def effect(found: FindingSummary) -> str:
+def effect(finding: FindingSummary) -> str:
     """Describe the size and direction of a finding: ``3.1 % worse``."""
-    if found.share is not None:
-        return f"{formats.size(found.share)} slower"
-    if found.worst_effect is None:
+    if finding.share is not None:
+        return f"{formats.size(finding.share)} slower"
+    if finding.worst_effect is None:
         return ""
-    return sized(found.worst_effect, improvement=found.kind is FindingKind.IMPROVEMENT)
+    return sized(finding.worst_effect, improvement=finding.kind is FindingKind.IMPROVEMENT)
 
 
 def sized(effect: float, *, improvement: bool) -> str:

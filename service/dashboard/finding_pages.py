@@ -17,8 +17,7 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import figures, finding_data, inbox, series_changes
-from service.dashboard import finding_labels as told
+from service.dashboard import figures, finding_data, finding_labels, inbox, series_changes
 from service.dashboard.query_params import InboxAddress
 from service.dashboard.rendering import partial, render
 from service.dashboard.routers import COUNTED, page_router
@@ -39,7 +38,6 @@ def list_findings(
         "_findings.html" if partial(request) else "findings.html",
         now=now,
         at=at,
-        told=told,
         report=inbox.report(session, now),
         active=inbox.active(session),
         most=inbox.MOST_ACTIVE,
@@ -57,23 +55,22 @@ def list_findings(
 @needs(Permission.READ)
 def show_finding(request: Request, session: Reading, now: Now, finding_id: str) -> HTMLResponse:
     """Show one finding: what changed, why, since when, and what was done about it."""
-    found = findings.load_finding(session, finding_id)
-    summary = found.summary
-    first = found.series[0] if found.series else None
+    finding = findings.load_finding(session, finding_id)
+    summary = finding.summary
+    first = finding.series[0] if finding.series else None
     return render(
         request,
         "finding.html",
         now=now,
-        told=told,
-        found=found,
+        finding=finding,
         one=summary,
         first=first,
         figure=_figure(session, finding_id, first) if first else None,
-        evidence=finding_data.grouped(found.attribution),
+        evidence=finding_data.grouped(finding.attribution),
         compare=finding_data.compare_link(summary, first.series.metric if first else ""),
-        confirmations=finding_data.confirmations_of(session, found),
+        confirmations=finding_data.confirmations_of(session, finding),
         node=finding_data.node_of(session, summary),
-        offers=told.offers(summary.state),
+        offers=finding_labels.offers(summary.state),
     )
 
 

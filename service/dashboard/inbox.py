@@ -39,13 +39,13 @@ class InboxReport:
 class Suspect:
     """Something suspicious that is or was measured again, with its series."""
 
-    told: ConfirmationView
+    confirmation: ConfirmationView
     series: SeriesName
 
     @property
     def effect(self) -> float:
         """As a share of what was expected, signed as measured."""
-        return self.told.measured / self.told.expected - 1.0
+        return self.confirmation.measured / self.confirmation.expected - 1.0
 
     @property
     def improvement(self) -> bool:
@@ -67,10 +67,10 @@ def report(session: Session, now: datetime) -> InboxReport:
 
 def active(session: Session) -> list[FindingSummary]:
     """List findings that ask for attention: open ones before acknowledged, then newest first."""
-    found = findings.list_findings(
+    page = findings.list_findings(
         session, models.FindingRow.state.in_(ACTIVE), limit=MOST_ACTIVE
     ).items
-    return sorted(found, key=lambda each: each.state is not models.FindingState.OPEN)
+    return sorted(page, key=lambda finding: finding.state is not models.FindingState.OPEN)
 
 
 def closed(session: Session, cursor: str | None) -> Page[FindingSummary]:
@@ -97,9 +97,9 @@ def for_nothing(session: Session, now: datetime) -> list[Suspect]:
     return _suspects(session, page.items)
 
 
-def _suspects(session: Session, told: Iterable[ConfirmationView]) -> list[Suspect]:
+def _suspects(session: Session, views: Iterable[ConfirmationView]) -> list[Suspect]:
     return [
-        Suspect(each, name_of(session.get_one(models.SeriesRow, each.series_id))) for each in told
+        Suspect(view, name_of(session.get_one(models.SeriesRow, view.series_id))) for view in views
     ]
 
 
@@ -118,7 +118,7 @@ class Mark:
 
 def marks(session: Session) -> dict[str, Mark]:
     """For each series that an active finding is about, the newest one."""
-    wanted = (
+    query = (
         select(models.FindingSeries.series_id, models.FindingRow.id, models.FindingRow.kind)
         .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
         .where(models.FindingRow.state.in_(ACTIVE), models.FindingSeries.ended == "")
@@ -126,5 +126,5 @@ def marks(session: Session) -> dict[str, Mark]:
     )
     return {
         series_id: Mark(finding, FindingKind(kind))
-        for series_id, finding, kind in session.execute(wanted)
+        for series_id, finding, kind in session.execute(query)
     }

@@ -143,9 +143,9 @@ def against_baseline(name: str) -> str:
     return "Speed-up" if metric(name).is_speed else "Times better"
 
 
-def status(found: Status) -> str:
+def status(status: Status) -> str:
     """Name a result's status."""
-    return TITLES.get(found) or plain(found.value).capitalize()
+    return TITLES.get(status) or plain(status.value).capitalize()
 
 
 def reason(name: str) -> str:
@@ -174,8 +174,8 @@ def _place(axis: str) -> tuple[int, str]:
 
 def case_settings(case: Case, shared: Mapping[str, str] = MappingProxyType({})) -> list[Setting]:
     """List what a case changes from the defaults, apart from what it shares with its group."""
-    own = {axis: value for axis, value in case.axes.items() if shared.get(axis) != value}
-    return settings(own)
+    changed = {axis: value for axis, value in case.axes.items() if shared.get(axis) != value}
+    return settings(changed)
 
 
 def settings(axes: Mapping[str, str]) -> list[Setting]:

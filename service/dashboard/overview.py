@@ -77,12 +77,12 @@ def by_revision(series: Series) -> Series:
 def _soundest(series: Series, points: Sequence[SeriesPoint]) -> SeriesPoint:
     """Of measurements of one revision, so that a value and its change are about the same one."""
     name = points[0].revision
-    found = (
+    change = (
         compare.compare(replace(series, points=tuple(points)), name, name)
         if len(points) > 1
         else None
     )
-    return found.contender if found and found.contender else points[-1]
+    return change.contender if change and change.contender else points[-1]
 
 
 def change(series: Series, known: compare.Known = compare.NOTHING) -> RevisionChange | None:
@@ -98,23 +98,23 @@ def _counted(series: Series) -> list[SeriesPoint]:
 def speedup(series: Series, baseline: Series | None) -> Speedup | None:
     """Hold a case against its baseline at the latest revision that has both; None without one.
 
-    What does not count is held against nothing.
+    What does not count is compared with nothing.
     """
     if baseline is None or baseline is series:
         return None
     bases = {point.revision: point for point in _counted(baseline)}
     newest_first = reversed(_counted(series))
-    own = next((point for point in newest_first if point.revision in bases), None)
-    if own is None:
+    newest = next((point for point in newest_first if point.revision in bases), None)
+    if newest is None:
         return None
-    base = bases[own.revision]
+    base = bases[newest.revision]
     higher = series.direction is contracts.Direction.HIGHER
-    found = compare.ratio(own, base) if higher else compare.ratio(base, own)
-    if found is None:
+    ratio = compare.ratio(newest, base) if higher else compare.ratio(base, newest)
+    if ratio is None:
         return None
-    apart = found.low is not None and found.high is not None and not found.low <= 1 <= found.high
-    sure = apart and {own.interval, base.interval} == {"replicates"}
-    return Speedup(found.value, found.low, found.high, own.revision, sure)
+    apart = ratio.low is not None and ratio.high is not None and not ratio.low <= 1 <= ratio.high
+    sure = apart and {newest.interval, base.interval} == {"replicates"}
+    return Speedup(ratio.value, ratio.low, ratio.high, newest.revision, sure)
 
 
 def groups(
@@ -135,13 +135,13 @@ def groups(
         SeriesGroup(
             workload,
             preset,
-            formats.hardware(own[0].comparability),
-            own[0].comparability,
-            _shared(own),
-            _rows(own, verdicts),
+            formats.hardware(cases[0].comparability),
+            cases[0].comparability,
+            _shared(cases),
+            _rows(cases, verdicts),
             project,
         )
-        for (workload, preset, _, project), own in sorted(members.items())
+        for (workload, preset, _, project), cases in sorted(members.items())
     ]
 
 
@@ -155,7 +155,7 @@ def _shared(series: Sequence[Series]) -> dict[str, str]:
 def _rows(
     series: Sequence[Series], verdicts: Mapping[str, contracts.Verdict]
 ) -> tuple[OverviewRow, ...]:
-    # A case has a series of its own for each unit that it was ever told in.
+    # A case has a series of its own for each unit that it was ever measured in.
     known = {(one.case.key, one.unit): one for one in series}
     ordered = sorted(series, key=lambda one: labels.rank(one.case))
     return tuple(
@@ -198,10 +198,10 @@ def _spark_label(series: Series) -> str:
 
 def matching(groups_: Sequence[SeriesGroup], text: str) -> list[SeriesGroup]:
     """Keep the rows whose case, hardware, revision or verdict hold every word of ``text``."""
-    wanted = text.lower().split()
+    words = text.lower().split()
     kept = []
     for group in groups_:
-        rows = tuple(row for row in group.rows if all(w in _said(group, row) for w in wanted))
+        rows = tuple(row for row in group.rows if all(w in _said(group, row) for w in words))
         if rows:
             kept.append(replace(group, rows=rows))
     return kept

@@ -71,8 +71,8 @@ def show_overview(
 ) -> HTMLResponse:
     """Show the latest result of each series, and what runs now."""
     series = latest_of_each_series(session, at.metric, SPARK_REVISIONS, MOST_SERIES)
-    found = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
-    groups = overview.groups(series, found)
+    verdicts = queries.verdicts(session, (one.points[-1].result_id for one in series if one.points))
+    groups = overview.groups(series, verdicts)
     counts = queries.jobs_by_state(session)
     chosen = [
         group
@@ -93,7 +93,7 @@ def show_overview(
         hardwares=sorted({group.hardware for group in groups}),
         active=queries.active_jobs(session),
         counts=counts,
-        held=queries.held(counts),
+        running=queries.running(counts),
         failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
         workers=queries.workers(session, _gone_before(now, terms)),
     )
@@ -169,10 +169,10 @@ def list_jobs(
 @needs(Permission.READ)
 def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLResponse:
     """Show one job with its attempts; it refreshes itself until the job is over."""
-    found = queries.job(session, job_id)
-    if found is None:
+    row = queries.job(session, job_id)
+    if row is None:
         raise NotFound("There is no such job; the list of jobs names those that there are.")
-    entity, line = found
+    entity, line = row
     return render(
         request,
         "_job.html" if partial(request) else "job.html",
@@ -197,8 +197,8 @@ def show_comparison(
     chosen, faults = _understood(session, at)
     changes = []
     if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:
-        wanted = cases_of(chosen.suite) if chosen.suite else None
-        changes = changes_between(session, chosen.baseline, chosen.contender, at.metric, wanted)
+        cases = cases_of(chosen.suite) if chosen.suite else None
+        changes = changes_between(session, chosen.baseline, chosen.contender, at.metric, cases)
     return render(
         request,
         "compare.html",

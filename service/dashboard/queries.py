@@ -130,7 +130,7 @@ def _progress(stored: object) -> contracts.Progress | None:
 
 
 def active_jobs(session: Session, limit: int = 20) -> list[JobLine]:
-    """Read the oldest of the jobs that a worker holds now; `held` counts all of them."""
+    """Read the oldest of the jobs that a worker holds now; `running` counts all of them."""
     query = _JOB_LINE.where(models.Job.state.in_(ACTIVE)).order_by(models.Job.id).limit(limit)
     return [_job_line(row) for row in session.execute(query)]
 
@@ -189,7 +189,7 @@ def jobs_by_state(session: Session) -> dict[str, int]:
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
 
 
-def held(counts: Mapping[str, int]) -> int:
+def running(counts: Mapping[str, int]) -> int:
     """Of jobs by state: how many a worker holds now."""
     return sum(counts.get(state, 0) for state in ACTIVE)
 
@@ -205,7 +205,7 @@ def jobs_before(session: Session, job: models.Job) -> int:
 
     These are the jobs whose labels one worker could have beside those of ``job``.
     """
-    own = session.get_one(models.LabelSet, job.requires).labels
+    required = session.get_one(models.LabelSet, job.requires).labels
     ahead = tuple_(models.Job.rank, models.Job.id) < tuple_(job.rank, job.id)
     waiting = (
         select(models.Job.requires, func.count().label("jobs"))
@@ -219,7 +219,7 @@ def jobs_before(session: Session, job: models.Job) -> int:
     return sum(
         jobs
         for labels, jobs in session.execute(sets)
-        if all(own.get(name, value) == value for name, value in labels.items())
+        if all(required.get(name, value) == value for name, value in labels.items())
     )
 
 
@@ -252,12 +252,12 @@ def workers(session: Session, gone_before: datetime) -> list[WorkerLine]:
 
 def schedules(session: Session) -> list[tuple[models.Schedule, models.ScheduleRun | None]]:
     """Read every schedule by name, with the slot that fired last."""
-    found = []
+    pairs = []
     for schedule in session.scalars(select(models.Schedule).order_by(models.Schedule.name)):
         query = select(models.ScheduleRun).where(models.ScheduleRun.schedule == schedule.name)
         last = session.scalars(query.order_by(models.ScheduleRun.due_at.desc()).limit(1)).first()
-        found.append((schedule, last))
-    return found
+        pairs.append((schedule, last))
+    return pairs
 
 
 def revisions(session: Session, limit: int = 200) -> Sequence[models.Revision]:
@@ -280,7 +280,7 @@ def metrics(session: Session) -> list[str]:
 def siblings(session: Session, series: Series) -> list[Sibling]:
     """Read the oldest series of the same case on the same hardware, a page's worth of them.
 
-    What a case is told of from the first is what the benchmarks tell of every case.
+    The first metrics of a case are those that the benchmarks report of every case.
     """
     query = (
         select(
@@ -294,12 +294,12 @@ def siblings(session: Session, series: Series) -> list[Sibling]:
         )
         .order_by(models.SeriesRow.created_at, models.SeriesRow.id)
     )
-    found = [
+    alike = [
         Sibling(series_id, metric, unit)
         for series_id, metric, unit, comparability in session.execute(query)
         if comparability == series.comparability
     ]
-    return [one for at, one in enumerate(found) if at < MOST_METRICS or one.id == series.id]
+    return [one for at, one in enumerate(alike) if at < MOST_METRICS or one.id == series.id]
 
 
 def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -336,14 +336,14 @@ def metric_values(session: Session, result_id: str) -> list[MetricValue]:
 
 def verdicts(session: Session, result_ids: Iterable[str]) -> dict[str, contracts.Verdict]:
     """Read what limits each of these runs, where that is known."""
-    wanted, found = sorted(set(result_ids)), {}
+    ids, by_id = sorted(set(result_ids)), {}
     query = select(models.ResultRow.id, models.ResultRow.verdict)
-    for start in range(0, len(wanted), 500):  # stays below what a database takes in one statement
-        some = wanted[start : start + 500]
+    for start in range(0, len(ids), 500):  # stays below what a database takes in one statement
+        some = ids[start : start + 500]
         for result_id, stored in session.execute(query.where(models.ResultRow.id.in_(some))):
             if verdict := _verdict(stored):
-                found[result_id] = verdict
-    return found
+                by_id[result_id] = verdict
+    return by_id
 
 
 def _verdict(stored: object) -> contracts.Verdict | None:

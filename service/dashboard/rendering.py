@@ -12,7 +12,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from benchmarks.catalog.metrics import metric
 from service.auth.permissions import Permission
 from service.auth.principal import READER
-from service.dashboard import assets, figures, labels
+from service.dashboard import assets, figures, finding_labels, labels
 from service.http.security_headers import PAGE_POLICY
 from service.wording import efficiency, formats
 
@@ -37,6 +37,7 @@ _templates.globals.update(
     asset=assets.url,
     plotly_styles=assets.plotly_styles,
     words=labels,
+    finding_words=finding_labels,
     metric=metric,
     formats=formats,
     efficiency=efficiency,

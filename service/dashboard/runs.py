@@ -81,7 +81,7 @@ def metrics(result: contracts.Result, stored: Sequence[MetricValue]) -> list[Sho
 def _metric(
     sample: contracts.Sample, stored: MetricValue | None, notes: Mapping[str, str]
 ) -> ShownMetric:
-    told = stored or summarise(sample)
+    summary = stored or summarise(sample)
     declared = metric(sample.metric)
     note = notes.get(sample.metric) or declared.note or f"{sample.direction.value} is better"
     return ShownMetric(
@@ -89,10 +89,10 @@ def _metric(
         title=declared.title,
         explained=note,
         unit=sample.unit,
-        value=told.value,
-        low=told.low,
-        high=told.high,
-        interval=told.interval,
+        value=summary.value,
+        low=summary.low,
+        high=summary.high,
+        interval=summary.interval,
         raw=sample.values,
         series_id=stored.series_id if stored else None,
     )
@@ -130,8 +130,8 @@ def phases(result: contracts.Result) -> list[PhaseBar]:
         "Without input": [replicate.synth for replicate in result.replicates],
     }
     parts = {title: _parts(timed) for title, timed in passes.items()}
-    whole = max(sum(length for _, length in own) for own in parts.values())
-    return [_phase_bar(title, own, whole) for title, own in parts.items()]
+    whole = max(sum(length for _, length in lengths) for lengths in parts.values())
+    return [_phase_bar(title, lengths, whole) for title, lengths in parts.items()]
 
 
 def _parts(timed: Sequence[contracts.Pass]) -> tuple[tuple[str, float], ...]:

@@ -50,10 +50,10 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
     A finding whose change the history does not show (yet) is among them while it asks for
     attention, and so is the ``chosen`` one in any case.
     """
-    standing = load_analysis(session, series.id)
+    analysis = load_analysis(session, series.id)
     about = {row.change_id: (row, finding) for row, finding in _reported(session, series.id)}
     changes = []
-    for placed in standing.changes:
+    for placed in analysis.changes:
         row, finding = about.pop(placed.id, (None, None))
         doubt = min(1.0 - placed.change.confidence, row.doubt if row else 1.0)
         at_hand = finding is not None and finding.id == chosen
@@ -63,7 +63,7 @@ def changes_of(session: Session, series: Series, chosen: str = "") -> list[Level
         for row, finding in about.values()
         if finding.id == chosen or (finding.state in ACTIVE and not row.ended)
     ]
-    return sorted(changes, key=lambda each: each.placed.first_bad_at)
+    return sorted(changes, key=lambda change: change.placed.first_bad_at)
 
 
 def analysed(session: Session, series: Series, changes: Iterable[LevelChange]) -> Analysed:
@@ -79,22 +79,22 @@ def analysed(session: Session, series: Series, changes: Iterable[LevelChange]) -
 def reasons(session: Session, points: Sequence[SeriesPoint]) -> dict[str, str]:
     """Return the reasons why ``points`` do not count, by result id."""
     disturbed = {
-        each.result_id: f"disturbed: {each.disturbed}" for each in points if each.disturbed
+        point.result_id: f"disturbed: {point.disturbed}" for point in points if point.disturbed
     }
-    wanted = [point.result_id for point in points if point.excluded]
-    found: dict[str, str] = {}
-    for start in range(0, len(wanted), 500):  # stays below what a database takes in one statement
-        found |= taken_out(session, wanted[start : start + 500])
-    return disturbed | found
+    ids = [point.result_id for point in points if point.excluded]
+    excluded: dict[str, str] = {}
+    for start in range(0, len(ids), 500):  # stays below what a database takes in one statement
+        excluded |= taken_out(session, ids[start : start + 500])
+    return disturbed | excluded
 
 
 def _reported(session: Session, series_id: str) -> list[tuple[FindingSeries, FindingSummary]]:
-    summaries = {each.id: each for each in findings.of_series(session, series_id)}
-    wanted = (
+    summaries = {summary.id: summary for summary in findings.of_series(session, series_id)}
+    query = (
         select(FindingSeries)
         .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
         .where(FindingSeries.series_id == series_id)
         .order_by(FindingSeries.first_bad_at, FindingRow.id)
     )
-    rows = session.scalars(wanted)
+    rows = session.scalars(query)
     return [(row, summaries[row.finding_id]) for row in rows if row.finding_id in summaries]

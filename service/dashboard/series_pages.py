@@ -23,7 +23,6 @@ from service.dashboard import (
     series_changes,
     tables,
 )
-from service.dashboard import finding_labels as told
 from service.dashboard.queries import Sibling
 from service.dashboard.query_params import HistoryAddress
 from service.dashboard.rendering import render
@@ -51,13 +50,13 @@ def show_series(
     """Show one series' history: chart, environment changes, every point."""
     whole = load_series(session, series_id)
     series = _newest(whole, at.last)
-    known = queries.facts(session, environments.told(series.points))
+    known = queries.facts(session, environments.around_changes(series.points))
     newest_first = series.points[::-1]
     pages = max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1)
     at = at.model_copy(update={"page": min(at.page, pages)})
     siblings = _in_order(queries.siblings(session, whole))
-    found = series_changes.changes_of(session, whole)
-    analysed = series_changes.analysed(session, whole, found)
+    changes = series_changes.changes_of(session, whole)
+    analysed = series_changes.analysed(session, whole, changes)
     return render(
         request,
         "series.html",
@@ -67,8 +66,7 @@ def show_series(
         latest=next(reversed(overview.by_revision(whole).points), None),
         total=len(whole.points),
         figure=figures.history(series, at.view, analysed),
-        told=told,
-        levels=found[::-1],
+        level_changes=changes[::-1],
         analysis=describe(session, whole),
         watched=metric(whole.metric).is_watched,
         reasons=analysed.reasons,

@@ -104,8 +104,8 @@ async def _by_link(request: Request, code: str) -> str:
     key = _authenticator(request).key
 
     def redeem(session: Session) -> str:
-        found = sign_in_link.redeem(session, key, code, now_of(session))
-        return _begin(request, Principal.of(found), "link", session)
+        token = sign_in_link.redeem(session, key, code, now_of(session))
+        return _begin(request, Principal.of(token), "link", session)
 
     with _authenticator(request).trying(request):
         return await get_database(request).run(redeem, write=True)
@@ -123,9 +123,9 @@ def _end(key: Key, cookie: str, session: Session) -> None:
 
 
 def _authenticator(request: Request) -> Authenticator:
-    found = request.app.state.authenticator
-    assert isinstance(found, Authenticator)
-    return found
+    authenticator = request.app.state.authenticator
+    assert isinstance(authenticator, Authenticator)
+    return authenticator
 
 
 async def _form(request: Request) -> dict[str, str]:

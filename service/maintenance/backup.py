@@ -163,8 +163,8 @@ def _file(url: URL) -> Path:
 
 
 def _apart(url: URL) -> tuple[str, str]:
-    told = url.query.get("password", "")
-    password = url.password or (told if isinstance(told, str) else told[-1])
+    given = url.query.get("password", "")
+    password = url.password or (given if isinstance(given, str) else given[-1])
     plain = url.set(drivername="postgresql")._replace(password=None)
     return plain.difference_update_query(["password"]).render_as_string(), password
 

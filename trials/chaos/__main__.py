@@ -75,41 +75,41 @@ def place(database: str) -> Iterator[Place]:
             yield server.url("chaos"), folder, restart
 
 
-def storm(database: str, asked: argparse.Namespace) -> dict[str, Any]:
-    options = FULL | ({"jobs": asked.jobs} if asked.jobs else {})
-    if asked.jobs:  # a share of everything else too
-        share = asked.jobs / FULL["jobs"]  # type: ignore[operator]
+def storm(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
+    options = FULL | ({"jobs": arguments.jobs} if arguments.jobs else {})
+    if arguments.jobs:  # a share of everything else too
+        share = arguments.jobs / FULL["jobs"]  # type: ignore[operator]
         counted = ("worker_kills", "freezes", "service_kills", "clock_jumps", "database_restarts")
         for name in (*counted, "lost"):
             options[name] = int(FULL[name] * share)  # type: ignore[operator]
     replicas = 1 if database == "sqlite" else 2
     with place(database) as (url, folder, restart):
-        return run(Storm(asked.seed, replicas=replicas, **options), url, folder, restart).row()  # type: ignore[arg-type]
+        return run(Storm(arguments.seed, replicas=replicas, **options), url, folder, restart).row()  # type: ignore[arg-type]
 
 
-def awakenings(database: str, asked: argparse.Namespace) -> dict[str, Any]:
+def awakenings(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
     with place(database) as (url, folder, _):
         return vars(zombies.awaken(url, folder, rounds=20, zombies=25))
 
 
-def cuts(database: str, asked: argparse.Namespace) -> dict[str, Any]:
+def cuts(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
     with tempfile.TemporaryDirectory(prefix="tl-chaos-") as name:
         folder = Path(name)
         before, log = power.record(folder, 120)
-        outcome = power.cut(before, log, 1_500, asked.seed, folder)
+        outcome = power.cut(before, log, 1_500, arguments.seed, folder)
         (folder / "worker").mkdir()
-        lost = power.cut_spool(folder / "worker", disk.built(folder), 60, asked.seed)
+        lost = power.cut_spool(folder / "worker", disk.built(folder), 60, arguments.seed)
         outcome.violations += lost
         return vars(outcome)
 
 
-def takeover(database: str, asked: argparse.Namespace) -> dict[str, Any]:
+def takeover(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
     with place(database) as (url, folder, _):
         took_s = zombies.take_over(url, folder)
     return {"database": database, "took_s": took_s, "violations": []}
 
 
-def mutants(database: str, asked: argparse.Namespace) -> dict[str, Any]:
+def mutants(database: str, arguments: argparse.Namespace) -> dict[str, Any]:
     tests = [str(ROOT / "tests" / "chaos" / name) for name in ("test_mutants.py",)]
     tests.append(str(ROOT / "tests" / "chaos" / "test_power_cuts.py"))
     code = pytest.main(["-q", "-p", "no:cacheprovider", "--rootdir", str(ROOT), *tests])
@@ -120,9 +120,9 @@ def mutants(database: str, asked: argparse.Namespace) -> dict[str, Any]:
     return {"mutants": names, "caught": len(names) if not missed else None, "violations": missed}
 
 
-def kills(containment: str, asked: argparse.Namespace) -> dict[str, Any]:
+def kills(containment: str, arguments: argparse.Namespace) -> dict[str, Any]:
     """500 with a scripted child, whose moments vary most, and 40 with a real benchmark."""
-    seed = str(asked.seed)
+    seed = str(arguments.seed)
     real = ["--child", "", "--kills", "40", "--within-s", "12"]
     rows = []
     for more in ([], real):
@@ -143,12 +143,16 @@ BARS: dict[str, tuple[Callable[[str, argparse.Namespace], dict[str, Any]], tuple
 }
 
 
-def show(bar: str, database: str, asked: argparse.Namespace) -> bool:
+def show(bar: str, database: str, arguments: argparse.Namespace) -> bool:
     """Show one bar, print and append its row; say whether it holds."""
-    say(f"{bar} on {database}, seed {asked.seed}")
+    say(f"{bar} on {database}, seed {arguments.seed}")
     began_s = time.monotonic()
-    row = BARS[bar][0](database, asked)
-    row |= {"bar": bar, "seed": asked.seed, "took_whole_s": round(time.monotonic() - began_s, 1)}
+    row = BARS[bar][0](database, arguments)
+    row |= {
+        "bar": bar,
+        "seed": arguments.seed,
+        "took_whole_s": round(time.monotonic() - began_s, 1),
+    }
     longest_s = LONGEST_S.get(bar)
     took_s = row.get("took_s", row.get("wall_s"))
     if longest_s is not None and took_s is not None and took_s > longest_s:
@@ -158,9 +162,9 @@ def show(bar: str, database: str, asked: argparse.Namespace) -> bool:
     row |= {"at": datetime.now(UTC).isoformat(timespec="seconds"), "machine": machine()}
     line = json.dumps(row, sort_keys=True, default=str)
     say(line)
-    if asked.out is not None:
-        asked.out.mkdir(parents=True, exist_ok=True)
-        with (asked.out / f"{bar}.jsonl").open("a") as file:
+    if arguments.out is not None:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        with (arguments.out / f"{bar}.jsonl").open("a") as file:
             file.write(line + "\n")
     return not row["violations"] and "too_slow" not in row
 
@@ -199,12 +203,12 @@ def main() -> int:
     parser.add_argument("--jobs", type=int, help="a smaller storm; the row says so")
     parser.add_argument("--out", type=Path, default=RESULTS, help="folder of the raw rows")
     parser.add_argument("--no-out", dest="out", action="store_const", const=None)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     good = True
-    for bar in BARS if asked.bar == "all" else [asked.bar]:
+    for bar in BARS if arguments.bar == "all" else [arguments.bar]:
         for database in BARS[bar][1]:
-            if asked.database in (None, database):
-                good &= show(bar, database, asked)
+            if arguments.database in (None, database):
+                good &= show(bar, database, arguments)
     return 0 if good else 1
 
 

@@ -108,8 +108,12 @@ def observed(journal: Journal, name: str, kind: str) -> tuple[type[Spool], type[
         def claim(self, claim: Claim, goes_on: GoesOn = always) -> Lease | None:
             lease = super().claim(claim, goes_on)
             if lease is not None:
-                held = {"job": lease.job_id, "attempt": lease.attempt, "secret": lease.secret}
-                journal.note("leased", worker=name, **held)
+                attempt = {
+                    "job": lease.job_id,
+                    "attempt": lease.attempt,
+                    "secret": lease.secret,
+                }
+                journal.note("leased", worker=name, **attempt)
             return lease
 
     def _note(kind: str, entry: Entry) -> None:

@@ -94,8 +94,8 @@ class _Stored:
                 missing = set(line["jobs"]) - self.jobs
                 return f"{len(missing)} answered jobs are missing:" if missing else ""
             case "leased":
-                held = self.attempts.get((line["job"], line["attempt"]))
-                good = held == (line["secret"], line["worker"])
+                leased = self.attempts.get((line["job"], line["attempt"]))
+                good = leased == (line["secret"], line["worker"])
                 return "" if good else "An answered lease is missing:"
             case "finished" | "counted" | "kept":
                 counted = self.results.get((line["job"], line["attempt"], line["digest"]))

@@ -155,27 +155,29 @@ def loaded(folder: Path, load: int, stack: ExitStack) -> None:
         stack.callback(process.kill)
 
 
-def run(asked: argparse.Namespace) -> Killed:
+def run(arguments: argparse.Namespace) -> Killed:
     """Kill as many workers as are asked for."""
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    chance = random.Random(asked.seed)
-    outcome = Killed(asked.containment, asked.child, seed=asked.seed, load=asked.load)
-    names = [f"k{number:05}" for number in range(asked.kills)]
-    more = {"THROUGHLINE_CONTAINMENT": asked.containment, "CHAOS_PART": asked.child}
+    chance = random.Random(arguments.seed)
+    outcome = Killed(
+        arguments.containment, arguments.child, seed=arguments.seed, load=arguments.load
+    )
+    names = [f"k{number:05}" for number in range(arguments.kills)]
+    more = {"THROUGHLINE_CONTAINMENT": arguments.containment, "CHAOS_PART": arguments.child}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="tl-killed-")))
         more |= {"TMPDIR": str(folder), "THROUGHLINE_CACHE_DIR": str(folder / "cache")}
         service = stack.enter_context(serving(Miniature(heartbeat_s=1.0)))
         crew = Crew(folder, service.url, dict.fromkeys(names, "full"), (0.1, 1.0), more)
         stack.enter_context(crew)
-        loaded(folder, asked.load, stack)
+        loaded(folder, arguments.load, stack)
         trial = Trial(outcome, folder, service, crew)
         for name in names:
-            trial.one(name, chance.uniform(0.0, asked.within_s), asked.workload)
+            trial.one(name, chance.uniform(0.0, arguments.within_s), arguments.workload)
     return outcome
 
 
-def arguments() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
     """What may be asked for."""
     parser = argparse.ArgumentParser(prog="python -m trials.chaos.killed", description=__doc__)
     parser.add_argument("containment", choices=list(Containment))
@@ -189,4 +191,4 @@ def arguments() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.stdout.write(json.dumps(run(arguments().parse_args()).row(), default=str) + "\n")
+    sys.stdout.write(json.dumps(run(parser().parse_args()).row(), default=str) + "\n")

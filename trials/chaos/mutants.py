@@ -147,8 +147,8 @@ def one_live_attempt(patch: Patch) -> None:
 
     every = select(LabelSet.digest)
     patch(eligibility, "waiting", lambda session, *_, **__: iter(session.scalars(every).all()))
-    held = select(*candidates._FIRST.selected_columns).where(Job.state != JobState.SUCCEEDED)
-    patch(candidates, "_WELCOME", Prepared(held.order_by(Job.rank, Job.id).limit(1)))
+    unfinished = select(*candidates._FIRST.selected_columns).where(Job.state != JobState.SUCCEEDED)
+    patch(candidates, "_WELCOME", Prepared(unfinished.order_by(Job.rank, Job.id).limit(1)))
     patch(leases, "require", lambda done: None)
     patch(
         leases,

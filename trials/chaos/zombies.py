@@ -109,8 +109,8 @@ def _shown(client: httpx2.Client) -> int:
     """How many results the API shows that do not count."""
     shown, cursor = 0, None
     while True:
-        asked = {"limit": 200} | ({"cursor": cursor} if cursor else {})
-        page = client.get("/results", params=asked).raise_for_status().json()
+        query = {"limit": 200} | ({"cursor": cursor} if cursor else {})
+        page = client.get("/results", params=query).raise_for_status().json()
         shown += sum(not result["counted"] for result in page["items"])
         cursor = page["next_cursor"]
         if cursor is None:

@@ -43,24 +43,24 @@ def main() -> None:
     parser.add_argument("--only", default="", help="detectors whose name holds this")
     parser.add_argument("--ours", action="store_true", help="analyse anew with our detector alone")
     parser.add_argument("--seeds", type=int, nargs="+", help="other seeds of the suite, ours alone")
-    asked = parser.parse_args()
-    chosen = {name: run for name, run in DETECTORS.items() if asked.only in name}
-    if asked.labelled:
-        print(table.by_suite(list(labelled_rows(asked.labelled, chosen))))
+    arguments = parser.parse_args()
+    chosen = {name: run for name, run in DETECTORS.items() if arguments.only in name}
+    if arguments.labelled:
+        print(table.by_suite(list(labelled_rows(arguments.labelled, chosen))))
         return
-    if asked.seeds:
-        print(table.overall([row for seed in asked.seeds for row in seed_rows(seed)]))
+    if arguments.seeds:
+        print(table.overall([row for seed in arguments.seeds for row in seed_rows(seed)]))
         return
-    histories = list(suite(TUNING if asked.tuning else TESTING))
-    chosen = {OURS: ours} if asked.ours else chosen
+    histories = list(suite(TUNING if arguments.tuning else TESTING))
+    chosen = {OURS: ours} if arguments.ours else chosen
     rows = [row for name, run in chosen.items() for row in analysed(name, run, histories)]
-    if asked.tuning or asked.only:
+    if arguments.tuning or arguments.only:
         print(table.overall(rows))
         return
     online = [series for series in histories if series.id.endswith(" 0")]
-    rows += kept_rows(histories) if asked.ours else []
+    rows += kept_rows(histories) if arguments.ours else []
     rows += [_online(OURS, series, announced(series)) for series in online]
-    rows += [] if asked.ours else others_online(online)
+    rows += [] if arguments.ours else others_online(online)
     keep(rows)
 
 

@@ -69,21 +69,21 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--rows", type=Path, help="where the counts go, JSON lines")
     parser.add_argument("--ours", action="store_true", help="without the others' rules")
-    asked = parser.parse_args()
-    parts = divided(labelled.read(asked.file))
+    arguments = parser.parse_args()
+    parts = divided(labelled.read(arguments.file))
     settings: list[Setting] = [{}, *_singles(), *PAIRS]
     tried = [_logged(setting, _counted(parts, setting)) for setting in settings]
     by_detector = {"chosen by cross-validation": _chosen(tried, settings), "as shipped": tried[0]}
-    rivals = {} if asked.ours else RIVALS
+    rivals = {} if arguments.ours else RIVALS
     by_detector |= {name: _logged(name, counted(parts, run)) for name, run in rivals.items()}
     print(_table(by_detector))
-    if asked.rows:
+    if arguments.rows:
         lines = [
             json.dumps({"detector": name, "suite": suite, "part": part, **_numbers(tally)}) + "\n"
             for name, counts in by_detector.items()
             for (suite, part), tally in counts.items()
         ]
-        asked.rows.write_text("".join(lines), encoding="utf-8")
+        arguments.rows.write_text("".join(lines), encoding="utf-8")
 
 
 def divided(histories: Sequence[Planted]) -> Parts:

@@ -41,20 +41,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=SEED, help="another one writes nothing")
     parser.add_argument("--gpu-bound", nargs="*", help="names in the file that the GPU limits")
     parser.add_argument("--share", type=float, default=1.0, help="so many times as many gates")
-    asked = parser.parse_args()
-    random = np.random.default_rng(asked.seed)
-    if asked.replicates is not None:
-        by_name = replicates.read(asked.replicates)
+    arguments = parser.parse_args()
+    random = np.random.default_rng(arguments.seed)
+    if arguments.replicates is not None:
+        by_name = replicates.read(arguments.replicates)
         recorded = {name: its for name, its in by_name.items() if len(its) >= LEAST}
         print(f"left out, with too few processes: {len(by_name) - len(recorded)}")
         for name, times in recorded.items():
             print(f"{name}: {len(times)} processes, {replicates.spread(times):.2%} between them")
-        bound = list(recorded) if asked.gpu_bound is None else asked.gpu_bound
+        bound = list(recorded) if arguments.gpu_bound is None else arguments.gpu_bound
         print(table.page(list(from_recorded(recorded, random)), bound))
         return
-    rows = list(from_measured_noise(random, asked.share))
+    rows = list(from_measured_noise(random, arguments.share))
     page = table.page(rows, list(replicates.names(MEASURED)))
-    if (asked.seed, asked.share) != (SEED, 1.0):
+    if (arguments.seed, arguments.share) != (SEED, 1.0):
         print(page)
         return
     ROWS.parent.mkdir(parents=True, exist_ok=True)

@@ -56,34 +56,34 @@ def main() -> int:
     parser.add_argument("--workers", type=int, default=1_000)
     parser.add_argument("--dry", action="store_true", help="append no row")
     parser.add_argument("--write", action="store_true", help="put the table into the document")
-    asked = parser.parse_args()
-    if asked.what == "table":
-        return show(write=asked.write)
-    kinds = [asked.database] if asked.database else ["sqlite", "postgresql"]
-    if asked.what in ("claims", "all"):
+    arguments = parser.parse_args()
+    if arguments.what == "table":
+        return show(write=arguments.write)
+    kinds = [arguments.database] if arguments.database else ["sqlite", "postgresql"]
+    if arguments.what in ("claims", "all"):
         for kind in kinds:
-            for sets in asked.sets:
-                row = claims.measure(kind, asked.jobs, asked.claims, sets)
-                keep(row, "claims", dry=asked.dry)
-    if asked.what in ("latency", "all"):
+            for sets in arguments.sets:
+                row = claims.measure(kind, arguments.jobs, arguments.claims, sets)
+                keep(row, "claims", dry=arguments.dry)
+    if arguments.what in ("latency", "all"):
         for kind in kinds:
-            keep(latency.measure(kind, asked.requests), "latency", dry=asked.dry)
-    for kind, plan in PLANS if asked.what == "all" else _asked(asked, kinds):
+            keep(latency.measure(kind, arguments.requests), "latency", dry=arguments.dry)
+    for kind, plan in PLANS if arguments.what == "all" else _chosen_plans(arguments, kinds):
         if kind in kinds:
-            keep(traffic.measure(kind, plan), "traffic", dry=asked.dry)
+            keep(traffic.measure(kind, plan), "traffic", dry=arguments.dry)
     return 0
 
 
-def _asked(asked: argparse.Namespace, kinds: list[str]) -> list[tuple[str, Plan]]:
-    if asked.what != "traffic":
+def _chosen_plans(arguments: argparse.Namespace, kinds: list[str]) -> list[tuple[str, Plan]]:
+    if arguments.what != "traffic":
         return []
     plan = Plan(
-        asked.results_per_s,
-        asked.seconds,
-        Shape(asked.shape),
-        asked.replicas,
-        asked.workers,
-        asked.claims_per_s,
+        arguments.results_per_s,
+        arguments.seconds,
+        Shape(arguments.shape),
+        arguments.replicas,
+        arguments.workers,
+        arguments.claims_per_s,
     )
     return [(kind, plan) for kind in kinds]
 

@@ -58,9 +58,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m trials.load.cost", description=__doc__)
     parser.add_argument("--database", choices=["sqlite", "postgresql"])
     parser.add_argument("--requests", type=int, default=300)
-    asked = parser.parse_args()
-    for kind in [asked.database] if asked.database else ["sqlite", "postgresql"]:
-        for name, cost in measure(kind, asked.requests).items():
+    arguments = parser.parse_args()
+    for kind in [arguments.database] if arguments.database else ["sqlite", "postgresql"]:
+        for name, cost in measure(kind, arguments.requests).items():
             sys.stdout.write(shown(f"{name} on {kind}", cost))
 
 
@@ -74,8 +74,8 @@ def measure(database: str, requests: int) -> dict[str, Cost]:
         )
         app = create_app(settings)
         material = Material.of(plan)
-        held = traffic.prepare(app.state.database, folder, material, plan)
-        due = list(traffic.requests(held, material.bodies, plan, [1]))
+        attempts = traffic.prepare(app.state.database, folder, material, plan)
+        due = list(traffic.requests(attempts, material.bodies, plan, [1]))
         by_kind = {
             kind: [one for one in due if f"/{_PATHS[kind]} " in _line(one)] for kind in _PATHS
         }

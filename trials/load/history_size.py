@@ -48,8 +48,8 @@ def main() -> None:
             fill(app.state.database, url, points)
             plan = Plan(REQUESTS, 1.0 - traffic.WARM_UP_S + 1e-9, Shape.REAL, workers=5)
             material = Material.of(plan)
-            held = traffic.prepare(app.state.database, folder, material, plan)
-            due = list(traffic.requests(held, material.bodies, plan, [1]))
+            attempts = traffic.prepare(app.state.database, folder, material, plan)
+            due = list(traffic.requests(attempts, material.bodies, plan, [1]))
             results = [one for one in due if b"/result " in one.head]
             page = replace(results[0], head=_page(results[0]), body=b"")
             post_ms = asyncio.run(_cost(app, results))

@@ -15,7 +15,7 @@ from trials.chaos.__main__ import place
 from trials.chaos.replica import Replica
 from trials.load import traffic
 from trials.load.spread import spread
-from trials.load.traffic import Held, Material, Plan, Shape
+from trials.load.traffic import LiveAttempt, Material, Plan, Shape
 
 HEALTH = "/api/v1/health"
 PAGE = "/workers"
@@ -28,7 +28,7 @@ def measure(kind: str, requests: int) -> dict[str, Any]:
     with place(kind) as (url, folder, _):
         database = Database(url)
         plan = Plan(results_per_s=0, seconds=0, shape=Shape.REAL, workers=1)
-        (held,) = traffic.prepare(database, folder, Material.of(plan), plan)
+        (attempt,) = traffic.prepare(database, folder, Material.of(plan), plan)
         with database.writing() as session:
             request = TokenRequest(kind=TokenKind.READ, name="reader")
             token = token_store.create(
@@ -39,17 +39,17 @@ def measure(kind: str, requests: int) -> dict[str, Any]:
         try:
             replica.start()
             replica.wait()
-            took_s = _timed(replica.port, held, token, requests)
+            took_s = _timed(replica.port, attempt, token, requests)
         finally:
             replica.kill()
     figures = {name: spread(of_kind) for name, of_kind in took_s.items()}
     return {"bar": "latency", "database": kind, "requests": requests} | figures
 
 
-def _timed(port: int, held: Held, token: str, requests: int) -> dict[str, list[float]]:
+def _timed(port: int, attempt: LiveAttempt, token: str, requests: int) -> dict[str, list[float]]:
     """How many s each request took, by what was asked."""
-    beat = f"/api/v1/jobs/{held.job_id}/attempts/1/heartbeat"
-    worker = {"Authorization": f"Bearer {held.token}", "Lease-Secret": held.secret}
+    beat = f"/api/v1/jobs/{attempt.job_id}/attempts/1/heartbeat"
+    worker = {"Authorization": f"Bearer {attempt.token}", "Lease-Secret": attempt.secret}
     line = HTTPConnection("127.0.0.1", port)
     _, health = timed(line, "GET", HEALTH)
     took_s: dict[str, list[float]] = {"bare": [], "health": [], "page": [], "heartbeat": []}

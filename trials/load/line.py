@@ -31,7 +31,7 @@ class Due:
 
 
 @dataclass
-class Heard:
+class Answers:
     """What came back."""
 
     took_s: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
@@ -43,13 +43,13 @@ class Heard:
     wall_s: float = 0.0
 
 
-async def send(requests: Sequence[Due], lines: int) -> Heard:
+async def send(requests: Sequence[Due], lines: int) -> Answers:
     """Send every request when it is due, over so many lines a port."""
     queues: dict[int, asyncio.Queue[Due | None]] = defaultdict(asyncio.Queue)
-    heard, start_s = Heard(), time.perf_counter()
+    answers, start_s = Answers(), time.perf_counter()
     ports = sorted({due.port for due in requests})
     tasks = [
-        asyncio.create_task(_line(port, queues[port], heard, start_s))
+        asyncio.create_task(_line(port, queues[port], answers, start_s))
         for port in ports
         for _ in range(lines)
     ]
@@ -62,11 +62,13 @@ async def send(requests: Sequence[Due], lines: int) -> Heard:
         for _ in range(lines):
             queues[port].put_nowait(None)
     await asyncio.gather(*tasks)
-    heard.wall_s = time.perf_counter() - start_s
-    return heard
+    answers.wall_s = time.perf_counter() - start_s
+    return answers
 
 
-async def _line(port: int, queue: asyncio.Queue[Due | None], heard: Heard, start_s: float) -> None:
+async def _line(
+    port: int, queue: asyncio.Queue[Due | None], answers: Answers, start_s: float
+) -> None:
     line: _Open | None = None
     while (due := await queue.get()) is not None:
         try:
@@ -77,9 +79,9 @@ async def _line(port: int, queue: asyncio.Queue[Due | None], heard: Heard, start
             line.used_s = time.perf_counter()
         except (OSError, asyncio.IncompleteReadError):
             status, line = "cut", None
-        heard.took_s[due.kind].append(time.perf_counter() - start_s - due.at_s)
-        heard.due_s[due.kind].append(due.at_s)
-        heard.statuses[f"{due.kind} {status}"] += 1
+        answers.took_s[due.kind].append(time.perf_counter() - start_s - due.at_s)
+        answers.due_s[due.kind].append(due.at_s)
+        answers.statuses[f"{due.kind} {status}"] += 1
     if line is not None:
         line.writer.close()
 

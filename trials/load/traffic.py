@@ -42,7 +42,7 @@ from service.schemas.access import TokenKind
 from trials.chaos.__main__ import place
 from trials.chaos.replica import Replica
 from trials.load import bodies, queued
-from trials.load.line import Due, Heard, send
+from trials.load.line import Answers, Due, send
 from trials.load.spread import spread
 
 HEARTBEAT_S = 10.0
@@ -112,7 +112,7 @@ class Material:
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class LiveAttempt:
     """An attempt that a worker holds."""
 
     job_id: str
@@ -126,12 +126,12 @@ def measure(kind: str, plan: Plan) -> dict[str, Any]:
     with place(kind) as (url, folder, _):
         database = Database(url)
         material = Material.of(plan)
-        held = prepare(database, folder, material, plan)
+        attempts = prepare(database, folder, material, plan)
         replicas = [
             Replica(url, folder, STATE_DIR=str(folder), **SETTINGS) for _ in range(plan.replicas)
         ]
         try:
-            return _measured(database, replicas, held, material, plan) | {"database": kind}
+            return _measured(database, replicas, attempts, material, plan) | {"database": kind}
         finally:
             for replica in replicas:
                 replica.kill()
@@ -141,7 +141,7 @@ def measure(kind: str, plan: Plan) -> dict[str, Any]:
 def _measured(
     database: Database,
     replicas: Sequence[Replica],
-    held: Sequence[Held],
+    attempts: Sequence[LiveAttempt],
     material: Material,
     plan: Plan,
 ) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _measured(
     ports = [replica.port for replica in replicas]
     rss = [_rss_b(replicas)]
     before = psutil.cpu_times()
-    heard = asyncio.run(send(list(requests(held, material.bodies, plan, ports)), LINES))
+    answers = asyncio.run(send(list(requests(attempts, material.bodies, plan, ports)), LINES))
     stolen = _stolen(before)
     rss.append(_rss_b(replicas))
     time.sleep(5.0)
@@ -160,7 +160,7 @@ def _measured(
     cpu = [sum(process.cpu_times()[:2]) for r in replicas for process in _processes(r)]
     return {
         "bar": "traffic",
-        **summarised(heard),
+        **summarised(answers),
         "results_per_s": plan.results_per_s,
         "claims_per_s": plan.claims_per_s,
         "seconds": plan.seconds,
@@ -176,17 +176,17 @@ def _measured(
     }
 
 
-def summarised(heard: Heard) -> dict[str, Any]:
+def summarised(answers: Answers) -> dict[str, Any]:
     """Counts by status, and latencies by kind."""
-    rates = {kind: spread(took_s) for kind, took_s in heard.took_s.items() if kind != "early"}
-    totals = {"answers": dict(heard.statuses), "wall_s": round(heard.wall_s, 2)}
-    return totals | rates | {"result_p99_s_by_10_s": by_ten_seconds(heard, "result")}
+    rates = {kind: spread(took_s) for kind, took_s in answers.took_s.items() if kind != "early"}
+    totals = {"answers": dict(answers.statuses), "wall_s": round(answers.wall_s, 2)}
+    return totals | rates | {"result_p99_s_by_10_s": by_ten_seconds(answers, "result")}
 
 
-def by_ten_seconds(heard: Heard, kind: str) -> list[float]:
+def by_ten_seconds(answers: Answers, kind: str) -> list[float]:
     """The high percentile of each ten seconds by themselves: bad ones are not averaged away."""
     parts: dict[int, list[float]] = {}
-    for due_s, took_s in zip(heard.due_s[kind], heard.took_s[kind], strict=True):
+    for due_s, took_s in zip(answers.due_s[kind], answers.took_s[kind], strict=True):
         parts.setdefault(int((due_s - WARM_UP_S) // 10), []).append(took_s)
     return [round(spread(of_part)["p99_s"], 4) for _, of_part in sorted(parts.items())]
 
@@ -217,10 +217,10 @@ def _stored(database: Database) -> dict[str, int]:
 
 
 def requests(
-    held: Sequence[Held], bodies_: Sequence[bytes], plan: Plan, ports: Sequence[int]
+    attempts: Sequence[LiveAttempt], bodies_: Sequence[bytes], plan: Plan, ports: Sequence[int]
 ) -> Iterator[Due]:
     """Every request, in the order in which they are due."""
-    beating, posting = held[: plan.workers], held[plan.workers :]
+    beating, posting = attempts[: plan.workers], attempts[plan.workers :]
     beats = int((plan.seconds + WARM_UP_S) * plan.workers / HEARTBEAT_S)
     every = (
         _due(
@@ -245,14 +245,14 @@ def requests(
     yield from merge(every, results, claims, key=lambda due: due.at_s)
 
 
-def _claim(at_s: float, port: int, asking: Held) -> Due:
+def _claim(at_s: float, port: int, asking: LiveAttempt) -> Due:
     body = Claim(worker=asking.worker, claim_id=secrets.token_hex(16)).model_dump_json().encode()
     return _request(at_s, "claim", port, "leases", f"Bearer {asking.token}", body)
 
 
-def _due(at_s: float, what: str, port: int, held: Held, body: bytes) -> Due:
-    shown = f"Bearer {held.token}\r\nLease-Secret: {held.secret}"
-    return _request(at_s, what, port, f"jobs/{held.job_id}/attempts/1/{what}", shown, body)
+def _due(at_s: float, what: str, port: int, attempt: LiveAttempt, body: bytes) -> Due:
+    shown = f"Bearer {attempt.token}\r\nLease-Secret: {attempt.secret}"
+    return _request(at_s, what, port, f"jobs/{attempt.job_id}/attempts/1/{what}", shown, body)
 
 
 def _request(at_s: float, what: str, port: int, path: str, shown: str, body: bytes) -> Due:
@@ -275,7 +275,7 @@ def of_metrics() -> Result:
     return Result.model_validate_json(whole.model_dump_json())
 
 
-def prepare(database: Database, folder: Path, material: Material, plan: Plan) -> list[Held]:
+def prepare(database: Database, folder: Path, material: Material, plan: Plan) -> list[LiveAttempt]:
     """Jobs that workers hold, one for each to beat for and one for each result; others that wait.
 
     The job of a result is of that result's case, and each worker has a token.
@@ -285,7 +285,7 @@ def prepare(database: Database, folder: Path, material: Material, plan: Plan) ->
     with database.writing() as session:
         specs = [JobSpec(case=case, revision="r") for case in material.cases]
         models = queued.submit(session, specs)
-    held: list[Held] = []
+    live: list[LiveAttempt] = []
     taken = plan.workers + plan.results
     for portion in _portions(range(taken)):
         with database.writing() as session:
@@ -293,11 +293,14 @@ def prepare(database: Database, folder: Path, material: Material, plan: Plan) ->
             jobs = queued.copies(models, now, portion)
             holders = [names[number % plan.workers] for number in portion]
             attempts = _take(session, jobs, holders, now)
-        held += [Held(a["job_id"], a["secret"], a["worker"], tokens[a["worker"]]) for a in attempts]
+        live += [
+            LiveAttempt(a["job_id"], a["secret"], a["worker"], tokens[a["worker"]])
+            for a in attempts
+        ]
     for portion in _portions(range(taken, taken + plan.claims)):
         with database.writing() as session:
             session.execute(insert(Job), queued.copies(models, now_of(session), portion))
-    return held
+    return live
 
 
 def _portions(numbers: range) -> Iterator[range]:

@@ -66,11 +66,11 @@ class Row:
 
 
 def main() -> None:
-    asked = _arguments()
+    arguments = _arguments()
     logging.disable(logging.CRITICAL)
-    runs = [("quiet", seed) for seed in range(asked.quiet)]
-    runs += [("planted", seed) for seed in range(asked.planted)]
-    with ProcessPoolExecutor(asked.processes) as pool:
+    runs = [("quiet", seed) for seed in range(arguments.quiet)]
+    runs += [("planted", seed) for seed in range(arguments.planted)]
+    with ProcessPoolExecutor(arguments.processes) as pool:
         rows = list(pool.map(simulate, *zip(*runs, strict=True)))
     ROWS.parent.mkdir(parents=True, exist_ok=True)
     ROWS.write_text("".join(json.dumps(asdict(row)) + "\n" for row in rows))

@@ -101,16 +101,16 @@ def tiny(device: torch.device) -> Recipe:
     return recipe(nn.Sequential(*layers).to(device), mean_square, batch)
 
 
-class Held(nn.Module):
+class Offset(nn.Module):
     """Layers over an input that lies on the device, so that no loader has to keep up with it."""
 
-    def __init__(self, layers: nn.Sequential, held: Tensor) -> None:
+    def __init__(self, layers: nn.Sequential, offset: Tensor) -> None:
         super().__init__()
         self.layers = layers
-        self.register_buffer("held", held, persistent=False)
+        self.register_buffer("offset", offset, persistent=False)
 
     def forward(self, x: Tensor) -> Tensor:  # [1]
-        out: Tensor = self.layers(self.held + x)
+        out: Tensor = self.layers(self.offset + x)
         return out
 
 
@@ -118,7 +118,7 @@ def products(device: torch.device) -> Recipe:
     """Matrix products in bf16, large enough to reach the device's peak."""
     with device:
         layers = nn.Sequential(*(nn.Linear(4096, 4096, bias=False) for _ in range(8)))
-        model = Held(layers, torch.randn(8192, 4096))
+        model = Offset(layers, torch.randn(8192, 4096))
     return replace(
         recipe(model, mean_square, (pinned(torch.zeros(1), device),)), autocast=torch.bfloat16
     )
@@ -128,7 +128,7 @@ def norms(device: torch.device) -> Recipe:
     """Normalisations and activations over feature maps that no cache holds."""
     with device:
         pairs = (part for _ in range(12) for part in (nn.BatchNorm2d(256), nn.ReLU()))
-        model = Held(nn.Sequential(*pairs), torch.randn(64, 256, 56, 56))
+        model = Offset(nn.Sequential(*pairs), torch.randn(64, 256, 56, 56))
     return recipe(model, mean_square, (pinned(torch.zeros(1), device),))
 
 

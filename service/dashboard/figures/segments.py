@@ -71,14 +71,14 @@ def drawn(
     placed = [(place_of(points, step), step) for step in analysed.steps]
     inside = {at: step for at, step in placed if 0 < at < len(points)}
     borders = {at: place.between(points[at - 1], points[at]) for at in sorted(inside)}
-    shapes = _levels(points, borders, place, factor) if placed or analysed.one_level else []
+    shapes = _level_lines(points, borders, place, factor) if placed or analysed.one_level else []
     shapes += [_mark(x, inside[at]) for at, x in borders.items()]
     if len(inside) > MOST_LABELS:
         return shapes, []
     return shapes, [_label(x, inside[at]) for at, x in borders.items()]
 
 
-def _levels(
+def _level_lines(
     points: Sequence[SeriesPoint], borders: Mapping[int, str | float], place: Places, factor: float
 ) -> list[Figure]:
     """A line for each stretch at the median of its points, which is where a reader sees it.

@@ -41,14 +41,16 @@ def step_histogram(result: contracts.Result) -> frame.Figure | None:
     data = []
     for row, (name, steps) in enumerate(passes.items()):
         factor, label = formats.scale("s", float(np.median(steps)))
-        own = "" if row == 0 else str(row + 1)
+        axis = "" if row == 0 else str(row + 1)
         top = 1 - row / len(passes)
         title = f"Step time {_PASS_WORDS[name]}, {label}"
-        layout[f"xaxis{own}"] = frame.value_axis(title, anchor=f"y{own}")
+        layout[f"xaxis{axis}"] = frame.value_axis(title, anchor=f"y{axis}")
         domain = [top - 1 / len(passes) + (0.26 if len(passes) > 1 else 0), top]
-        layout[f"yaxis{own}"] = frame.value_axis("Steps", anchor=f"x{own}", domain=domain, nticks=4)
+        layout[f"yaxis{axis}"] = frame.value_axis(
+            "Steps", anchor=f"x{axis}", domain=domain, nticks=4
+        )
         bars = _histogram_bars(name, steps, (factor, label))
-        data.append(bars | {"xaxis": f"x{own}", "yaxis": f"y{own}"})
+        data.append(bars | {"xaxis": f"x{axis}", "yaxis": f"y{axis}"})
     return {"data": data, "layout": layout, "config": frame.CONFIG}
 
 

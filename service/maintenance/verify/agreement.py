@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Case, JobSpec
 from service.database.ids import new_id
 from service.history import record
-from service.maintenance.verify.allowed_steps import FINAL, HELD, LIVE
+from service.maintenance.verify.allowed_steps import FINAL, LIVE, ON_WORKER
 from service.maintenance.verify.values import AttemptFacts, Breach, Event, JobFacts
 
 ROWS = 11
@@ -29,8 +29,8 @@ def key_of(case: Any) -> str | None:
 
 def names_moment(name: str, at: datetime, position: int | None = None) -> bool:
     """Return True if an id was drawn at that time, and for that place if one is given."""
-    told = new_id(at, position or 0)
-    return name[:12] == told[:12] and (position is None or name[12:16] == told[12:16])
+    drawn = new_id(at, position or 0)
+    return name[:12] == drawn[:12] and (position is None or name[12:16] == drawn[12:16])
 
 
 def as_submitted(job: JobFacts) -> Iterator[Breach]:
@@ -82,7 +82,7 @@ def as_counted(job: JobFacts) -> Iterator[Breach]:
     lost = [attempt.state == "lost" for attempt in job.attempts]
     # A job that was to be cancelled is, when its worker is lost: that loss is not counted.
     ends = [e for e in job.log if e.attempt is None and e.after == "cancelled"]
-    uncounted = any(lost[-1:]) and any(end.before in HELD for end in ends)
+    uncounted = any(lost[-1:]) and any(end.before in ON_WORKER for end in ends)
     if job.lost_attempts != sum(lost) - uncounted:
         yield _breach(job, f"It is said to have lost {job.lost_attempts} attempts.")
     counted = any(result.counted for result in job.results)
@@ -137,7 +137,7 @@ def as_logged(job: JobFacts) -> Iterator[Breach]:
         said = (event.at, event.worker, event.reason)
         if said != expected and expected[0] is not None:
             sentence = (
-                f"The log tells of {event.after} {_told(said)}; the rows say {_told(expected)}."
+                f"The log tells of {event.after} {_worded(said)}; the rows say {_worded(expected)}."
             )
             yield _breach(job, sentence)
 
@@ -162,7 +162,7 @@ def _at(holder: AttemptFacts, step: str) -> datetime | None:
     return times.get(step, holder.ended_at)
 
 
-def _told(said: tuple[datetime | None, str | None, str]) -> str:
+def _worded(said: tuple[datetime | None, str | None, str]) -> str:
     at, worker, reason = said
     return f"at {at} by {worker or 'nobody'}" + (f" ({reason})" if reason else "")
 

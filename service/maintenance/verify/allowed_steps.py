@@ -24,7 +24,7 @@ ATTEMPT_STEPS: frozenset[tuple[str | None, str]] = frozenset(
     }
 )
 FINAL = frozenset({"succeeded", "failed", "cancelled", "quarantined"})
-HELD = frozenset({"leased", "running"})
+ON_WORKER = frozenset({"leased", "running"})
 LIVE = frozenset({"granted", "started"})
 ANSWERED = frozenset({"succeeded", "failed", "timed_out", "cancelled"})
 """An attempt that ended so was ended by its result."""

@@ -51,7 +51,7 @@ def shown_changes(session: Session) -> Iterator[Breach]:
     for row in session.scalars(select(AnalysisRow)):
         settled = select(SettledWindow.changes).where(SettledWindow.series_id == row.series_id)
         windows = (*session.scalars(settled.order_by(SettledWindow.number)), row.newest)
-        points = joined([tuple(ChangePoint(**each) for each in window) for window in windows])
+        points = joined([tuple(ChangePoint(**fields) for fields in window) for window in windows])
         computed = Counter(_sizes(asdict(point)) for point in points)
         for name, estimate in shown.pop(row.series_id, {}).items():
             if not computed[_sizes(estimate)]:

@@ -31,7 +31,7 @@ def every_comparison(session: Session) -> Iterator[Breach]:
     ids = session.scalars(select(models.ComparisonRow.id).order_by(models.ComparisonRow.id)).all()
     for name in ids:
         row = session.get_one(models.ComparisonRow, name)
-        for sentence in (*_asked(row), *_sides(session, row), *_tries(session, row)):
+        for sentence in (*_request_faults(row), *_sides(session, row), *_tries(session, row)):
             yield Breach(ROWS, f"comparison {name}", sentence)
         session.expunge_all()
     named = (models.ComparisonRow.baseline_submission, models.ComparisonRow.contender_submission)
@@ -52,13 +52,13 @@ def _sides(session: Session, row: models.ComparisonRow) -> Iterator[str]:
     )
     source = f"{revisions.COMPARISON}{row.id}"
     for side, submission, revision in sides:
-        found = session.get(models.Submission, submission)
-        facts = found and (found.source, found.revision, found.project, found.created_at)
+        stored = session.get(models.Submission, submission)
+        facts = stored and (stored.source, stored.revision, stored.project, stored.created_at)
         if facts != (source, revision, row.project, row.created_at):
             yield f"Submission {submission} is not its {side.value}'s."
 
 
-def _asked(row: models.ComparisonRow) -> Iterator[str]:
+def _request_faults(row: models.ComparisonRow) -> Iterator[str]:
     """Yield each way in which the row differs from its request."""
     if not names_moment(row.id, row.created_at):
         yield f"It was not made at {row.created_at}, as its name tells."
@@ -67,8 +67,8 @@ def _asked(row: models.ComparisonRow) -> Iterator[str]:
     except ValidationError:
         yield "Its request cannot be read."
         return
-    asked = (request.baseline, request.contender, request.source, request.project or "")
-    if asked != (row.baseline, row.contender, row.source, row.project):
+    requested = (request.baseline, request.contender, request.source, request.project or "")
+    if requested != (row.baseline, row.contender, row.source, row.project):
         yield "It is of other revisions, another source or another project than its request."
     if row.ends_at != row.created_at + timedelta(seconds=request.budget_s):
         yield f"It ends at {row.ends_at}, and its budget is {request.budget_s} s."
@@ -133,8 +133,8 @@ def _misplaced(
     if (job.submission_id, job.position) != (at, one.place):
         yield f"is not of the {one.side}, or stands elsewhere in its submission"
     cases: Any = row.cases
-    asked = cases[one.case_place : one.case_place + 1] if isinstance(cases, list) else []
-    if [key_of(case) for case in asked] != [job.case_key]:
+    of_place = cases[one.case_place : one.case_place + 1] if isinstance(cases, list) else []
+    if [key_of(case) for case in of_place] != [job.case_key]:
         yield f"is of another case than its case {one.case_place}"
     if job.spec.get("requires", {}).get("worker") != row.worker:
         yield f"is for another worker than {row.worker}"
@@ -147,8 +147,8 @@ def _misnoted(
     if one.measured is None:
         return
     result = stored.get(one.job_id)
-    found = (result.attempt, result.worker, result.id) if result else (None, None, None)
-    if (one.attempt, one.worker, one.result_id) != found:
+    posted = (result.attempt, result.worker, result.id) if result else (None, None, None)
+    if (one.attempt, one.worker, one.result_id) != posted:
         yield f"is noted with attempt {one.attempt} of {one.worker}, result {one.result_id}"
     noted = Measured.of(result.result) if result else Measured.missing(job.reason[:500])
     due = noted.model_dump(mode="json")

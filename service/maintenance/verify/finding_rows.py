@@ -44,7 +44,7 @@ def _steps(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Ite
 def _plans(row: models.FindingRow, events: Sequence[models.FindingEvent]) -> Iterator[str]:
     details = [event.detail for event in events if event.action == "plan"]
     for name, value in (("owner", row.owner), ("note", row.note), ("due", row.due_on)):
-        if value and not any(f"{name}: {value}" in each for each in details):
+        if value and not any(f"{name}: {value}" in detail for detail in details):
             yield f"Its {name} is {value}, and its history knows of no such plan."
 
 
@@ -98,12 +98,12 @@ def every_suspicion(session: Session) -> Iterator[Breach]:
             yield Breach(ROWS, subject, "The point that it is about is another one.")
         if (row.state == models.ConfirmationState.RUNNING) != (row.decided_at is None):
             yield Breach(ROWS, subject, f"It is {row.state}, and its time says otherwise.")
-        asked = select(models.ComparisonRow.id).where(
+        made = select(models.ComparisonRow.id).where(
             models.ComparisonRow.source == f"{SOURCE}:{row.id}",
             models.ComparisonRow.baseline == row.last_good,
             models.ComparisonRow.contender == row.first_bad,
         )
-        if sorted(session.scalars(asked)) != sorted(row.comparisons):
+        if sorted(session.scalars(made)) != sorted(row.comparisons):
             yield Breach(ROWS, subject, "Its comparisons are not those that were made for it.")
 
 

@@ -57,11 +57,11 @@ def wrong_guards(session: Session) -> Iterator[Breach]:
     kind = session.get_bind().dialect.name
     expected = made_by_migrations(kind)
     if kind == "sqlite":
-        yield from _compare("trigger", _of(expected, "TRIGGER"), _found(session, _TRIGGERS_SQLITE))
+        yield from _compare("trigger", _of(expected, "TRIGGER"), _stored(session, _TRIGGERS_SQLITE))
     else:
         bodies = {name: _body(made) for name, made in _of(expected, "FUNCTION").items()}
-        yield from _compare("function", bodies, _found(session, _FUNCTIONS))
-        triggers = _found(session, _TRIGGERS_POSTGRESQL)
+        yield from _compare("function", bodies, _stored(session, _FUNCTIONS))
+        triggers = _stored(session, _TRIGGERS_POSTGRESQL)
         yield from _compare("trigger", _of(expected, "TRIGGER"), triggers)
         yield from _switched_off(session)
     yield from _constraints(session)
@@ -72,7 +72,7 @@ def strange_triggers(session: Session) -> list[str]:
     kind = session.get_bind().dialect.name
     question = _TRIGGERS_SQLITE if kind == "sqlite" else _TRIGGERS_POSTGRESQL
     known = _of(made_by_migrations(kind), "TRIGGER")
-    return sorted(_found(session, question).keys() - known.keys())
+    return sorted(_stored(session, question).keys() - known.keys())
 
 
 @cache
@@ -94,7 +94,7 @@ def made_by_migrations(kind: str) -> dict[tuple[str, str], str]:
 
 
 def _of(made: Mapping[tuple[str, str], str], what: str) -> dict[str, str]:
-    return {name: statement for (each, name), statement in made.items() if each == what}
+    return {name: statement for (kind, name), statement in made.items() if kind == what}
 
 
 def _body(statement: str) -> str:
@@ -103,7 +103,7 @@ def _body(statement: str) -> str:
     return match[1]
 
 
-def _found(session: Session, question: Any) -> dict[str, str]:
+def _stored(session: Session, question: Any) -> dict[str, str]:
     return {str(name): str(text) for name, text in session.execute(question)}
 
 
@@ -133,12 +133,12 @@ def _constraints(session: Session) -> Iterator[Breach]:
         if table.name not in there:
             yield Breach(GUARDS, f"table {table.name}", "It is not there.")
             continue
-        for name, (what, terms) in sorted(_wanted(table).items()):
+        for name, (what, terms) in sorted(_declared(table).items()):
             if there[table.name].get(name) != terms:
                 yield Breach(GUARDS, f"table {table.name}", f"It lacks its {what} {name}.")
 
 
-def _wanted(table: Table) -> dict[str, tuple[str, object]]:
+def _declared(table: Table) -> dict[str, tuple[str, object]]:
     """By name: in words what it is, and what tells it from another of that name."""
     expected: dict[str, tuple[str, object]] = {}
     for index in table.indexes:
@@ -161,18 +161,18 @@ def _wanted(table: Table) -> dict[str, tuple[str, object]]:
 
 
 def _there(inspector: Inspector) -> dict[str, dict[str, object]]:
-    """By table what `_wanted` tells of each name."""
+    """By table what `_declared` tells of each name."""
     there: dict[str, dict[str, object]] = {}
     for (_, table), primary in inspector.get_multi_pk_constraint().items():
         there[table] = {str(primary["name"]): tuple(primary["constrained_columns"])}
     for (_, table), indexes in inspector.get_multi_indexes().items():
-        there[table] |= {str(each["name"]): _unique(each) for each in indexes if each["unique"]}
+        there[table] |= {str(part["name"]): _unique(part) for part in indexes if part["unique"]}
     for (_, table), uniques in inspector.get_multi_unique_constraints().items():
-        there[table] |= {str(each["name"]): _unique(each) for each in uniques}
+        there[table] |= {str(part["name"]): _unique(part) for part in uniques}
     for (_, table), keys in inspector.get_multi_foreign_keys().items():
-        there[table] |= {str(each["name"]): _foreign(each) for each in keys}
+        there[table] |= {str(part["name"]): _foreign(part) for part in keys}
     for (_, table), checks in inspector.get_multi_check_constraints().items():
-        there[table] |= {str(each["name"]): _words(each["sqltext"]) for each in checks}
+        there[table] |= {str(part["name"]): _words(part["sqltext"]) for part in checks}
     return there
 
 

@@ -161,5 +161,5 @@ def _finding(number: int, tally: _Tally) -> Finding:
     promise, worst = PROMISES[number], tally.shortest
     if worst is None:
         return Finding(number, promise, CheckOutcome.HELD)
-    others = tuple(str(each) for each in tally.first if each is not worst)
+    others = tuple(str(breach) for breach in tally.first if breach is not worst)
     return Finding(number, promise, CheckOutcome.BROKEN, str(worst), tally.count, worst, others)

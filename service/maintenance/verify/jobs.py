@@ -8,9 +8,9 @@ from service.maintenance.verify.allowed_steps import (
     ANSWERED,
     ATTEMPT_STEPS,
     FINAL,
-    HELD,
     JOB_STEPS,
     LIVE,
+    ON_WORKER,
     OUTCOMES,
 )
 from service.maintenance.verify.values import Breach, Event, JobFacts, ResultFacts
@@ -28,9 +28,9 @@ def ends_once(job: JobFacts) -> Iterator[Breach]:
     if job.finished != (job.state in FINAL):
         yield _breach(1, job, f"It is {job.state}, and its time of ending says otherwise.")
     live = [attempt.number for attempt in job.attempts if attempt.state in LIVE]
-    if job.state in HELD and not live:
+    if job.state in ON_WORKER and not live:
         yield _breach(1, job, f"It is {job.state} and nobody holds it, so it can never end.")
-    if job.state not in HELD and live:
+    if job.state not in ON_WORKER and live:
         yield _breach(1, job, f"It is {job.state}, and attempt {live[0]} is still live.")
 
 
@@ -130,7 +130,7 @@ def is_explained(job: JobFacts) -> Iterator[Breach]:
         states[event.attempt] = event.after
     rows: dict[int | None, str] = {attempt.number: attempt.state for attempt in job.attempts}
     rows[None] = job.state
-    for number in sorted(rows.keys() | states.keys(), key=lambda each: each or 0):
+    for number in sorted(rows.keys() | states.keys(), key=lambda attempt: attempt or 0):
         if rows.get(number) != states.get(number):
             sentence = f"{_name(number)} is {rows.get(number)}; the log says {states.get(number)}."
             yield _breach(9, job, sentence)

@@ -54,7 +54,7 @@ def history_of(session: Session, job_id: str) -> list[Event]:
 
 def _with_belongings(session: Session, jobs: Sequence[Any]) -> Iterator[JobFacts]:
     ids = [job.id for job in jobs]
-    held = select(
+    columns = select(
         Attempt.job_id,
         Attempt.number,
         Attempt.worker,
@@ -65,7 +65,7 @@ def _with_belongings(session: Session, jobs: Sequence[Any]) -> Iterator[JobFacts
         Attempt.reason,
     )
     attempts = _by_job(
-        session, held.where(Attempt.job_id.in_(ids)).order_by(Attempt.job_id, Attempt.number)
+        session, columns.where(Attempt.job_id.in_(ids)).order_by(Attempt.job_id, Attempt.number)
     )
     posted = select(
         ResultRow.job_id,
@@ -76,7 +76,8 @@ def _with_belongings(session: Session, jobs: Sequence[Any]) -> Iterator[JobFacts
         ResultRow.counted,
     )
     results = _by_job(
-        session, posted.where(ResultRow.job_id.in_(ids)).order_by(ResultRow.job_id, ResultRow.id)
+        session,
+        posted.where(ResultRow.job_id.in_(ids)).order_by(ResultRow.job_id, ResultRow.id),
     )
     events = _events(session, ids)
     for job in jobs:
@@ -104,5 +105,5 @@ def _events(session: Session, ids: Sequence[str]) -> dict[str, list[Event]]:
 
 
 def _by_job(session: Session, query: Select[*tuple[Any, ...]]) -> dict[str, list[tuple[Any, ...]]]:
-    found = session.execute(query)
-    return {job: [tuple(row)[1:] for row in rows] for job, rows in groupby(found, lambda r: r[0])}
+    rows_ = session.execute(query)
+    return {job: [tuple(row)[1:] for row in rows] for job, rows in groupby(rows_, lambda r: r[0])}

@@ -128,7 +128,7 @@ def _result(session: Session, stored: _Stored) -> Iterator[Breach]:
     for sentence in _disagreements(stored, result):
         yield breach(ROWS, sentence)
     made = _makes(session, stored, result)
-    expected = _wanted(stored, made)
+    expected = _expected_points(stored, made)
     points = stored.points
     if points.keys() != expected.keys():
         yield breach(6, f"It should have {len(expected)} points in series and has {len(points)}.")
@@ -217,14 +217,14 @@ def _makes(
     return next((part for part in parts if part.id == row.id), None)
 
 
-def _wanted(stored: _Stored, made: types.StoredResult | None) -> dict[str, dict[str, Any]]:
+def _expected_points(stored: _Stored, made: types.StoredResult | None) -> dict[str, dict[str, Any]]:
     """The points that a result makes, by series, whatever came before or after it."""
     if made is None:
         return {}
     samples = record.series_of(made.result, made.project)
     points = record.points_of(made, stored.revision_at, samples)
     excluded = not stored.excluded.isdisjoint(made.parts)
-    return {each["series_id"]: {**each, "excluded": excluded} for each in points}
+    return {point["series_id"]: {**point, "excluded": excluded} for point in points}
 
 
 def _excluded(session: Session, group_ids: Sequence[str | None]) -> frozenset[str]:
