@@ -32,7 +32,7 @@ def advance_all(database: Database) -> list[str]:
 
     Returns the ids of those that were decided.
     """
-    return [each for each, was_decided in advance_after(database, "") if was_decided]
+    return [decided for decided, was_decided in advance_after(database, "") if was_decided]
 
 
 def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
@@ -83,18 +83,18 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
     made = comparison_jobs.of(session, comparison_id)
     request = ComparisonRequest.model_validate(row.request)
     records = comparison_jobs.records(row, made)
-    found = gate.decide_cases(records, request.policy)
-    unsettled = [place for place, case in enumerate(found) if not case.settled]
+    cases = gate.decide_cases(records, request.policy)
+    unsettled = [place for place, case in enumerate(cases) if not case.settled]
     if over or not unsettled:
         revisions = (row.baseline, row.contender)
         decision = gate.decide(records, request.policy, revisions, last=over)
         used = comparison_jobs.used(records, made, request.policy.max_pairs)
         cut = over and any(decision.cases[place].verdict not in gate.GOOD for place in unsettled)
-        told = decision.model_copy(update={"used": used})
+        shown = decision.model_copy(update={"used": used})
         if decision.outcome is gate.Outcome.INCONCLUSIVE:
             lacked = (*decision.warnings, *_lacked(session, row, request, now, cut=cut))
-            told = told.model_copy(update={"warnings": lacked})
-        return _decide(session, row, told, now)
+            shown = shown.model_copy(update={"warnings": lacked})
+        return _decide(session, row, shown, now)
     if row.worker is None and not _pin(session, row, request, now):
         return False
     if _change(session, row, models.ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
@@ -117,8 +117,8 @@ def cancel(session: Session, comparison_id: str, now: datetime) -> None:
 
 
 def _load(session: Session, comparison_id: str) -> models.ComparisonRow:
-    wanted = select(models.ComparisonRow).where(models.ComparisonRow.id == comparison_id)
-    row = session.scalars(wanted.execution_options(populate_existing=True)).first()
+    query = select(models.ComparisonRow).where(models.ComparisonRow.id == comparison_id)
+    row = session.scalars(query.execution_options(populate_existing=True)).first()
     if row is None:
         raise NotFound(NONE_KNOWN)
     return row
@@ -168,11 +168,11 @@ def _lacked(
         why = worker_choice.lacking(session, request, now)
         yield state("remark", text=why or f"No {_worker(request)} was heard of.")
         return
-    found = (
+    reasons = (
         comparison_jobs.last_loss(session, row.id),
         worker_choice.lost(session, row.worker, now),
     )
-    yield from (state("remark", text=text) for text in found if text)
+    yield from (state("remark", text=text) for text in reasons if text)
 
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:

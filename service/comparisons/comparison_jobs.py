@@ -19,12 +19,12 @@ from service.schemas.comparisons import ComparisonRequest
 
 def of(session: Session, comparison_id: str) -> list[models.ComparisonJob]:
     """Every job of a comparison, in the order of submission."""
-    wanted = (
+    query = (
         select(models.ComparisonJob)
         .where(models.ComparisonJob.comparison_id == comparison_id)
         .order_by(models.ComparisonJob.place)
     )
-    return list(session.scalars(wanted.execution_options(populate_existing=True)))
+    return list(session.scalars(query.execution_options(populate_existing=True)))
 
 
 def take_note(session: Session, tries: Sequence[models.ComparisonJob]) -> int:
@@ -47,7 +47,7 @@ def take_note(session: Session, tries: Sequence[models.ComparisonJob]) -> int:
 def _keep(
     session: Session, row: models.ComparisonJob, stored: StoredResult | None, reason: str
 ) -> None:
-    found = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
+    measured = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
     same = (
         models.ComparisonJob.comparison_id == row.comparison_id,
         models.ComparisonJob.place == row.place,
@@ -56,7 +56,7 @@ def _keep(
         update(models.ComparisonJob)
         .where(*same, models.ComparisonJob.measured.is_(None))
         .values(
-            measured=found.model_dump(mode="json"),
+            measured=measured.model_dump(mode="json"),
             attempt=None if stored is None else stored.attempt,
             worker=None if stored is None else stored.worker,
             result_id=None if stored is None else stored.id,
@@ -66,20 +66,20 @@ def _keep(
 
 def records(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -> list[CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
-    found = []
+    case_records = []
     for place, case in enumerate(row.cases):
-        own = [one for one in tries if one.case_place == place]
+        jobs = [one for one in tries if one.case_place == place]
         sides: dict[int, dict[str, Measured]] = {}
-        for one in own:
+        for one in jobs:
             pair = sides.setdefault(one.pair, {})
             if one.measured is not None:
                 pair[one.side] = Measured.model_validate(one.measured)
-        told = (each.case_key for pair in sides.values() for each in pair.values())
-        key = next(filter(None, told), contracts.Case.model_validate(case).key)
+        keys = (one_side.case_key for pair in sides.values() for one_side in pair.values())
+        key = next(filter(None, keys), contracts.Case.model_validate(case).key)
         pairs = tuple(Pair(**sides[number]) for number in sorted(sides))
         same = row.baseline == row.contender
-        found.append(CaseRecord(case_key=key, pairs=pairs, one_revision=same))
-    return found
+        case_records.append(CaseRecord(case_key=key, pairs=pairs, one_revision=same))
+    return case_records
 
 
 def used(
@@ -128,10 +128,10 @@ def last_loss(session: Session, comparison_id: str) -> str:
             models.Attempt.number.desc(),
         )
     )
-    found = session.execute(lost.limit(1)).first()
-    if found is None:
+    attempt = session.execute(lost.limit(1)).first()
+    if attempt is None:
         return ""
-    worker, number, job_id, reason = found
+    worker, number, job_id, reason = attempt
     return f"Worker {worker} lost attempt {number} of job {job_id}: {reason}"
 
 

@@ -47,9 +47,9 @@ def lacking(
         )
     if unknown := [name for name in named if name not in known]:
         others = seen(known)
-        told = f"; known are {_listed(others)}" if others else ""
+        remark = f"; known are {_listed(others)}" if others else ""
         return (
-            f"No worker has {_listed(unknown, 'or')}{told}. Deploy it where "
+            f"No worker has {_listed(unknown, 'or')}{remark}. Deploy it where "
             "THROUGHLINE_WORKER_TARGET says, or correct the name."
         )
     return (

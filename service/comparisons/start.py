@@ -69,7 +69,7 @@ def _store(
     key: str | None,
 ) -> str:
     comparison_id = new_id(now)
-    told = request.model_copy(update={"protocol": specs[0].protocol})
+    stored = request.model_copy(update={"protocol": specs[0].protocol})
     sides = [
         _submission(session, comparison_id, revision, request.project or "", place, now)
         for place, revision in enumerate((request.baseline, request.contender))
@@ -82,7 +82,7 @@ def _store(
         source=request.source,
         project=request.project or "",
         # What is of no project is as a version without projects wrote it, and can read it.
-        request=told.model_dump(mode="json", exclude=set() if request.project else {"project"}),
+        request=stored.model_dump(mode="json", exclude=set() if request.project else {"project"}),
         cases=[spec.case.model_dump(mode="json") for spec in specs],
         baseline_submission=sides[0],
         contender_submission=sides[1],

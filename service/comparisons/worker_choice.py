@@ -61,9 +61,9 @@ def _counts(
     names: Sequence[str],
 ) -> Counter[str]:
     """Count the rows of all projects that name each of ``names`` in ``column``."""
-    wanted = select(column).where(condition, column.in_(names))
-    found = session.scalars(wanted, execution_options=EVERYBODYS)
-    return Counter(name for name in found if name is not None)
+    query = select(column).where(condition, column.in_(names))
+    rows = session.scalars(query, execution_options=EVERYBODYS)
+    return Counter(name for name in rows if name is not None)
 
 
 def lost(session: Session, worker: str, now: datetime) -> str:

@@ -80,18 +80,18 @@ def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> Sl
     ``all_contrasts`` is what `contrasts` says of all workers.
     """
     of_worker = all_contrasts.get(worker, ())
-    names = list(dict.fromkeys(each.revision for each in of_worker))
+    names = list(dict.fromkeys(contrast.revision for contrast in of_worker))
     for begin in range(PAST, len(names) - PERSISTENCE + 1):
-        past = [each for each in of_worker if each.revision in names[:begin]]
-        newer = [each for each in of_worker if each.revision in names[begin:]]
-        usual = median(each.size for each in past)
+        past = [contrast for contrast in of_worker if contrast.revision in names[:begin]]
+        newer = [contrast for contrast in of_worker if contrast.revision in names[begin:]]
+        usual = median(contrast.size for contrast in past)
         limit = max(LEAST_CONTRAST, NOISE_MULTIPLE * _noise([past]))
         if usual < -limit:
             continue  # no node is by so much faster than its kind: the others were something else
         # The others' noise can only raise the limit: it is asked for once all else says yes, for
         # it takes a look at every result of every other worker.
         if _all_apart(newer, usual, limit):
-            elsewhere = _noise(each for name, each in all_contrasts.items() if name != worker)
+            elsewhere = _noise(rows for name, rows in all_contrasts.items() if name != worker)
             limit = max(limit, NOISE_MULTIPLE * elsewhere)
             if not _all_apart(newer, usual, limit):
                 continue
@@ -99,7 +99,7 @@ def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> Sl
                 worker=worker,
                 first_bad=names[begin],
                 last_good=names[begin - 1],
-                share=math.expm1(median(each.size for each in newer) - usual),
+                share=math.expm1(median(contrast.size for contrast in newer) - usual),
                 results=len(newer),
                 revisions=len(names) - begin,
             )
@@ -116,7 +116,7 @@ def well_again(
     if last_good not in order:
         return False  # so long ago that nobody remembers how it was before: a person says
     past = set(order[: order.index(last_good) + 1])
-    names = list(dict.fromkeys(each.revision for each in of_worker))
+    names = list(dict.fromkeys(contrast.revision for contrast in of_worker))
     before, after = [n for n in names if n in past], [n for n in names if n not in past]
     if not before or len(after) < PERSISTENCE:
         return False
@@ -135,17 +135,17 @@ def contrasts(measured: Sequence[NodeMeasurement]) -> dict[str, list[Contrast]]:
     else has measured its series yet.
     """
     by_series: dict[str, list[int]] = {}
-    for place, each in enumerate(measured):
-        by_series.setdefault(each.series, []).append(place)
+    for place, measurement in enumerate(measured):
+        by_series.setdefault(measurement.series, []).append(place)
     brackets: dict[int, _Bracket] = {}
     for places in by_series.values():
         brackets |= _of_series(measured, places)
     widest = _widest(brackets.values())
     by_worker: dict[str, list[Contrast]] = {}
     for place in sorted(brackets):
-        each, bracket = measured[place], brackets[place]
+        measurement, bracket = measured[place], brackets[place]
         if bracket.width <= widest:
-            by_worker.setdefault(each.worker, []).append(bracket.contrast(each))
+            by_worker.setdefault(measurement.worker, []).append(bracket.contrast(measurement))
     return by_worker
 
 
@@ -181,9 +181,8 @@ def _of_series(measured: Sequence[NodeMeasurement], places: Sequence[int]) -> di
         measurement = measured[place]
         which = measurement.revision, measurement.worker
         if which not in middles:
-            beside = [
-                each.cost for each in at_revision[measurement.revision] if _other(each, measurement)
-            ]
+            here = at_revision[measurement.revision]
+            beside = [other.cost for other in here if _other(other, measurement)]
             middles[which] = median(beside) if beside else None
         middle = middles[which]
         if middle is not None:
@@ -199,8 +198,8 @@ def _between(
     """The nearest other worker's results before and after."""
     measurement = measured[places[at]]
     back, forth = reversed(places[:at]), places[at + 1 :]
-    before = next((each for each in back if _other(measured[each], measurement)), None)
-    after = next((each for each in forth if _other(measured[each], measurement)), None)
+    before = next((other for other in back if _other(measured[other], measurement)), None)
+    after = next((other for other in forth if _other(measured[other], measurement)), None)
     if before is None or after is None:
         return None
     costs = measured[before].cost, measured[after].cost
@@ -208,7 +207,7 @@ def _between(
 
 
 def _widest(brackets: Iterable[_Bracket]) -> float:
-    widths = [each.width for each in brackets if each.across]
+    widths = [bracket.width for bracket in brackets if bracket.across]
     return max(LEAST_CONTRAST, NOISE_MULTIPLE * median(widths)) if widths else 0.0
 
 
@@ -219,24 +218,24 @@ def _other(one: NodeMeasurement, other: NodeMeasurement) -> bool:
 def _noise(workers: Iterable[Sequence[Contrast]]) -> float:
     strays: list[float] = []
     for of_worker in workers:
-        middle = median(each.apart for each in of_worker)
-        strays += (abs(each.apart - middle) for each in of_worker)
+        middle = median(contrast.apart for contrast in of_worker)
+        strays += (abs(contrast.apart - middle) for contrast in of_worker)
     return median(strays) if strays else 0.0
 
 
 def _middle(rows: Iterable[Contrast], revisions: Sequence[str]) -> float:
-    return median(each.size for each in rows if each.revision in revisions)
+    return median(contrast.size for contrast in rows if contrast.revision in revisions)
 
 
 def _all_apart(newer: Sequence[Contrast], usual: float, limit: float) -> bool:
     """Return True if a node is slow at every revision, in enough results of several series."""
-    sizes = [each.size - usual for each in newer]
+    sizes = [contrast.size - usual for contrast in newer]
     lost = median(sizes)
     slow = max(limit, LEFT * lost)  # with less it would be well, and slow from a later one on
-    revisions = {each.revision for each in newer}
+    revisions = {contrast.revision for contrast in newer}
     return (
-        len({each.against for each in newer}) >= LEAST_RESULTS
-        and len({each.series for each in newer}) >= LEAST_SERIES
+        len({contrast.against for contrast in newer}) >= LEAST_RESULTS
+        and len({contrast.series for contrast in newer}) >= LEAST_SERIES
         and sum(size > 0 for size in sizes) >= EVERYTHING * len(sizes)
         and lost >= limit
         and all(_middle(newer, [revision]) - usual >= slow for revision in revisions)

@@ -71,7 +71,7 @@ class Compared:
             *self.by_worker.get(worker, ()),
             *(self.named.get(worker, ()) if only else ()),
         ]
-        return [each for each in everything if not only or each.series in only]
+        return [contrast for contrast in everything if not only or contrast.series in only]
 
 
 def compare_nodes(session: Session) -> tuple[Compared, ...]:
@@ -79,11 +79,11 @@ def compare_nodes(session: Session) -> tuple[Compared, ...]:
     compared = []
     named = _named(session)
     for comparability, measured in _measurements(session, named):
-        by_worker = contrasts([each for each in measured if each.series not in named])
+        by_worker = contrasts([row for row in measured if row.series not in named])
         slowdowns = {worker: slowdown(by_worker, worker) for worker in by_worker}
-        slow = {worker: each for worker, each in slowdowns.items() if each is not None}
-        order = tuple(dict.fromkeys(each.revision for each in measured))
-        also = contrasts([each for each in measured if each.series in named])
+        slow = {worker: change for worker, change in slowdowns.items() if change is not None}
+        order = tuple(dict.fromkeys(measurement.revision for measurement in measured))
+        also = contrasts([row for row in measured if row.series in named])
         compared.append(Compared(comparability, order, by_worker, slow, also))
     return tuple(compared)
 
@@ -120,10 +120,10 @@ def against_others(
 
     Of the newest revisions, as far as others have measured the same.
     """
-    measured = next((each for facts, each in _measurements(session) if facts == comparability), [])
+    measured = next((rows for facts, rows in _measurements(session) if facts == comparability), [])
     return {
-        (each.series, each.revision): math.expm1(each.size)
-        for each in contrasts(measured).get(worker, ())
+        (contrast.series, contrast.revision): math.expm1(contrast.size)
+        for contrast in contrasts(measured).get(worker, ())
     }
 
 

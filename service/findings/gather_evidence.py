@@ -54,8 +54,8 @@ def question_of(
     since = _begin(placed, history)
     old, new = (_load(session, side) for side in _sides(history, since, change))
     around = _neighbours(histories, first.series)
-    alike = [each for each in group[1:] if each.series.metric == first.series.metric]
-    moved = {each.series.id for each in group}
+    alike = [other for other in group[1:] if other.series.metric == first.series.metric]
+    moved = {candidate.series.id for candidate in group}
     return Question(
         case=first.series.case,
         metric=first.series.metric,
@@ -68,7 +68,7 @@ def question_of(
         first_bad=placed.first_bad,
         before=(*old, *_load(session, measured.before)),
         after=(*new, *_load(session, measured.after)),
-        moved=tuple(Moved(each.series.case, each.placed.change.effect) for each in alike),
+        moved=tuple(Moved(other.series.case, other.placed.change.effect) for other in alike),
         unmoved=tuple(
             other.series.case
             for other in around
@@ -145,7 +145,7 @@ def _sides(
     cut = (history.recent.index_at(since) or first) - first
     at_new = [abs(v - change.after) < abs(v - change.before) for v in history.values]
     old, new = list(points[max(0, cut - A_SIDE) : cut]), list(points[cut : cut + A_SIDE])
-    if not {each.worker for each in old} & {each.worker for each in new}:
+    if not {point.worker for point in old} & {point.worker for point in new}:
         earlier = range(cut - 1, max(0, cut - LEVEL_POINTS) - 1, -1)
         later = range(cut, min(len(points), cut + LEVEL_POINTS))
         known = _first_of(new, (points[at] for at in earlier if not at_new[at]))
@@ -154,18 +154,18 @@ def _sides(
             old = [known, *old[-A_SIDE + 1 :]]
         elif again is not None:
             new = [*new[: A_SIDE - 1], again]
-    return [each.result_id for each in old], [each.result_id for each in new]
+    return [point.result_id for point in old], [point.result_id for point in new]
 
 
 def _first_of(others: Sequence[RecentPoint], points: Iterable[RecentPoint]) -> RecentPoint | None:
-    workers = {each.worker for each in others}
-    return next((each for each in points if each.worker in workers), None)
+    workers = {point.worker for point in others}
+    return next((point for point in points if point.worker in workers), None)
 
 
 def _load(session: Session, result_ids: Iterable[str]) -> list[Measurement]:
     loaded = (queries.load_result(session, result_id) for result_id in result_ids)
     stored = (replicates.with_others(session, one) for one in loaded)
-    return [Measurement(each.revision, each.worker, each.result) for each in stored]
+    return [Measurement(part.revision, part.worker, part.result) for part in stored]
 
 
 def _neighbours(histories: Histories, series: SeriesName) -> list[SeriesHistory]:
@@ -180,4 +180,4 @@ def _stayed(history: SeriesHistory, since: Place) -> bool:
     index = recent.index_at(since)
     if index is None or index <= recent.first or index >= recent.first + len(recent.points):
         return False
-    return all(abs(each.change.index - index) > EDGE for each in history.analysis.changes)
+    return all(abs(change.change.index - index) > EDGE for change in history.analysis.changes)

@@ -45,14 +45,14 @@ def candidates(
     analysis, tail = history.analysis, history.recent
     if not metric(history.series.metric).is_watched:
         return []
-    ends = {each.id: rules.recovery(analysis, each) for each in analysis.changes}
+    ends = {change.id: rules.recovery(analysis, change) for change in analysis.changes}
     over = {
         back.id
-        for each in analysis.changes
-        if (back := ends[each.id]) is not None
-        and each.id not in covered.expected
-        and rules.recent(analysis, each)
-        and rules.only_ends(analysis, each, back)
+        for change in analysis.changes
+        if (back := ends[change.id]) is not None
+        and change.id not in covered.expected
+        and rules.recent(analysis, change)
+        and rules.only_ends(analysis, change, back)
     }
     return [
         Candidate(
@@ -92,7 +92,7 @@ def open_findings(
     for group in rules.groups(accepted):
         try:
             with session.begin_nested():
-                opened += _tell(histories, group, measured, now)
+                opened += _open_or_join(histories, group, measured, now)
         except Exception as error:
             if passes(error):  # the next look does it all again
                 raise
@@ -100,16 +100,16 @@ def open_findings(
     return opened
 
 
-def _tell(
+def _open_or_join(
     histories: Histories, group: Sequence[Candidate], measured: Remeasured, now: datetime
 ) -> list[str]:
     """Add the changes to the finding about their cause, or open one; its id, if so."""
     home = _home(histories, group[0])
     if home is not None:
-        joining = [each for each in group if _joins(histories, home, each)]
+        joining = [candidate for candidate in group if _joins(histories, home, candidate)]
         _join(histories, home, joining, now)
-        group = [each for each in group if each not in joining]
-    if not any(rules.worth_telling(each.placed.change.effect) for each in group):
+        group = [candidate for candidate in group if candidate not in joining]
+    if not any(rules.worth_telling(candidate.placed.change.effect) for candidate in group):
         return []
     opened = _open(histories, group, measured, now)
     return [] if opened is None else [opened]
@@ -220,34 +220,34 @@ def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now
     session = histories.session
     known = members(session, row)
     _link(session, row.id, group, first=len(known))
-    names = ", ".join(f"{each.series.case.key} {each.series.metric}" for each in group)
+    names = ", ".join(f"{one.series.case.key} {one.series.metric}" for one in group)
     lifecycle.record(session, row.id, lifecycle.SYSTEM_ACTOR, "join", names, now)
     if row.state in ACTIVE:
-        fresh = {each.series.id for each in group}
-        whole = [each for each in known if each.series.id not in fresh] + list(group)
+        fresh = {candidate.series.id for candidate in group}
+        whole = [candidate for candidate in known if candidate.series.id not in fresh] + list(group)
         say_again(histories, row, whole)
         _end(session, row, group, now)
 
 
 def _end(session: Session, row: FindingRow, group: Sequence[Candidate], now: datetime) -> None:
-    back = next((each.back for each in group if each.back is not None), None)
+    back = next((candidate.back for candidate in group if candidate.back is not None), None)
     if back is not None:
         settle(session, row, back.first_bad, now)
 
 
 def _link(session: Session, finding_id: str, group: Sequence[Candidate], first: int) -> None:
-    for place, each in enumerate(group, first):
+    for place, candidate in enumerate(group, first):
         link = FindingSeries(
             finding_id=finding_id,
-            series_id=each.series.id,
-            change_id=each.placed.id,
-            first_bad_result=each.placed.first_bad_result,
-            first_bad_at=each.placed.first_bad_at,
-            **figures_of(each.placed.change),
-            ended="" if each.back is None else "recovered",
-            ended_at=None if each.back is None else each.back.first_bad_at,
+            series_id=candidate.series.id,
+            change_id=candidate.placed.id,
+            first_bad_result=candidate.placed.first_bad_result,
+            first_bad_at=candidate.placed.first_bad_at,
+            **figures_of(candidate.placed.change),
+            ended="" if candidate.back is None else "recovered",
+            ended_at=None if candidate.back is None else candidate.back.first_bad_at,
             place=place,
         )
-        link.doubt = each.doubt
+        link.doubt = candidate.doubt
         session.merge(link)
     session.flush()

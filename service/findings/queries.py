@@ -45,8 +45,8 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
         attribution=attribution_of(row.says, row.attribution) if row.attribution else None,
         series=tuple(_affected(session, finding_id)),
         events=tuple(
-            FindingEventView(each.at, each.actor, each.action, _detail(each))
-            for each in session.scalars(events.order_by(models.FindingEvent.id))
+            FindingEventView(event.at, event.actor, event.action, _detail(event))
+            for event in session.scalars(events.order_by(models.FindingEvent.id))
         ),
     )
 

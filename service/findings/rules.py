@@ -67,7 +67,7 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
     """
     taken: list[Candidate] = []
     total = math.fsum(doubts)
-    for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
+    for candidate in sorted(candidates, key=_doubt):
         share = (total + candidate.doubt) / (len(doubts) + len(taken) + 1)
         # A surer past must not carry a doubtful newcomer: it has to stand by itself too.
         if max(share, candidate.doubt) > FALSE_SHARE:
@@ -75,6 +75,10 @@ def accepted(candidates: Iterable[Candidate], doubts: Sequence[float]) -> list[C
         total += candidate.doubt
         taken.append(candidate)
     return taken
+
+
+def _doubt(candidate: Candidate) -> tuple[float, str]:
+    return candidate.doubt, candidate.series.id
 
 
 def related(one: int, other: int, *, same_workload: bool) -> bool:
@@ -86,7 +90,7 @@ def related(one: int, other: int, *, same_workload: bool) -> bool:
 def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
     """One group per cause, each with its surest change first, and no series twice."""
     by_cause: list[list[Candidate]] = []
-    for candidate in sorted(candidates, key=lambda each: (each.doubt, each.series.id)):
+    for candidate in sorted(candidates, key=_doubt):
         home = next((group for group in by_cause if _takes_in(group, candidate)), None)
         if home is None:
             by_cause.append([candidate])
@@ -97,10 +101,9 @@ def groups(candidates: Iterable[Candidate]) -> list[tuple[Candidate, ...]]:
 
 def _takes_in(group: Sequence[Candidate], candidate: Candidate) -> bool:
     here, there = (
-        (each.kind, each.series.project, each.series.comparability)
-        for each in (candidate, group[0])
+        (one.kind, one.series.project, one.series.comparability) for one in (candidate, group[0])
     )
-    again = any(each.series.id == candidate.series.id for each in group)
+    again = any(member.series.id == candidate.series.id for member in group)
     shared = group[0].series.case.workload == candidate.series.case.workload
     alike = here == there and not again
     return alike and related(group[0].rank, candidate.rank, same_workload=shared)
@@ -115,15 +118,17 @@ def surpassed(before: float, after: float, later: float) -> bool:
 def recovery(analysis: SeriesAnalysis, change: PlacedChange) -> PlacedChange | None:
     """The later change, standing, that takes ``change`` back."""
     later = (
-        each
-        for each in analysis.changes
-        if each.change.index > change.change.index
-        and (each.change.effect > 0) != (change.change.effect > 0)
-        and stands(analysis, each)
+        other
+        for other in analysis.changes
+        if other.change.index > change.change.index
+        and (other.change.effect > 0) != (change.change.effect > 0)
+        and stands(analysis, other)
     )
     point = change.change
     ends = (
-        each for each in later if taken_back(point.before, point.after, led(analysis, change, each))
+        other
+        for other in later
+        if taken_back(point.before, point.after, led(analysis, change, other))
     )
     return next(ends, None)
 

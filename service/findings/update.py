@@ -55,7 +55,7 @@ def follow(histories: Histories, series_id: str, now: datetime) -> AlreadyReport
         level = rules.led(analysis, change, back) if change and back else 0.0
         over = back and (_only_back(link, row, history, back) or _no_news(link, row, level))
         reported = (change, back if over else None)
-        covered |= {each.id for each in reported if each is not None}
+        covered |= {one.id for one in reported if one is not None}
         expected |= {change.id} if change and _expected(row) else set()
         ended = link.ended
         watched = not (change or ended or _expected(row))

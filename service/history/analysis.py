@@ -67,7 +67,7 @@ def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
     settled = _settled(session, series_id, before=since)
     tail = _load(session, series_id, settled)
     known = None if row is None else _complete(row, settled, tail, since)
-    points = tuple(tuple(ChangePoint(**each) for each in window.changes) for window in settled)
+    points = tuple(tuple(ChangePoint(**point) for point in window.changes) for window in settled)
     return AnalysisInput(since, tail, points, known, _stood(row))
 
 
@@ -223,7 +223,7 @@ def _complete(
     as_it_was = last < len(tail.points) and tail.points[last].revision_at < since
     if row.points != end_needed(len(settled)) or not as_it_was:
         return None
-    return tuple(ChangePoint(**each) for each in row.newest)
+    return tuple(ChangePoint(**point) for point in row.newest)
 
 
 def _settle(session: Session, tail: RecentPoints, before: int, detection: Detection) -> None:

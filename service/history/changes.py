@@ -53,13 +53,13 @@ def store(
     analysed anew: what they say of a change stays as it is.
     """
     stored = identity.load_stored(session, tail)
-    shown = {estimate_of(each.row): each.row.id for each in stored if each.row.present}
+    shown = {estimate_of(one.row): one.row.id for one in stored if one.row.present}
     same = frozenset(settled).intersection(analysis.change_points, shown)
-    stored = [each for each in stored if each.row.id not in {shown[point] for point in same}]
-    points = [each for each in analysis.change_points if each not in same]
-    computed = [place(tail, each, analysis.noise) for each in points if each.index > tail.first]
-    computed, known = _told_apart(session, tail, analysis.noise, computed, stored)
-    rows = {each.row.id: each.row for each in stored}
+    stored = [one for one in stored if one.row.id not in {shown[point] for point in same}]
+    points = [point for point in analysis.change_points if point not in same]
+    computed = [place(tail, point, analysis.noise) for point in points if point.index > tail.first]
+    computed, known = _begun_anew(session, tail, analysis.noise, computed, stored)
+    rows = {one.row.id: one.row for one in stored}
     for number, (change, old) in enumerate(zip(computed, identities(computed, known), strict=True)):
         row = models.ChangeRow(id=new_id(now, number)) if old is None else rows.pop(old.id)
         _write(session, row, tail.series_id, change)
@@ -75,11 +75,11 @@ def adopt(
     finding is about is another one, or nobody would have measured again.
     """
     session.get(models.AnalysisRow, tail.series_id, with_for_update=True)
-    stored = [each for each in identity.load_stored(session, tail) if each.link is None]
-    known = [identity.known_change(session, tail, (change,), each) for each in stored]
-    near = [each for each in known if each is not None and each.apart(change) <= EDGE]
+    stored = [one for one in identity.load_stored(session, tail) if one.link is None]
+    known = [identity.known_change(session, tail, (change,), one) for one in stored]
+    near = [one for one in known if one is not None and one.apart(change) <= EDGE]
     (old,) = identities([change], near)
-    row = next((each.row for each in stored if old is not None and each.row.id == old.id), None)
+    row = next((one.row for one in stored if old is not None and one.row.id == old.id), None)
     if row is not None and row.present:
         return PlacedChange.of(row)
     if row is None:
@@ -96,7 +96,7 @@ def forget(session: Session, series_id: str) -> None:
     _take_away(session, session.scalars(rows).all())
 
 
-def _told_apart(
+def _begun_anew(
     session: Session,
     tail: RecentPoints,
     noise: Noise | None,
@@ -106,15 +106,15 @@ def _told_apart(
     """Give the changes, those that begin anew at their own place, and what they may be."""
     values = without_worker_offset(tail, noise.machine_offsets if noise else {})
     changes, known = list(computed), []
-    for each in stored:
-        _, link, finding = each
-        old = identity.known_change(session, tail, changes, each)
+    for one in stored:
+        _, link, finding = one
+        old = identity.known_change(session, tail, changes, one)
         if old is None:
             continue
         if old.closed and link is not None and finding is not None:
             anew = identity.begin_anew(session, tail, values, changes, (old, link, finding))
             changes = [anew.get(at, change) for at, change in enumerate(changes)]
-            old = replace(old, not_at=frozenset(each.change.index for each in anew.values()))
+            old = replace(old, not_at=frozenset(new.change.index for new in anew.values()))
         known.append(old)
     return changes, known
 

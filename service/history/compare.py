@@ -45,7 +45,7 @@ class Known:
 
     def same_code(self, before: SeriesPoint, after: SeriesPoint) -> bool:
         """Return True if two revisions are two names for one code."""
-        one, other = (self.code.get(each.environment, "") for each in (before, after))
+        one, other = (self.code.get(point.environment, "") for point in (before, after))
         return before.revision != after.revision and one == other != ""
 
 
@@ -72,7 +72,7 @@ def _ratio(
     """The ratio with what is known of the noise; without an interval where nothing is."""
     if before.value <= 0 or after.value <= 0:
         return None
-    reaches = [_reach(each, repeats, confidence) for each in (before, after)]
+    reaches = [_reach(point, repeats, confidence) for point in (before, after)]
     few = repeats is not None and min(map(_processes, (before, after))) < ENOUGH
     moved = repeats.between(before.worker, after.worker) if repeats is not None and few else 0.0
     return _of(after, before, math.hypot(*reaches) + moved)
@@ -138,19 +138,19 @@ def compare_all(
     baseline: str,
     contender: str,
     metric: str,
-    wanted: Sequence[Case] | None = None,
+    cases: Sequence[Case] | None = None,
     failures: Sequence[Failure] = (),
     known: Known = NOTHING,
 ) -> list[RevisionChange]:
-    """Compare every series, or those of the ``wanted`` cases, each of which gets a row at least.
+    """Compare every series, or those of the ``cases`` asked for, each of which gets a row at least.
 
     ``failures`` are of both revisions: a side without a result is told with its reason.
     """
-    if wanted is None:
+    if cases is None:
         return [compare(series, baseline, contender, failures, known) for series in histories]
-    kept = [each for each in histories if any(same_case(each.case, case) for case in wanted)]
+    kept = [series for series in histories if any(same_case(series.case, case) for case in cases)]
     changes = [compare(series, baseline, contender, failures, known) for series in kept]
-    without = [case for case in wanted if not any(same_case(each.case, case) for each in kept)]
+    without = [case for case in cases if not any(same_case(series.case, case) for series in kept)]
     revisions = dict(zip(SIDES, (baseline, contender), strict=True))
     return changes + [
         _absent(case, metric, {side: _failed(case, revisions[side], failures) for side in SIDES})
@@ -267,11 +267,11 @@ def _why_none(series: Series, revision: str, failures: Sequence[Failure]) -> str
 
 def _failed(case: Case, revision: str, failures: Sequence[Failure]) -> str:
     """Name the first of ``failures`` of a case at a revision; empty if there is none."""
-    for each in failures:
-        same = same_case(case, each.case) or same_case(each.case, case)
-        if same and each.revision == revision:
-            parity = each.status == Status.PARITY_FAIL
-            return "failed parity" if parity else each.status.replace("_", " ")
+    for failure in failures:
+        same = same_case(case, failure.case) or same_case(failure.case, case)
+        if same and failure.revision == revision:
+            parity = failure.status == Status.PARITY_FAIL
+            return "failed parity" if parity else failure.status.replace("_", " ")
     return ""
 
 

@@ -120,7 +120,7 @@ def _series(
         case = Case.model_validate(row.case)
         if near := groups.get(_group(case, row.comparability)):
             rows.append((min(distance(case, one) for one in near), row, case))
-    rows.sort(key=lambda each: (each[0], each[1].id))
+    rows.sort(key=lambda entry: (entry[0], entry[1].id))
     return [(row, case) for _, row, case in rows[:_MOST]]
 
 

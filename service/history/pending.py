@@ -56,15 +56,15 @@ def pending_series(session: Session) -> PendingSeries:
     notes = session.execute(select(*columns).order_by(PendingAnalysis.id).limit(TOGETHER)).all()
     results: dict[str, datetime] = {}
     revisions: dict[str, datetime] = {}
-    for each in notes:
-        name = each.result_id or each.revision
-        places = results if each.result_id else revisions
-        places[name] = min(each.since, places.get(name, each.since))
+    for note in notes:
+        name = note.result_id or note.revision
+        places = results if note.result_id else revisions
+        places[name] = min(note.since, places.get(name, note.since))
     since: dict[str, datetime] = {}
     for column, places in ((Point.result_id, results), (Point.revision, revisions)):
         for name, series_id in _holding(session, column, list(places)):
             since[series_id] = min(places[name], since.get(series_id, places[name]))
-    return PendingSeries(tuple(each.id for each in notes), since)
+    return PendingSeries(tuple(note.id for note in notes), since)
 
 
 def _holding(

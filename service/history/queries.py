@@ -66,7 +66,7 @@ def load_series(session: Session, series_id: str) -> Series:
     if row is None:
         raise NotFound("There is no such series; GET /api/v1/series lists them.")
     rows = session.execute(select(*_POINT).where(Point.series_id == series_id).order_by(*_ORDER))
-    return _series(row, [SeriesPoint(*each) for each in rows])
+    return _series(row, [SeriesPoint(*point) for point in rows])
 
 
 def list_series(
@@ -290,10 +290,10 @@ def _newest_revisions(series: Sequence[str], last: int) -> CTE:
     )
 
 
-def _newest_place(*wanted: ColumnElement[bool]) -> tuple[Label[datetime], Label[str]]:
+def _newest_place(*conditions: ColumnElement[bool]) -> tuple[Label[datetime], Label[str]]:
     newest = (Point.revision_at.desc(), Point.revision.desc())
     revision_at, revision = (
-        select(column).where(*wanted, *COUNTED).order_by(*newest).limit(1).scalar_subquery()
+        select(column).where(*conditions, *COUNTED).order_by(*newest).limit(1).scalar_subquery()
         for column in (Point.revision_at, Point.revision)
     )
     return revision_at.label("revision_at"), revision.label("revision")

@@ -206,7 +206,7 @@ def points_of(
         "worker": stored.worker,
         "disturbed": disturbed(stored.result),
     }
-    return [{"series_id": name, **same, **_told(sample)} for name, sample in samples.items()]
+    return [{"series_id": name, **same, **_estimated(sample)} for name, sample in samples.items()]
 
 
 def _new_series(name: str, sample: Sample, stored: StoredResult) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _new_series(name: str, sample: Sample, stored: StoredResult) -> dict[str, An
     }
 
 
-def _told(sample: Sample) -> dict[str, Any]:
+def _estimated(sample: Sample) -> dict[str, Any]:
     summary = summarise(sample)
     return {
         "value": summary.value,

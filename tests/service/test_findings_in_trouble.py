@@ -111,7 +111,7 @@ def test_a_change_that_the_database_does_not_take_holds_no_other_up(
     with database.writing() as session:
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
-    monkeypatch.setattr(opening, "_tell", refused)
+    monkeypatch.setattr(opening, "_open_or_join", refused)
     pipeline.look(database, rest=lambda _: None, daily=0)
     with database.reading() as session:
         assert pending.pending_series(session).notes == ()
@@ -143,7 +143,7 @@ def test_a_database_that_is_away_costs_no_change(
         long.prepare(session)
         long.add(session, dict(enumerate(noisy(STEADY + DROPPED))))
     with monkeypatch.context() as patched:
-        patched.setattr(opening, "_tell", away)
+        patched.setattr(opening, "_open_or_join", away)
         with pytest.raises(OperationalError):
             pipeline.look(database, rest=lambda _: None, daily=0)
     assert pipeline.look(database, rest=lambda _: None, daily=0).opened

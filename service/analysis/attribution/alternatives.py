@@ -88,26 +88,26 @@ def _environment(seen: Observed, cause: Cause) -> Iterator[Statement]:
     if not seen.environment:
         yield state("environment_unknown")
     if cause is not Cause.ENVIRONMENT:
-        for each in seen.changed_facts:
-            yield state("also_different", fact=each.says)
+        for evidence in seen.changed_facts:
+            yield state("also_different", fact=evidence.says)
     elif len(seen.changed_facts) > 1:
         yield state("facts_together", count=len(seen.changed_facts))
-    for each in seen.environment:
-        if each.name in DIGESTS and each.state is State.CHANGED:
-            yield state("digest_also_different", fact=each.name)
+    for evidence in seen.environment:
+        if evidence.name in DIGESTS and evidence.state is State.CHANGED:
+            yield state("digest_also_different", fact=evidence.name)
 
 
 def _node(question: Question, seen: Observed, cause: Cause) -> Iterator[Statement]:
-    workers = {each.worker for each in question.after}
+    workers = {measurement.worker for measurement in question.after}
     if cause is Cause.NODE or len(workers) != 1:
         return
     worker = workers.pop()
-    apart = [each for each in seen.node if each.state is State.CHANGED]
-    for each in apart:
-        yield state("also_true", fact=each.says)
-    if any(each.state is State.UNCHANGED for each in seen.node):
+    apart = [evidence for evidence in seen.node if evidence.state is State.CHANGED]
+    for evidence in apart:
+        yield state("also_true", fact=evidence.says)
+    if any(evidence.state is State.UNCHANGED for evidence in seen.node):
         yield state("only_worker", worker=worker)
-    elif all(each.says.kind == node.SHARED_DEVICE for each in apart):
+    elif all(evidence.says.kind == node.SHARED_DEVICE for evidence in apart):
         yield state("only_worker_tried", worker=worker)
 
 
@@ -118,7 +118,7 @@ def _clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[Statem
         return
     if cause not in (Cause.CODE, Cause.UNKNOWN) or not moved_by_clocks(question):
         return
-    known = [each for each in seen.accounts if each.mechanism is Mechanism.CLOCKS]
+    known = [account for account in seen.accounts if account.mechanism is Mechanism.CLOCKS]
     if not known:
         yield state("clocks_unknown")
     elif known[0].evidence.state is State.UNCLEAR:
@@ -128,14 +128,16 @@ def _clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[Statem
 def _input(seen: Observed, cause: Cause) -> Iterator[Statement]:
     if cause not in (Cause.CODE, Cause.UNKNOWN):
         return
-    known = [each for each in seen.accounts if each.mechanism is Mechanism.INPUT]
+    known = [account for account in seen.accounts if account.mechanism is Mechanism.INPUT]
     if known and known[0].evidence.state is State.UNCLEAR:
         yield state("input_unclear")
 
 
 def _changed(seen: Observed, *words: str) -> bool:
     return any(
-        each.part is Part.CLOCKS and "reason." in each.name and each.state is State.CHANGED
-        for each in seen.quantities
-        if any(word in each.name for word in words)
+        evidence.part is Part.CLOCKS
+        and "reason." in evidence.name
+        and evidence.state is State.CHANGED
+        for evidence in seen.quantities
+        if any(word in evidence.name for word in words)
     )

@@ -80,12 +80,12 @@ def _reasons(question: Question, seen: Observed, cause: Cause) -> list[Statement
 def _environment(question: Question, seen: Observed) -> Statement:
     """The facts, one of a group, and in which way they differ."""
     by_group: dict[fingerprint.FactGroup, Evidence] = {}
-    for each in seen.acting_facts:
-        by_group.setdefault(fingerprint.group(each.name), each)
+    for evidence in seen.acting_facts:
+        by_group.setdefault(fingerprint.group(evidence.name), evidence)
     named = list(by_group.values())[:MOST_FACTS]
-    facts, rest = tuple(each.says for each in named), len(seen.changed_facts) - len(named)
-    adjacent = any(each.revision == question.last_good for each in question.before) and any(
-        each.revision == question.first_bad for each in question.after
+    facts, rest = tuple(evidence.says for evidence in named), len(seen.changed_facts) - len(named)
+    adjacent = any(run.revision == question.last_good for run in question.before) and any(
+        run.revision == question.first_bad for run in question.after
     )
     kind = "facts_changed_here" if adjacent else "facts_changed_between"
     if not seen.same_machine:
@@ -94,7 +94,7 @@ def _environment(question: Question, seen: Observed) -> Statement:
 
 
 def _mechanism(seen: Observed) -> Statement | None:
-    return next((_says(each.evidence) for each in seen.accounts if each.carries), None)
+    return next((_says(account.evidence) for account in seen.accounts if account.carries), None)
 
 
 def _cleared_code(seen: Observed) -> Statement | None:
@@ -103,7 +103,7 @@ def _cleared_code(seen: Observed) -> Statement | None:
 
 
 def _on_several(seen: Observed) -> Statement | None:
-    return next((each.says for each in seen.node if each.state is State.UNCHANGED), None)
+    return next((one.says for one in seen.node if one.state is State.UNCHANGED), None)
 
 
 def _too_little(question: Question, seen: Observed) -> Statement:

@@ -127,7 +127,7 @@ def _of_difference(
         return Difference(kind, unit, state, mean_old, mean_new, shift, low, high, None)
     if mean_old <= 0 or not math.isfinite(shift / mean_old):  # from nothing: no ratio
         return Difference(kind, unit, state, mean_old, mean_new, None, None, None, None)
-    share, low, high = (None if each is None else each / mean_old for each in (shift, low, high))
+    share, low, high = (None if value is None else value / mean_old for value in (shift, low, high))
     return Difference(kind, unit, state, mean_old, mean_new, share, low, high, None)
 
 

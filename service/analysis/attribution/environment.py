@@ -41,7 +41,7 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     """
     before, after = _recorded(question.before), _recorded(question.after)
     if different := _differences(before, after):
-        return tuple(_differs(each) for each in sorted(different, key=_rank))
+        return tuple(_differs(difference) for difference in sorted(different, key=_rank))
     kept, mixed = _kept([facts for _, facts in before], [facts for _, facts in after])
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
@@ -62,7 +62,7 @@ def differences(
 
 
 def _recorded(side: Iterable[Measurement]) -> list[Recorded]:
-    return [(each.worker, each.facts) for each in side]
+    return [(measurement.worker, measurement.facts) for measurement in side]
 
 
 def _differences(

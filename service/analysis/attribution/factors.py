@@ -23,8 +23,8 @@ CELLS = "cells"
 
 def headline(question: Question, rule: AxisRule | None) -> Statement:
     """``unet with compile=default (4 of 4 cells) is 3.1 % slower since r12 (last good r11)``."""
-    same_way = [each.effect for each in question.moved if each.effect * question.effect > 0
-                and each.case != question.case]  # fmt: skip
+    same_way = [other.effect for other in question.moved if other.effect * question.effect > 0
+                and other.case != question.case]  # fmt: skip
     effects = sorted((question.effect, *same_way), key=abs)
     return state(
         "improvement" if question.improvement else "regression",
@@ -74,8 +74,8 @@ def _named(rule: AxisRule) -> str:
     workloads = {case.workload for case in rule.covered}
     if not rule.conditions:
         return workloads.pop() if len(workloads) == 1 else CELLS
-    words = [_condition(each, rule) for each in rule.conditions if each.dimension != "workload"]
-    named = [str(each) for each in rule.conditions if each.dimension == "workload"]
+    words = [_condition(one, rule) for one in rule.conditions if one.dimension != "workload"]
+    named = [str(one) for one in rule.conditions if one.dimension == "workload"]
     subject = named[0] if named else workloads.pop() if len(workloads) == 1 else CELLS
     return f"{subject} with {' and '.join(words)}" if words else subject
 
@@ -158,7 +158,7 @@ def rule(question: Question) -> AxisRule | None:
         return None
     everyone = [*moved, *still]
     target = (1 << len(moved)) - 1
-    coverings = [(each, _cover(each, everyone)) for each in _conditions(question.case, everyone)]
+    coverings = [(one, _cover(one, everyone)) for one in _conditions(question.case, everyone)]
     candidates = _different(coverings, len(everyone))
     best = min(_scored(candidates, target, len(everyone)), default=None)
     if best is None:
@@ -175,9 +175,9 @@ def rule(question: Question) -> AxisRule | None:
 
 def cells(question: Question) -> tuple[list[Case], list[Case]]:
     """The cells that moved the same way, and those that did not, each once, by name."""
-    same_way = [each.case for each in question.moved if each.effect * question.effect > 0]
+    same_way = [other.case for other in question.moved if other.effect * question.effect > 0]
     moved = {case.key: case for case in (question.case, *same_way)}
-    rest = (*(each.case for each in question.moved), *question.unmoved)
+    rest = (*(other.case for other in question.moved), *question.unmoved)
     still = {case.key: case for case in rest if case.key not in moved}
     return [moved[key] for key in sorted(moved)], [still[key] for key in sorted(still)]
 
@@ -187,7 +187,7 @@ Covering = tuple[Condition, int]
 
 
 def _cover(condition: Condition, everyone: Sequence[Case]) -> int:
-    return sum(condition.holds(each) << at for at, each in enumerate(everyone))
+    return sum(condition.holds(case) << at for at, case in enumerate(everyone))
 
 
 def _different(coverings: Sequence[Covering], count: int) -> list[Covering]:
@@ -212,7 +212,7 @@ def _alike(
 def _conditions(case: Case, everyone: Sequence[Case]) -> Iterator[Condition]:
     """In the order in which people would say them: a value before "set" before "default"."""
     yield Condition("workload", case.workload)
-    axes = sorted({axis for each in everyone for axis in each.axes})
+    axes = sorted({axis for one in everyone for axis in one.axes})
     yield from (Condition(f"axis:{axis}", case.axes[axis]) for axis in axes if axis in case.axes)
     yield from (Condition(f"axis:{axis}", ANY) for axis in axes if axis in case.axes)
     yield Condition("preset", case.preset)

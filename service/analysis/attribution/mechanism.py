@@ -67,7 +67,7 @@ def _of_input(
     strong = carries or loader.state is State.UNCHANGED
     strength = Strength.STRONG if strong else Strength.WEAK
     says = _of_loader(loader.state, share)
-    return Account(Mechanism.INPUT, _told(Part.INPUT, loader.state, says, share, strength))
+    return Account(Mechanism.INPUT, _evidence(Part.INPUT, loader.state, says, share, strength))
 
 
 def _of_loader(known: State, share: float | None) -> Statement:
@@ -108,8 +108,10 @@ def _of_clock(
     says = says_of(name, clock)
     if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
         says = state("clock_share", clock=says, share=share)
-        return Account(Mechanism.CLOCKS, _told(Part.CLOCKS, State.CHANGED, says, share))
-    return Account(Mechanism.CLOCKS, _told(Part.CLOCKS, clock.state, says, share, Strength.WEAK))
+        return Account(Mechanism.CLOCKS, _evidence(Part.CLOCKS, State.CHANGED, says, share))
+    return Account(
+        Mechanism.CLOCKS, _evidence(Part.CLOCKS, clock.state, says, share, Strength.WEAK)
+    )
 
 
 def _loader(side: Side) -> Reading | None:
@@ -138,7 +140,7 @@ def _share(part: float, whole: float | None, question: Question) -> float | None
     return part / whole
 
 
-def _told(
+def _evidence(
     part: Part,
     known: State,
     says: Statement,

@@ -58,17 +58,17 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
 
 def workers(side: Iterable[Measurement]) -> str:
     """Name the workers that measured a side, as a person writes it: ``w1, w2 and w3``."""
-    *others, last = sorted({each.worker for each in side})
+    *others, last = sorted({measurement.worker for measurement in side})
     return f"{', '.join(others)} and {last}" if others else last
 
 
 def _of_machines(question: Question) -> tuple[Evidence, ...]:
     names = workers(question.after)
-    if len({each.worker for each in question.after}) > 1:
+    if len({measurement.worker for measurement in question.after}) > 1:
         return (_said(names, State.UNCHANGED, Strength.STRONG, state("same_on", workers=names)),)
     elsewhere = _elsewhere_good(question, names)
-    own = _by_residuals(question, names)
-    return (own,) if elsewhere is None else (elsewhere, own)
+    by_residuals = _by_residuals(question, names)
+    return (by_residuals,) if elsewhere is None else (elsewhere, by_residuals)
 
 
 def _shared_device(question: Question) -> Evidence | None:
@@ -77,20 +77,20 @@ def _shared_device(question: Question) -> Evidence | None:
     fast, slow = reversed(sides) if question.improvement else sides
     if min(len(fast), len(slow)) < PERSISTENCE:
         return None
-    if not all(SHARED in flags(each) for each in slow) or any(SHARED in flags(e) for e in fast):
+    if not all(SHARED in flags(run) for run in slow) or any(SHARED in flags(run) for run in fast):
         return None
     says = state(SHARED_DEVICE, slow=len(slow), others=len(fast))
-    names = ", ".join(sorted({each.worker for each in slow}))
+    names = ", ".join(sorted({measurement.worker for measurement in slow}))
     return _said(names, State.CHANGED, Strength.STRONG, says)
 
 
 def _elsewhere_good(question: Question, worker: str) -> Evidence | None:
     """A revision that is at the new level on ``worker`` and at the old one on another."""
-    slow = {each.revision for each in question.after}
+    slow = {measurement.revision for measurement in question.after}
     others = sorted(
-        (each.revision, each.worker)
-        for each in question.before
-        if each.revision in slow and each.worker != worker
+        (measurement.revision, measurement.worker)
+        for measurement in question.before
+        if measurement.revision in slow and measurement.worker != worker
     )
     if not others:
         return None
@@ -109,9 +109,9 @@ def _by_residuals(question: Question, worker: str) -> Evidence:
         says = state("no_other_worker", worker=worker)
         return _said(worker, State.UNCLEAR, Strength.WEAK, says)
     limit = threshold(question, worker)
-    apart = [each.stands_apart(limit) for each in newest]
-    contrasts = [contrast for each in newest for contrast in each.contrasts]
-    size, count = median(contrasts), min(len(each.contrasts) for each in newest)
+    apart = [one.stands_apart(limit) for one in newest]
+    contrasts = [contrast for one in newest for contrast in one.contrasts]
+    size, count = median(contrasts), min(len(one.contrasts) for one in newest)
     if all(apart) and len(newest) >= PERSISTENCE:
         kind = "worker_faster" if question.improvement else "worker_slower"
         by = math.expm1(size)
@@ -131,14 +131,14 @@ def rounds(residuals: Iterable[Residual], worker: str, sign: float = 1.0) -> lis
     that series, against theirs of that revision in all series.
     """
     known = list(residuals)
-    of_worker = [each for each in known if each.worker == worker]
+    of_worker = [residual for residual in known if residual.worker == worker]
     first = {
-        revision: min(each.measured_at for each in of_worker if each.revision == revision)
-        for revision in {each.revision for each in of_worker}
+        revision: min(one.measured_at for one in of_worker if one.revision == revision)
+        for revision in {residual.revision for residual in of_worker}
     }
     rows = []
     for revision in sorted(first, key=lambda name: (first[name], name)):
-        here = [each for each in known if each.revision == revision]
+        here = [residual for residual in known if residual.revision == revision]
         contrasts = _contrasts(here, worker, sign)
         if contrasts:
             rows.append(Round(revision, tuple(sorted(contrasts))))
@@ -146,11 +146,11 @@ def rounds(residuals: Iterable[Residual], worker: str, sign: float = 1.0) -> lis
 
 
 def _contrasts(here: Sequence[Residual], worker: str, sign: float) -> list[float]:
-    others = [each for each in here if each.worker != worker]
+    others = [residual for residual in here if residual.worker != worker]
     contrasts = []
-    for series in {each.series for each in here if each.worker == worker}:
+    for series in {residual.series for residual in here if residual.worker == worker}:
         of_worker = [e.log_residual for e in here if e.worker == worker and e.series == series]
-        beside = [each for each in others if each.series == series] or others
+        beside = [residual for residual in others if residual.series == series] or others
         if beside:
             contrasts.append(sign * (median(of_worker) - _of_workers(beside)))
     return contrasts
@@ -158,14 +158,14 @@ def _contrasts(here: Sequence[Residual], worker: str, sign: float) -> list[float
 
 def _of_workers(residuals: Sequence[Residual]) -> float:
     by_worker: dict[str, list[float]] = {}
-    for each in residuals:
-        by_worker.setdefault(each.worker, []).append(each.log_residual)
+    for residual in residuals:
+        by_worker.setdefault(residual.worker, []).append(residual.log_residual)
     return median(median(values) for values in by_worker.values())
 
 
 def threshold(question: Question, worker: str) -> float:
     """Return how far a worker must at least stand apart, in logs."""
-    others = [abs(each.log_residual) for each in question.residuals if each.worker != worker]
+    others = [abs(one.log_residual) for one in question.residuals if one.worker != worker]
     noise = TO_SIGMA * median(others) if others else 0.0
     least = SHARE_OF_EFFECT * abs(math.log1p(max(question.effect, -0.99)))
     return max(LEAST_CONTRAST, NOISE_MULTIPLE * noise, least)

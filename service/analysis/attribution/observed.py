@@ -38,22 +38,22 @@ class Observed:
     @property
     def changed_facts(self) -> tuple[Evidence, ...]:
         """Facts of the environment that changed and may carry a cause."""
-        return tuple(each for each in self.environment if _carries(each))
+        return tuple(evidence for evidence in self.environment if _carries(evidence))
 
     @property
     def acting_facts(self) -> tuple[Evidence, ...]:
         """Those of them that can act through what was measured; all, where nothing was."""
-        through = [each.mechanism for each in self.accounts if each.carries]
+        through = [account.mechanism for account in self.accounts if account.carries]
         return tuple(
-            each
-            for each in self.changed_facts
-            if not through or any(fingerprint.acts_on(each.name, way) for way in through)
+            evidence
+            for evidence in self.changed_facts
+            if not through or any(fingerprint.acts_on(evidence.name, way) for way in through)
         )
 
     @property
     def bad_node(self) -> Evidence | None:
         """The evidence that the cause is one machine; None if there is none."""
-        return next((each for each in self.node if _carries(each)), None)
+        return next((evidence for evidence in self.node if _carries(evidence)), None)
 
     def account(self, mechanism: Mechanism) -> Evidence | None:
         """Return the evidence that ``mechanism`` accounts for the change; None if there is none."""
@@ -62,11 +62,11 @@ class Observed:
 
     def everything(self) -> tuple[Evidence, ...]:
         """All evidence, in the order of its parts."""
-        single = (each for each in (self.revision, self.cells) if each is not None)
-        of_mechanisms = (each.evidence for each in self.accounts)
+        single = (evidence for evidence in (self.revision, self.cells) if evidence is not None)
+        of_mechanisms = (account.evidence for account in self.accounts)
         every = (*self.environment, *self.node, *of_mechanisms, *self.quantities, *single)
         parts = list(Part)
-        return tuple(sorted(every, key=lambda each: (_rank(each), parts.index(each.part))))
+        return tuple(sorted(every, key=lambda one: (_rank(one), parts.index(one.part))))
 
 
 def observe(question: Question) -> Observed:
@@ -74,7 +74,7 @@ def observe(question: Question) -> Observed:
     before, after = side(question.before), side(question.after)
     differences = quantities.differences(before, after, question.effect)
     rule = factors.rule(question)
-    workers = [{each.worker for each in part} for part in (question.before, question.after)]
+    workers = [{run.worker for run in part} for part in (question.before, question.after)]
     return Observed(
         environment=environment.evidence(question),
         node=node.evidence(question),
@@ -89,8 +89,8 @@ def observe(question: Question) -> Observed:
 
 def _revision(question: Question) -> Evidence | None:
     """Say whether the sides share a revision; None if a side has no measurement."""
-    old = {each.revision for each in question.before}
-    new = {each.revision for each in question.after}
+    old = {measurement.revision for measurement in question.before}
+    new = {measurement.revision for measurement in question.after}
     if not old or not new:
         return None
     if shared := sorted(old & new):

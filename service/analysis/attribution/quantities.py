@@ -35,7 +35,7 @@ def differences(
         name: difference(before[name], after[name], effect)
         for name in sorted(before.keys() & after.keys())
     }
-    return {name: each for name, each in by_name.items() if each is not None}
+    return {name: change for name, change in by_name.items() if change is not None}
 
 
 def evidence(question: Question, differences: Differences) -> tuple[Evidence, ...]:
@@ -43,9 +43,9 @@ def evidence(question: Question, differences: Differences) -> tuple[Evidence, ..
     # A rate and its time are one quantity: neither explains the other.
     itself = {question.metric, metric(question.metric).same_as}
     changes = [
-        _evidence(name, each)
-        for name, each in sorted(differences.items())
-        if name not in itself and _worth_telling(name, each)
+        _evidence(name, change)
+        for name, change in sorted(differences.items())
+        if name not in itself and _worth_telling(name, change)
     ]
     limits = _bottleneck(question.before, question.after)
     return (*changes, *limits, *_flagged(question.before, question.after))
@@ -98,7 +98,7 @@ def _evidence(name: str, difference: Difference) -> Evidence:
 
 def _bottleneck(before: Sequence[Measurement], after: Sequence[Measurement]) -> Iterator[Evidence]:
     """Yield the limits before and after, if each side has a single one and the two differ."""
-    sides = [{_limit(each) for each in side} for side in (before, after)]
+    sides = [{_limit(measurement) for measurement in side} for side in (before, after)]
     if len(sides[0]) == len(sides[1]) == 1 and sides[0] != sides[1]:
         old, new = sides[0].pop(), sides[1].pop()
         if old and new and not _same_but_finer(old, new):
@@ -122,24 +122,24 @@ def _flagged(before: Sequence[Measurement], after: Sequence[Measurement]) -> Ite
     for came, one, other in ((True, after, before), (False, before, after)):
         if not one or not other:
             continue
-        these, theirs = [flags(each) for each in one], [flags(each) for each in other]
+        these, theirs = [flags(run) for run in one], [flags(run) for run in other]
         for name in sorted(frozenset.intersection(*these) - frozenset.union(*theirs)):
-            yield _flag(name, came=came, own=len(these), theirs=len(theirs))
+            yield _flag(name, came=came, these=len(these), theirs=len(theirs))
 
 
 def flags(measurement: Measurement) -> frozenset[str]:
     """Return the flags of a measurement and of all its processes."""
     result = measurement.result
-    return frozenset(result.flags).union(*(each.flags for each in result.replicates))
+    return frozenset(result.flags).union(*(replicate.flags for replicate in result.replicates))
 
 
-def _flag(name: str, *, came: bool, own: int, theirs: int) -> Evidence:
+def _flag(name: str, *, came: bool, these: int, theirs: int) -> Evidence:
     return Evidence(
         part=part_of(name),
         name=name,
         state=State.CHANGED,
         strength=Strength.WEAK,
-        says=state("flag_came" if came else "flag_went", flag=name, with_it=own, without=theirs),
+        says=state("flag_came" if came else "flag_went", flag=name, with_it=these, without=theirs),
         before=0.0 if came else 1.0,
         after=1.0 if came else 0.0,
         unit="1",

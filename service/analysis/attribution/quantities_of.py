@@ -67,9 +67,9 @@ def side(measurements: Iterable[Measurement]) -> dict[str, Reading]:
     """
     readings: dict[str, Reading] = {}
     mixed: set[str] = set()
-    for each in measurements:
-        step_s = _step_s(each.result.replicates)
-        for name, (unit, kind, values) in _of_result(each.result).items():
+    for measurement in measurements:
+        step_s = _step_s(measurement.result.replicates)
+        for name, (unit, kind, values) in _of_result(measurement.result).items():
             reading = readings.setdefault(name, Reading(unit, kind))
             if reading.unit != unit:
                 mixed.add(name)
@@ -98,12 +98,12 @@ def _kind(unit: str, values: Sequence[float]) -> QuantityKind:
 
 def _joined(replicates: Sequence[Replicate]) -> Values:
     """Return the quantities that every replicate has, with one value from each."""
-    read = [dict(_of_replicate(each)) for each in replicates]
+    read = [dict(_of_replicate(replicate)) for replicate in replicates]
     if not read:
         return {}
-    shared = [name for name in read[0] if all(name in each for each in read)]
+    shared = [name for name in read[0] if all(name in values for values in read)]
     return {
-        name: (_unit(name), read[0][name][0], tuple(each[name][1] for each in read))
+        name: (_unit(name), read[0][name][0], tuple(values[name][1] for values in read))
         for name in shared
     }
 
@@ -155,5 +155,5 @@ def _unit(name: str) -> str:
 
 
 def _step_s(replicates: Sequence[Replicate]) -> float | None:
-    timed = [each.full for each in replicates if each.full.steps]
-    return fmean(each.wall_s / each.steps for each in timed) if timed else None
+    timed = [replicate.full for replicate in replicates if replicate.full.steps]
+    return fmean(full.wall_s / full.steps for full in timed) if timed else None

@@ -95,9 +95,9 @@ class Question:
     def __post_init__(self) -> None:
         if not math.isfinite(self.effect) or self.effect == 0:
             raise ValueError("a change has an effect: a finite share of the old level, not zero")
-        if any(each.result.case != self.case for each in (*self.before, *self.after)):
+        if any(run.result.case != self.case for run in (*self.before, *self.after)):
             raise ValueError("a measurement of another case cannot explain this one")
-        if any(each.result.status is not Status.OK for each in (*self.before, *self.after)):
+        if any(run.result.status is not Status.OK for run in (*self.before, *self.after)):
             raise ValueError("a measurement that failed is at no level")
 
     @property

@@ -34,12 +34,12 @@ def replay(history: History, threshold: float = THRESHOLD) -> Iterator[Alarm]:
     stood: list[tuple[ChangePoint, int]] = []
     for count in range(1, len(history.values) + 1):
         analysed = extend(analysed, history.first(count), threshold)
-        fresh = [each for each in analysed.change_points if not _known(each, announced)]
-        stood = [(each, 1 + _stood(each, stood)) for each in fresh]
-        for each, points in stood:
+        fresh = [change for change in analysed.change_points if not _known(change, announced)]
+        stood = [(change, 1 + _stood(change, stood)) for change in fresh]
+        for change, points in stood:
             if points >= PATIENCE:
-                announced.append(each)
-                yield Alarm(count - 1, each)
+                announced.append(change)
+                yield Alarm(count - 1, change)
 
 
 def _stood(change: ChangePoint, before: list[tuple[ChangePoint, int]]) -> int:

@@ -74,17 +74,17 @@ UNDONE = 0.85
 """Share of a step from which it has been undone. Of a drop of five standard deviations for twelve
 nights a tenth is noise; what comes back by less has partly stayed, and may stand alone."""
 
-Found = tuple[int, float]
+Step = tuple[int, float]
 """A place and its evidence."""
 
 
 def completed(
     sums: Sums,
-    steps: Sequence[Found],
+    steps: Sequence[Step],
     proposed: Sequence[int],
     noise: NoiseOf,
     threshold: float,
-) -> list[Found]:
+) -> list[Step]:
     """``steps`` with the best proposal that undoes one of them, for each of which there is one."""
     whole = list(steps)
     for place, _ in steps:
@@ -98,7 +98,7 @@ def completed(
 
 
 def _undoing(
-    sums: Sums, steps: Sequence[Found], place: int, proposed: Sequence[int]
+    sums: Sums, steps: Sequence[Step], place: int, proposed: Sequence[int]
 ) -> Iterator[int]:
     """Proposals that undo the step at ``place``, between its neighbours."""
     borders = _borders(sums, [other for other, _ in steps])
@@ -112,8 +112,8 @@ def _undoing(
 
 
 def _with(
-    sums: Sums, steps: Sequence[Found], pair: tuple[int, int], noise: NoiseOf
-) -> tuple[list[Found], float]:
+    sums: Sums, steps: Sequence[Step], pair: tuple[int, int], noise: NoiseOf
+) -> tuple[list[Step], float]:
     """``steps`` with both of ``pair``, and the least evidence of those whose sides that changed.
 
     The neighbours of the pair lose points to it, so they are weighed again as well; what was held
@@ -141,9 +141,9 @@ THRESHOLD = 4.7
 places, twice (up and down), in noise that is never quite what it is taken for."""
 
 
-def standing(
+def significant(
     y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
-) -> list[Found]:
+) -> list[Step]:
     """The proposals that stand, each with its evidence; recomputes only what a merge touched."""
     sums = Sums(y)
     borders = [0, *proposed, len(y)]

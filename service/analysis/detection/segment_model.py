@@ -14,7 +14,7 @@ import numpy as np
 
 from service.analysis.detection import robust
 from service.analysis.detection.evidence import NoiseOf
-from service.analysis.detection.pruning import THRESHOLD, standing
+from service.analysis.detection.pruning import THRESHOLD, significant
 from service.analysis.detection.robust import Floats
 
 PRICE = 6.0
@@ -98,11 +98,11 @@ def settled(
     """``base`` with its changes proposed and verified anew."""
     quiet = replace(base.noise, wander=1.0)
     proposed = cuts(base.y, base.noise.scale, shortest)
-    changes = standing(base.y, proposed, quiet, threshold)
+    changes = significant(base.y, proposed, quiet, threshold)
     places = [place for place, _ in changes]
     noise = replace(quiet, wander=robust.wander(base.y - levels(base.y, places), quiet.scale))
     if changes and noise.wander > 1.0:  # what falls in quiet noise does not stand in a restless one
-        changes = standing(base.y, places, noise, threshold)
+        changes = significant(base.y, places, noise, threshold)
     return replace(base, noise=noise, changes=tuple(changes))
 
 
@@ -113,7 +113,7 @@ def sketch(y: Floats, threshold: float, shortest: int, grain: int) -> Explanatio
     whole = len(y) // grain * grain
     means = cleaned[:whole].reshape(-1, grain).mean(axis=1)
     coarse = cuts(means, scale / math.sqrt(grain), max(shortest // grain, 1))
-    changes = standing(cleaned, [grain * place for place in coarse], noise, threshold)
+    changes = significant(cleaned, [grain * place for place in coarse], noise, threshold)
     return Explanation(cleaned, noise, tuple(changes))
 
 

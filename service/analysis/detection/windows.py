@@ -79,7 +79,7 @@ def resume(
     while end_needed(len(windows)) < count:
         number = len(windows)
         changes = _window_changes(tail, first, number, threshold)[0] if known is None else known
-        windows.append(tuple(each for each in changes if each.index < (number + 1) * STRIDE + SAME))
+        windows.append(tuple(one for one in changes if one.index < (number + 1) * STRIDE + SAME))
         known = None
     newest, noise, warnings = _window_changes(tail, first, len(windows), threshold)
     return Detection(joined([*windows, newest]), noise, warnings, tuple(windows), newest, count)
@@ -96,10 +96,10 @@ def end_needed(window: int) -> int:
 
 
 Changes = tuple[ChangePoint, ...]
-Found = tuple[Changes, Noise, tuple[Statement, ...]]
+WindowAnalysis = tuple[Changes, Noise, tuple[Statement, ...]]
 
 
-def _window_changes(history: History, first: int, number: int, threshold: float) -> Found:
+def _window_changes(history: History, first: int, number: int, threshold: float) -> WindowAnalysis:
     """The changes that one window knows of, from a seam's width before its own points on."""
     begin = number * STRIDE
     start = first_needed(number)
@@ -109,9 +109,9 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     window = explain_window(y, groups, threshold)
     changes = described(window, scale, history.direction, threshold)
     mine = tuple(
-        replace(each, index=each.index + start)
-        for each in changes
-        if each.index + start >= begin - SAME
+        replace(change, index=change.index + start)
+        for change in changes
+        if change.index + start >= begin - SAME
     )
     noise = noise_in(window, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
@@ -122,14 +122,14 @@ def joined(windows: list[tuple[ChangePoint, ...]]) -> tuple[ChangePoint, ...]:
     kept: list[ChangePoint] = []
     for number, changes in enumerate(windows):
         border = number * STRIDE
-        for each in changes:
+        for change in changes:
             rival = kept[-1] if kept else None
             beside = rival is not None and abs(rival.index - border) <= SAME
-            if rival and beside and each.index - rival.index <= SAME:
-                if each.evidence > rival.evidence:
-                    kept[-1] = each
+            if rival and beside and change.index - rival.index <= SAME:
+                if change.evidence > rival.evidence:
+                    kept[-1] = change
             else:
-                kept.append(each)
+                kept.append(change)
     return tuple(kept)
 
 

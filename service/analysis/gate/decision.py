@@ -102,11 +102,11 @@ def _sentence(outcome: Outcome | None, cases: Sequence[Case], baseline: str) -> 
 
 def _idle_rules(records: Sequence[CaseRecord], policy: Policy) -> Iterator[Statement]:
     """Rules that limited nothing, once every case has been tried."""
-    sides = [[each for side in Side for each in record.side(side)] for record in records]
+    sides = [[process for side in Side for process in record.side(side)] for record in records]
     if not all(sides):
         return
     # The key of a case that was not measured has the preset asked for, which may be "auto".
-    good = [any(each.trouble is None for each in both) for both in sides]
+    good = [any(process.trouble is None for process in both) for both in sides]
     if any(good):
         case_keys = [record.case_key for record in compress(records, good)]
         deciding = [policy.rule_of(case_key) for case_key in case_keys]

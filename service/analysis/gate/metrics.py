@@ -42,7 +42,7 @@ def findings(pairs: list[Pair], levels: Levels, *, last: bool) -> dict[str, Metr
     """Every metric that all pairs have on both sides, above zero."""
     names = _common(pairs)
     rows = (_finding(name, pairs, levels, last=last) for name in names)
-    return {each.metric: each for each in rows if each is not None}
+    return {row.metric: row for row in rows if row is not None}
 
 
 def _common(pairs: list[Pair]) -> list[str]:

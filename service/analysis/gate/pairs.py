@@ -108,7 +108,7 @@ class CaseRecord(Contract):
     def side(self, side: Side) -> list[Measured]:
         """List the records of one side."""
         sides = [getattr(pair, side.value) for pair in self.pairs]
-        return [each for each in sides if each is not None]
+        return [process for process in sides if process is not None]
 
     @property
     def whole(self) -> list[Pair]:
@@ -152,7 +152,7 @@ def _metrics(result: Result) -> dict[str, Metric]:
 
 def _metric(sample: Sample) -> Metric:
     # Divided first, so that huge values cannot overflow the sum.
-    value = math.fsum(each / len(sample.values) for each in sample.values)
+    value = math.fsum(value / len(sample.values) for value in sample.values)
     return Metric(value=value, unit=sample.unit, direction=sample.direction)
 
 

@@ -33,11 +33,11 @@ def trouble_of(record: CaseRecord) -> Obstacle | None:
 
 def _same_code(before: list[Measured], after: list[Measured]) -> Obstacle | None:
     """Two names for one code are nothing to compare, and neither is code that nobody knows."""
-    if shared := {each.software for each in before} & {each.software for each in after} - {""}:
-        ran = [each for each in (*before, *after) if each.software]
-        everywhere = len({each.software for each in ran}) == len(shared)
+    if shared := {run.software for run in before} & {run.software for run in after} - {""}:
+        ran = [process for process in (*before, *after) if process.software]
+        everywhere = len({process.software for process in ran}) == len(shared)
         return CaseVerdict.SAME_CODE, state("same_code" if everywhere else "same_code_in_some")
-    if any(not each.software for each in (*before, *after) if each.trouble is None):
+    if any(not process.software for process in (*before, *after) if process.trouble is None):
         return CaseVerdict.SAME_CODE, state("software_unknown")
     return None
 
@@ -58,7 +58,7 @@ def _failed(before: list[Measured], after: list[Measured]) -> Obstacle | None:
     old, new = _failures(before), _failures(after)
     if max(len(old), len(new)) < FAILURES:
         return None
-    crashed = [each for each in new if each.trouble is Trouble.FAILED]
+    crashed = [process for process in new if process.trouble is Trouble.FAILED]
     if len(crashed) >= FAILURES and _any_good(before) and not old:
         return CaseVerdict.BROKEN, _because("contender_broken", crashed[-1])
     kind = "both_failed" if old and new else "baseline_failed" if old else "contender_failed"
@@ -66,13 +66,13 @@ def _failed(before: list[Measured], after: list[Measured]) -> Obstacle | None:
 
 
 def _failures(side: list[Measured]) -> list[Measured]:
-    return [each for each in side if each.trouble not in (*_DID_IT, Trouble.MISSING)]
+    return [process for process in side if process.trouble not in (*_DID_IT, Trouble.MISSING)]
 
 
 def _missing(side: list[Measured], name: str) -> Obstacle | None:
     """Give a side up that the machine mostly kept from being measured; else measure on."""
-    gone = [each for each in side if each.trouble is Trouble.MISSING]
-    good = sum(each.trouble in _DID_IT for each in side)
+    gone = [process for process in side if process.trouble is Trouble.MISSING]
+    good = sum(process.trouble in _DID_IT for process in side)
     if len(gone) < FAILURES or len(gone) <= good:
         return None
     kind, counts = (
@@ -82,20 +82,20 @@ def _missing(side: list[Measured], name: str) -> Obstacle | None:
 
 
 def _foreign(before: list[Measured], after: list[Measured]) -> Obstacle | None:
-    good = [each for each in (*before, *after) if each.trouble is None]
-    if len({each.device for each in good}) > 1:
+    good = [process for process in (*before, *after) if process.trouble is None]
+    if len({process.device for process in good}) > 1:
         return CaseVerdict.FOREIGN, state("several_devices")
-    if any(each.comparability != good[0].comparability for each in good):
+    if any(process.comparability != good[0].comparability for process in good):
         return CaseVerdict.FOREIGN, state("several_hardware")
     return None
 
 
 def _first(side: list[Measured], trouble: Trouble) -> Measured | None:
-    return next((each for each in side if each.trouble is trouble), None)
+    return next((process for process in side if process.trouble is trouble), None)
 
 
 def _any_good(side: list[Measured]) -> bool:
-    return any(each.trouble in _DID_IT for each in side)
+    return any(process.trouble in _DID_IT for process in side)
 
 
 def _because(kind: str, process: Measured, **facts: str | int) -> Statement:

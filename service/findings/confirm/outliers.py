@@ -36,14 +36,14 @@ def suspicions(
     series, analysis, tail = history.series, history.analysis, history.recent
     if not metric(series.metric).is_watched:
         return []
-    known = {each.change.index for each in analysis.changes} | {s.index for s in covered.shifts}
+    known = {change.change.index for change in analysis.changes} | {s.index for s in covered.shifts}
     shifts = {shift.index for shift in covered.shifts}
     places: dict[int, str | None] = {
-        each.change.index: each.id
-        for each in analysis.changes
-        if rules.recent(analysis, each)
-        and each.id not in covered.changes
-        and not _near(each.change.index, shifts)
+        change.change.index: change.id
+        for change in analysis.changes
+        if rules.recent(analysis, change)
+        and change.id not in covered.changes
+        and not _near(change.change.index, shifts)
     }
     surprises = _surprises(tail, since, covered)
     places |= {index: None for index in surprises if not _near(index, known)}
@@ -52,7 +52,7 @@ def suspicions(
         _suspicion(series, tail, index, change_id, sound, ill)
         for index, change_id in sorted(places.items())
     )
-    return [each for each in rows if each is not None]
+    return [row for row in rows if row is not None]
 
 
 def _near(index: int, places: Iterable[int]) -> bool:

@@ -210,7 +210,7 @@ def reading_of(
     decision = view.decision or view.so_far
     case = decision.cases[0] if decision.cases else None
     metric_finding = (
-        next((each for each in case.metrics if each.metric == metric), None) if case else None
+        next((one for one in case.metrics if one.metric == metric), None) if case else None
     )
     if case is None or metric_finding is None or view.worker is None:
         return None
@@ -249,10 +249,12 @@ def _unresolved(kind: str, **facts: object) -> ConfirmationVerdict:
     return ConfirmationVerdict(ConfirmationState.UNRESOLVED, state(kind, **facts))
 
 
-def _end(session: Session, row: ConfirmationRow, told: ConfirmationVerdict, now: datetime) -> None:
+def _end(
+    session: Session, row: ConfirmationRow, outcome: ConfirmationVerdict, now: datetime
+) -> None:
     seen = ConfirmationRow.id == row.id, ConfirmationRow.state == ConfirmationState.RUNNING
     done = update(ConfirmationRow).where(*seen)
-    values = {"state": told.state, "says": told.says.stored(), "decided_at": now}
+    values = {"state": outcome.state, "says": outcome.says.stored(), "decided_at": now}
     assert rows(session, done.values(**values)) == 1
     session.refresh(row)
-    log.info("%s at %s: %s", row.case_key, row.first_bad, say(told.says))
+    log.info("%s at %s: %s", row.case_key, row.first_bad, say(outcome.says))

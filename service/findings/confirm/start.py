@@ -63,7 +63,7 @@ def begin(
     started: list[str] = []
     ill = ill_nodes(session)
     left = daily - _started_since(session, now - DAY)
-    for suspicion in sorted(suspicions, key=lambda each: -abs(each.effect)):
+    for suspicion in sorted(suspicions, key=lambda suspicion: -abs(suspicion.effect)):
         if len(started) >= left:
             break
         if suspicion.last_good == suspicion.first_bad or _known(session, suspicion):
@@ -176,7 +176,7 @@ def _at_old_level(histories: Histories, row: ConfirmationRow, candidate: Candida
             ComparisonJob.comparison_id == row.comparisons[0], ComparisonJob.side == Side.CONTENDER
         )
     )
-    values = [(worker or "", value_of(each, metric)) for each, worker in rows]
+    values = [(worker or "", value_of(measured, metric)) for measured, worker in rows]
     above = [(worker, value) for worker, value in values if value > 0]
     usual = _usual(histories.of(candidate.series.id), candidate)
     sizes = (usual.level, change.before, change.after)
@@ -192,7 +192,7 @@ def value_of(measured: Mapping[str, Any] | None, metric: str) -> float:
 
 
 def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
-    known = (each.change.index for each in history.analysis.changes)
+    known = (change.change.index for change in history.analysis.changes)
     earlier = points_before(history.recent, candidate.placed.change.index, known)
     if not earlier:  # the newest windows do not reach there
         return Baseline(candidate.placed.change.before, {})

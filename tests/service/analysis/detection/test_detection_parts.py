@@ -22,7 +22,7 @@ from service.analysis.detection.evidence import (
 )
 from service.analysis.detection.history import History
 from service.analysis.detection.prediction import expectation
-from service.analysis.detection.pruning import THRESHOLD, Found, completed, doubt, standing
+from service.analysis.detection.pruning import THRESHOLD, Step, completed, doubt, significant
 from service.analysis.detection.robust import Floats
 from service.analysis.detection.window import explain_window
 from service.analysis.detection.windows import STRIDE, detect
@@ -50,9 +50,9 @@ def slow_cuts(y: Floats, noise: float, shortest: int = segment_model.SHORTEST) -
     return places[-2::-1]
 
 
-def slow_standing(
+def slow_significant(
     y: Floats, proposed: Sequence[int], noise: NoiseOf, threshold: float = THRESHOLD
-) -> list[Found]:
+) -> list[Step]:
     """Standing changes, weighing everything anew after each merge."""
     kept = list(proposed)
     while True:
@@ -119,7 +119,9 @@ def test_a_pair_is_not_completed_at_the_cost_of_the_next_change(last: float, sta
 def test_merging_equals_weighing_everything_anew(seed: int, count: int) -> None:
     y = noisy(seed, count)
     proposed = segment_model.cuts(y, 0.5)
-    assert standing(y, proposed, NoiseOf(1.0, 0.2)) == slow_standing(y, proposed, NoiseOf(1.0, 0.2))
+    assert significant(y, proposed, NoiseOf(1.0, 0.2)) == slow_significant(
+        y, proposed, NoiseOf(1.0, 0.2)
+    )
 
 
 @QUICK
