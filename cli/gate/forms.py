@@ -20,7 +20,7 @@ from cli.output.console import Console
 from service.schemas.comparisons import ComparisonView
 from service.schemas.gate import CaseFindingView, DecisionView, Outcome
 from service.wording import formats
-from service.wording.markup import escape, table
+from service.wording.markdown import escape, table
 
 REGRESSIONS = ("worse", "broken", "parity")
 GOOD = ("better", "same", "allowed", "not_worse")

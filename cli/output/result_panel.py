@@ -12,7 +12,7 @@ from benchmarks.contracts import Profile, Result, Sample, Status
 from benchmarks.terminal import printable
 from cli.output.console import Console
 from service.analysis.summary import summarise
-from service.wording import efficiency, formats
+from service.wording import formats
 
 
 def show(result: Result, console: Console | None = None) -> None:
@@ -104,7 +104,7 @@ def _beside(result: Result) -> list[tuple[str, str]]:
         why = f": {result.parity.reason}" if result.parity.reason else ""
         found.append(("parity", f"{result.parity.status}{why}"))
     if result.efficiency is not None:
-        found.append(("efficiency", efficiency.sentence(result.efficiency)))
+        found.append(("efficiency", formats.efficiency(result.efficiency)))
     return found
 
 

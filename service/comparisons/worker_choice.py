@@ -1,9 +1,9 @@
-"""Chooses the worker, and so the device, that measures both sides."""
+"""Chooses the worker, and so the device, that measures both sides: one with the code of both."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime, timedelta
 from functools import partial
 
@@ -11,11 +11,69 @@ from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from benchmarks.contracts import AttemptState
-from service.comparisons import deployed
-from service.comparisons.deployed import Deployed
 from service.models import Attempt, ComparisonRow, ComparisonState, WorkerRow
 from service.models.project_filter import EVERYBODYS, revisions_seen
 from service.schemas.comparisons import ComparisonRequest
+
+NAMED = 10
+"""Revisions that a sentence lists; a worker may have hundreds."""
+Deployed = Mapping[str, Sequence[str] | None]
+"""By worker: the revisions whose own code it can run. Empty: it runs what is installed, whatever a
+job names. None: it does not say."""
+
+
+def able(workers: Deployed, baseline: str, contender: str) -> list[str]:
+    """The workers that can measure both revisions.
+
+    Installed code can only be held against itself.
+    """
+    return [name for name, has in workers.items() if _can(has, baseline, contender)]
+
+
+def _can(has: Sequence[str] | None, baseline: str, contender: str) -> bool:
+    if has is None:
+        return True
+    return {baseline, contender} <= set(has) if has else baseline == contender
+
+
+def why_unable(
+    workers: Deployed,
+    baseline: str,
+    contender: str,
+    seen: Callable[[Collection[str]], Sequence[str]] = sorted,
+) -> str:
+    """Say why no worker can measure both revisions; empty if one can, or if there is no worker.
+
+    ``seen`` gives those of some revisions that may be named, in the order of naming.
+    """
+    if not workers or able(workers, baseline, contender):
+        return ""
+    known = {revision for has in workers.values() for revision in has or ()}
+    named = list(dict.fromkeys((baseline, contender)))
+    if not known:
+        return (
+            f"No worker has {_listed(named, 'or')}: {_listed(sorted(workers))} "
+            f"{'runs' if len(workers) == 1 else 'run'} what is installed for every revision. "
+            "Deploy a checkout of each and set THROUGHLINE_WORKER_TARGET there."
+        )
+    if unknown := [name for name in named if name not in known]:
+        others = seen(known)
+        remark = f"; known are {_listed(others)}" if others else ""
+        return (
+            f"No worker has {_listed(unknown, 'or')}{remark}. Deploy it where "
+            "THROUGHLINE_WORKER_TARGET says, or correct the name."
+        )
+    return (
+        f"No worker has both {_listed(named)}, and both sides are measured on one device: deploy "
+        "them to the same worker."
+    )
+
+
+def _listed(names: Sequence[str], last: str = "and") -> str:
+    shown = [*names[:NAMED], *([f"{len(names) - NAMED} more"] if len(names) > NAMED else [])]
+    *others, end = shown
+    return f"{', '.join(others)} {last} {end}" if others else end
+
 
 LATELY = timedelta(minutes=2)
 """A worker that lives is heard of every few seconds."""
@@ -24,7 +82,7 @@ _HELD = (AttemptState.GRANTED, AttemptState.STARTED)
 
 def choose(session: Session, request: ComparisonRequest, now: datetime) -> str | None:
     """The worker with the least to do among those that may; None if none is there."""
-    fit = deployed.able(present(session, request, now), request.baseline, request.contender)
+    fit = able(present(session, request, now), request.baseline, request.contender)
     if not fit:
         return None
     running = ComparisonRow.state == ComparisonState.RUNNING
@@ -51,7 +109,7 @@ def lacking(session: Session, request: ComparisonRequest, now: datetime) -> str:
     """Say why no present worker can measure both; empty if one can, or if none is present."""
     there = present(session, request, now)
     seen = partial(revisions_seen, session)
-    return deployed.lacking(there, request.baseline, request.contender, seen)
+    return why_unable(there, request.baseline, request.contender, seen)
 
 
 def _counts(

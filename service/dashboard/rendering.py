@@ -14,7 +14,7 @@ from service.auth.permissions import Permission
 from service.auth.principal import READER
 from service.dashboard import assets, figures, finding_labels, labels
 from service.http.security_headers import PAGE_POLICY
-from service.wording import efficiency, formats
+from service.wording import formats
 
 _TITLES = {
     400: "That request was not understood",
@@ -40,7 +40,6 @@ _templates.globals.update(
     finding_words=finding_labels,
     metric=metric,
     formats=formats,
-    efficiency=efficiency,
 )
 _templates.filters.update(
     number=formats.number,

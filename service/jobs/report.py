@@ -22,7 +22,7 @@ from service.jobs.submissions import load_submission
 from service.schemas.jobs import JobView
 from service.schemas.reports import CompileCost, Effects, Report, Row, Summary
 from service.schemas.series import Ratio, RevisionChange, Series, SeriesPoint
-from service.wording import efficiency
+from service.wording import formats
 
 METRIC = "throughput"
 
@@ -188,7 +188,7 @@ def _row(
         peak_memory_b=memory[0].value if memory else None,
         parity=_parity(result),
         parity_reason=parity.reason if parity else "",
-        mfu=efficiency.mfu(result.efficiency) if result else None,
+        mfu=formats.mfu(result.efficiency) if result else None,
         compile_cost=_compile_cost(stored, among) if stored else None,
         flags=disturbances.every(result) if result else (),
         disturbed=record.disturbed(result) if result else "",

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from benchmarks.contracts import Direction
+from benchmarks.contracts import Direction, Efficiency, Use
 from service.schemas.gate import MetricFinding
 
 NBSP = "\u00a0"
@@ -218,3 +218,33 @@ def not_estimated(missing: Sequence[str], runs: int) -> str:
     """Say why a factorial design has no effects: runs without a number."""
     some = "; ".join(missing[:3]) + ("; ..." if len(missing) > 3 else "")
     return f"No effects: {len(missing)} of {runs} runs have no number ({some})."
+
+
+PASSES = {"full": "with input", "synth": "without input"}
+
+
+def mfu(efficiency: Efficiency | None) -> float | None:
+    """Share of the nominal peak with the real input pipeline; None where it is not known."""
+    use = efficiency.uses.get("full") if efficiency is not None else None
+    return use.mfu if use is not None else None
+
+
+def efficiency(known: Efficiency) -> str:
+    """One line for a terminal: the share of the peak, and why it is not known if it is not."""
+    use = known.uses.get("full")
+    if use is None or use.mfu is None:
+        return known.reason or "not known"
+    parts = [f"{share(use.mfu)} MFU of {known.device} in {known.dtype}"]
+    parts += [f"{share(value)} {name}" for name, value in efficiency_shares(use)[1:]]
+    return "; ".join(parts)
+
+
+def efficiency_shares(use: Use) -> list[tuple[str, float]]:
+    """Return the known shares of one pass, each with its name."""
+    known = {
+        "of the nominal peak (MFU)": use.mfu,
+        "at the clock that it had": use.mfu_clock,
+        "of what a matrix product reaches": use.vs_achievable,
+        "of the roofline": use.roofline_fraction,
+    }
+    return [(name, value) for name, value in known.items() if value is not None]

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterable, Sequence
 
 from benchmarks.contracts import Case
 from service.schemas.reports import Advice, Effects, Report, Row, Summary, Term
 from service.schemas.series import Ratio, RevisionChange, SeriesPoint
 from service.wording import formats
-from service.wording.markup import escape, table
+
+_SPECIAL = re.compile(r"([\\`*_{}\[\]<>()#+!|~&-])")
+
+
+def table(head: Sequence[str], lines: Iterable[Sequence[str]]) -> str:
+    """A table; the cells are escaped already."""
+    rows = [head, ["---"] * len(head), *lines]
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in rows)
+
+
+def escape(text: str) -> str:
+    """Escape what Markdown would read as markup: the text is a stranger's."""
+    return _SPECIAL.sub(r"\\\1", text)
 
 
 def report(document: Report) -> str:

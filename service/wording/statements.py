@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from service.analysis import statement
-from service.analysis.attribution import fingerprint
+from service.analysis.attribution import environment
 from service.analysis.statement import Statement
 from service.wording import formats, quantity_names
 
@@ -77,7 +77,7 @@ def _plain(sentence: str) -> str:
 
 
 _AS: dict[str, Callable[[Any], str]] = {
-    "fact": fingerprint.title,
+    "fact": environment.title,
     "values": _values,
     "revision": formats.revision,
     "size": formats.size,

@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 from scipy.optimize import minimize
 
-from service.analysis.detection.pruning import THRESHOLD
+from service.analysis.detection.segment_model import THRESHOLD
 from service.analysis.detection.windows import detect
 from trials.detection.ours import history
 from trials.detection.score import TOLERANCE

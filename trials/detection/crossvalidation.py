@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from service.analysis.detection import evidence, pruning, robust, segment_model
+from service.analysis.detection import evidence, robust, segment_model
 from trials.detection import injected, labelled, synthetic
 from trials.detection.ours import ours
 from trials.detection.rivals import RIVALS
@@ -37,7 +37,7 @@ Counts = dict[tuple[str, int], Tally]
 
 PLACES = {
     "BEYOND": evidence,
-    "PER_HALVING": pruning,
+    "PER_HALVING": segment_model,
     "OUTLIER": robust,
     "PRICE": segment_model,
     "PER_DOUBLING": evidence,

@@ -6,9 +6,7 @@ the order in which a history passes through them:
 history.py         checks the input; values to logarithms, where a step is a ratio, and back
 robust.py          running medians, spreads and clipping that resist outliers
 evidence.py        weighs the points on both sides of a proposed change
-pruning.py         removes the weakest proposal until all that remain are significant
-segment_model.py   proposes changes generously; levels plus noise, and their description length
-modes.py           separates two-mode noise from changes, because it keeps coming back
+segment_model.py   proposes changes generously and removes the weakest until all are significant
 window.py          finds the shortest description of one stretch, without offsets, modes and slope
 change.py          describes a change (place, size, certainty) and the noise that remains
 windows.py         analyses a whole history window by window, so that new points cost little

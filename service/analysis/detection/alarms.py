@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.history import History
-from service.analysis.detection.pruning import THRESHOLD
+from service.analysis.detection.segment_model import THRESHOLD
 from service.analysis.detection.windows import SAME, Detection, extend
 
 PATIENCE = 4

@@ -18,8 +18,7 @@ from service.analysis.detection.evidence import (
     variance_of,
 )
 from service.analysis.detection.history import Scale
-from service.analysis.detection.pruning import THRESHOLD
-from service.analysis.detection.segment_model import SHORTEST, Explanation
+from service.analysis.detection.segment_model import SHORTEST, THRESHOLD, Explanation
 from service.analysis.detection.window import Window
 
 POINTS_AFTER = 10

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from service.analysis.detection import fixed_ratio, pruning, windows
+from service.analysis.detection import fixed_ratio, segment_model, windows
 from service.analysis.detection.history import History
 from service.analysis.detection.windows import Detection
 
@@ -12,7 +12,7 @@ Detector = Callable[[History, float], Detection]
 """Analyses a history at a threshold whose meaning is the detector's own."""
 
 DETECTORS: dict[str, tuple[Detector, float]] = {
-    "steps": (windows.detect, pruning.THRESHOLD),
+    "steps": (windows.detect, segment_model.THRESHOLD),
     "ratio": (fixed_ratio.detect, fixed_ratio.LEAST_CHANGE),
 }
 """Each with the threshold that serves every series."""

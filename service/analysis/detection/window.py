@@ -1,18 +1,172 @@
 """One stretch of history: the explanation that needs the fewest words.
 
 Out of its points come, in turn, the offsets of machines, a second mode and a slow slope.
+
+Two-mode noise is a second level a fixed distance away that keeps coming and going: a cache that
+fits or not, a boost clock that holds or not. A change of level does not come back; this does, at
+least ``LEAST_JUMPS`` times. The distance is read from differences of neighbours, which a change of
+level touches only once. Modes are believed only if telling them saves more words than it costs.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
-from service.analysis.detection.modes import with_modes
-from service.analysis.detection.pruning import THRESHOLD
 from service.analysis.detection.robust import Floats, Ints, running_median, spread
-from service.analysis.detection.segment_model import Explanation, explain, levels, settled
+from service.analysis.detection.segment_model import (
+    THRESHOLD,
+    Explanation,
+    explain,
+    levels,
+    medians,
+    settled,
+    sketch,
+    words,
+)
+
+LEAST_POINTS = 40
+LEAST_JUMPS = 8
+"""Coming and going four times; a change and its reversal are two jumps."""
+LONGEST_STAY = 14
+"""Mean points between jumps; what stays longer is analysed as a level."""
+LEAST_SEPARATION = 2.3
+"""Distance over the spread of differences, from which jumps stand apart from noise."""
+LEAST_SAVING = 10.0
+"""Nats; odds of twenty thousand to one, as there is one try per stretch but many stretches."""
+LONG, SURE, GRAIN = 12, 6.0, 4
+"""Levels that modes are read against are long and sure, or they would follow the modes; where they
+change exactly is told afterwards."""
+READINGS = 2
+"""Levels from modes, modes from levels, in turn; a third reading rarely changes a point."""
+STEEPEST = 16.0
+"""Squared noise beyond which a jump is an outlier, and not more unlikely still."""
+EM_ROUNDS = 8
+
+Flags = NDArray[np.bool_]
+
+
+def with_modes(y: Floats, plain: Explanation, threshold: float) -> Explanation | None:
+    """``y`` explained by levels, noise and two modes; None if that is no better than ``plain``."""
+    if len(y) < LEAST_POINTS:
+        return None
+    distance, noise, share = jumps(y)
+    if distance < LEAST_SEPARATION * noise or share * len(y) < LEAST_JUMPS:
+        return None
+    upper = follow(y, distance, noise, share)
+    for _ in range(READINGS):
+        if not _keeps_coming(upper):
+            return None
+        explained = sketch(y - distance * upper, SURE, LONG, GRAIN)
+        above = y - medians(explained.y, explained.places)
+        before, upper = upper, above > distance / 2
+        if not _keeps_coming(upper):
+            return None
+        distance = float(np.median(above[upper]) - np.median(above[~upper]))
+        if np.array_equal(before, upper):
+            break
+    without = y - distance * upper
+    saved = words(y, plain) - words(without, explained) - _telling(upper)
+    if saved < LEAST_SAVING:
+        return None
+    return _without_stays(replace(explain(without, threshold), mode_distance=distance))
+
+
+def jumps(y: Floats) -> tuple[float, float, float]:
+    """Distance of the modes, spread of differences within a mode, share of jumps.
+
+    Expectation maximisation for differences that are noise around zero or around plus or minus the
+    distance.
+    """
+    steps = np.diff(y)
+    low, high = np.quantile(steps, [0.02, 0.98])
+    steps = steps[np.abs(steps) <= 2 * max(-low, high) + 1e-12]
+    sizes = np.abs(steps)
+    distance = float(np.quantile(sizes, 0.93))
+    noise = float(np.quantile(sizes, 0.3)) / 0.385 + 1e-9  # that quantile of a normal
+    share = 0.3
+    for _ in range(EM_ROUNDS):
+        weights = np.stack(
+            [
+                2 * (1 - share) * _bell(steps, 0.0, noise),
+                share * _bell(steps, distance, noise),
+                share * _bell(steps, -distance, noise),
+            ]
+        )
+        still, up, down = weights / (weights.sum(axis=0) + 1e-300)
+        share = min(max(float((up + down).mean()), 0.02), 0.6)
+        distance = max(float((up - down) @ steps) / max(float((up + down).sum()), 1e-9), 1e-9)
+        rest = still @ steps**2 + up @ (steps - distance) ** 2 + down @ (steps + distance) ** 2
+        noise = max(math.sqrt(float(rest) / len(steps)), 1e-9)
+    return distance, noise, share
+
+
+def follow(y: Floats, distance: float, noise: float, share: float) -> Flags:
+    """Mark the points in the upper mode, by the most likely path (Viterbi) through differences.
+
+    A jump up is only possible from below, so errors do not add up; a change of level is one
+    outlying difference.
+    """
+    steps, apart = np.diff(y) / noise, distance / noise
+    stay = np.minimum(steps**2, STEEPEST) / 2 - math.log(1 - share)
+    rise = np.minimum((steps - apart) ** 2, STEEPEST) / 2 - math.log(share)
+    fall = np.minimum((steps + apart) ** 2, STEEPEST) / 2 - math.log(share)
+    ahead = 0.0  # by how much the upper mode is the less likely one so far
+    switched: list[tuple[bool, bool]] = []
+    for s, r, f in zip(stay.tolist(), rise.tolist(), fall.tolist(), strict=True):
+        down, up = ahead + f, ahead + s
+        fell, rose = down < s, r < up
+        switched.append((fell, rose))
+        ahead = (r if rose else up) - (down if fell else s)
+    path = np.zeros(len(y), dtype=bool)
+    path[-1] = upper = ahead < 0.0
+    for at in range(len(switched) - 1, -1, -1):
+        upper = upper != switched[at][upper]
+        path[at] = upper
+    return path
+
+
+def _without_stays(explained: Explanation) -> Explanation:
+    """Drop pairs of changes, a mode's distance apart, around a stretch no longer than a stay."""
+    kept = list(explained.changes)
+    at = 0
+    while at + 1 < len(kept):
+        borders = [0, *(place for place, _ in kept), len(explained.y)]
+        before, there, after = (
+            float(np.median(explained.y[borders[i] : borders[i + 1]])) for i in (at, at + 1, at + 2)
+        )
+        away = min(abs(there - before), abs(there - after)) / explained.mode_distance
+        back = abs(after - before) < explained.mode_distance / 2
+        if borders[at + 2] - borders[at + 1] <= LONGEST_STAY and back and 0.5 < away < 1.5:
+            del kept[at : at + 2]
+        else:
+            at += 1
+    return replace(explained, changes=tuple(kept))
+
+
+def _keeps_coming(upper: Flags) -> bool:
+    jumped = int(np.count_nonzero(upper[1:] != upper[:-1]))
+    few = min(int(upper.sum()), int((~upper).sum()))
+    return jumped >= max(LEAST_JUMPS, len(upper) / LONGEST_STAY) and few >= 3
+
+
+def _telling(upper: Flags) -> float:
+    jumped = float(np.mean(upper[1:] != upper[:-1]))
+    return len(upper) * min(_entropy(jumped), _entropy(float(upper.mean())))
+
+
+def _entropy(share: float) -> float:
+    share = min(max(share, 1e-3), 1 - 1e-3)
+    return -share * math.log(share) - (1 - share) * math.log(1 - share)
+
+
+def _bell(x: Floats, middle: float, width: float) -> Floats:
+    density: Floats = np.exp(-0.5 * ((x - middle) / width) ** 2)
+    return density
+
 
 FEW_POINTS = 4
 """A median of fewer points says more about them than about their machine."""

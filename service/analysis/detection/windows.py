@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from service.analysis.detection.change import ChangePoint, Noise, described, noise_in
 from service.analysis.detection.history import History, Scale, transform
-from service.analysis.detection.pruning import THRESHOLD
+from service.analysis.detection.segment_model import THRESHOLD
 from service.analysis.detection.window import explain_window
 from service.analysis.statement import Statement, state
 

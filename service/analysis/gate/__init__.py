@@ -1,11 +1,10 @@
 """The gate's decision: measured pairs and a policy in, a decision out.
 
 Pure: no session, no clock, no HTTP. `sequential` turns pairs into an interval that holds however
-often one looks, `cases` decides on one case by the policy's rule, `decision` joins the cases.
+often one looks, `decision` decides on each case by the policy's rule, and joins them.
 """
 
-from service.analysis.gate.cases import decide_case
-from service.analysis.gate.decision import Decision, decide, decide_cases
+from service.analysis.gate.decision import Decision, decide, decide_case, decide_cases
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, software_of
 from service.analysis.gate.sequential import Estimate, estimate

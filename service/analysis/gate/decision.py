@@ -1,25 +1,195 @@
-"""Joins what the cases say into the gate's decision."""
+"""Joins what the cases say into the gate's decision, each decided by its pairs under its rule."""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import compress
 
-from service.analysis.gate.cases import decide_case
-from service.analysis.gate.metrics import Levels
-from service.analysis.gate.pairs import CaseRecord
+from service.analysis.gate import sentences
+from service.analysis.gate.metrics import Levels, fails, findings, holds, loosening
+from service.analysis.gate.pairs import CaseRecord, trouble_of
 from service.analysis.statement import Statement, state
 from service.schemas.gate import (
     GOOD,
     REGRESSIONS,
+    Answer,
     CaseFinding,
     CaseVerdict,
     GateDecision,
+    MetricFinding,
     Outcome,
     Side,
 )
-from service.schemas.policy import Policy
+from service.schemas.policy import Limit, Policy, Rule, Trade
+
+
+def decide_case(
+    record: CaseRecord, rule: Rule, levels: Levels, *, last: bool = False
+) -> CaseFinding[Statement]:
+    """Decide on one case; ``last`` says that no pair will follow, whatever the pairs say."""
+    pairs = record.whole[: levels.max_pairs]
+    by_metric = findings(pairs, levels, last=last)
+    answers = tuple(answer_of(by_metric.get(limit.metric), limit) for limit in rule.limits)
+    disturbed = record.disturbed >= levels.max_pairs
+    answer = trouble_of(record) or _lacking(
+        rule, by_metric, record, levels, last=last or (disturbed and len(pairs) < levels.min_pairs)
+    )
+    if answer is None:
+        verdict = _verdict(rule, by_metric, answers)
+        limit = _behind(verdict, rule, by_metric, answers)
+        answer = verdict, sentences.of_case(verdict, limit, rule, by_metric, record)
+    verdict, sentence = answer
+    exhausted = last or disturbed or len(pairs) >= levels.max_pairs
+    return CaseFinding(
+        case_key=record.case_key,
+        verdict=verdict,
+        answer=answers[0] if verdict in _ANSWERED else Answer.UNKNOWN,
+        settled=exhausted or verdict not in (CaseVerdict.UNCLEAR, CaseVerdict.NOT_WORSE),
+        pairs=len(pairs),
+        sentence=sentence,
+        metrics=_in_order(by_metric, rule),
+    )
+
+
+_ANSWERED = GOOD | {CaseVerdict.WORSE, CaseVerdict.UNCLEAR}
+
+
+def _lacking(
+    rule: Rule,
+    findings: Mapping[str, MetricFinding],
+    record: CaseRecord,
+    levels: Levels,
+    *,
+    last: bool,
+) -> tuple[CaseVerdict, Statement] | None:
+    """Say so where there is nothing to judge: too few pairs, or pairs without a metric."""
+    pairs = len(record.whole)
+    if last and record.disturbed and pairs < levels.min_pairs:
+        return CaseVerdict.DISTURBED, state(
+            "device_disturbed",
+            disturbed=record.disturbed,
+            pairs=len(record.pairs),
+            flags=sentences.disturbances(record),
+            kept=pairs,
+        )
+    if last and not pairs:
+        return CaseVerdict.MISSING, state("no_pair")
+    absent = [limit.metric for limit in rule.limits if limit.metric not in findings]
+    if absent and pairs >= levels.min_pairs:
+        return CaseVerdict.MISSING, state("no_metric", metrics=tuple(absent))
+    return None
+
+
+def _verdict(
+    rule: Rule, findings: Mapping[str, MetricFinding], answers: Sequence[Answer]
+) -> CaseVerdict:
+    """The verdict over all limits."""
+    if any(_beyond(limit, rule.trades, findings) for limit in rule.limits):
+        return CaseVerdict.WORSE
+    open_ = [limit for limit in rule.limits if not _within(limit, rule.trades, findings)]
+    if open_:
+        untold = all(_untold(limit, rule.trades, findings) for limit in open_)
+        return CaseVerdict.MISSING if untold else CaseVerdict.UNCLEAR
+    changed = [
+        findings[limit.metric].change
+        for limit, answer in zip(rule.limits, answers, strict=True)
+        if answer is Answer.DIFFERENT
+    ]
+    if min(changed, default=0.0) < 0:
+        return CaseVerdict.ALLOWED
+    if Answer.UNKNOWN in answers:
+        return CaseVerdict.NOT_WORSE
+    return CaseVerdict.BETTER if changed else CaseVerdict.SAME
+
+
+def _behind(
+    verdict: CaseVerdict,
+    rule: Rule,
+    findings: Mapping[str, MetricFinding],
+    answers: Sequence[Answer],
+) -> Limit:
+    """The limit that a verdict comes from; of several that are broken or unclear, the worst."""
+
+    def made_it(limit: Limit, answer: Answer) -> bool:
+        match verdict:
+            case CaseVerdict.WORSE:
+                return _beyond(limit, rule.trades, findings)
+            case CaseVerdict.UNCLEAR | CaseVerdict.MISSING:
+                return not _within(limit, rule.trades, findings)
+            case CaseVerdict.NOT_WORSE:
+                return answer is Answer.UNKNOWN
+            case CaseVerdict.ALLOWED:
+                return answer is Answer.DIFFERENT and findings[limit.metric].change < 0
+            case CaseVerdict.BETTER:
+                return answer is Answer.DIFFERENT
+        return True
+
+    both = zip(rule.limits, answers, strict=True)
+    behind = [limit for limit, answer in both if made_it(limit, answer)]
+    if verdict in (CaseVerdict.WORSE, CaseVerdict.UNCLEAR):
+        return min(behind, key=lambda limit: _room(limit, findings))
+    return behind[0]
+
+
+def _room(limit: Limit, findings: Mapping[str, MetricFinding]) -> float:
+    finding = findings.get(limit.metric)
+    return 0.0 if finding is None else finding.low + limit.allowed
+
+
+def answer_of(finding: MetricFinding | None, limit: Limit) -> Answer:
+    """DIFFERENT if surely changed at all; SAME if that is open, and the change surely small.
+
+    Whether a sure change is also allowed is another question: ``_within`` answers it.
+    """
+    if finding is None or not finding.consistent:
+        return Answer.UNKNOWN
+    if finding.strict_high < 0 or finding.strict_low > 0:
+        return Answer.DIFFERENT
+    inside = -limit.allowed < finding.low and finding.high < limit.allowed
+    return Answer.SAME if inside else Answer.UNKNOWN
+
+
+def _beyond(limit: Limit, trades: Sequence[Trade], findings: Mapping[str, MetricFinding]) -> bool:
+    """Surely worse than allowed, also if every trade that may still hold does."""
+    may = [limit.max_regression]
+    may += [t.max_regression for t in loosening(limit, trades) if not fails(t, findings)]
+    return _surely_worse(limit.metric, max(may), findings)
+
+
+def _within(limit: Limit, trades: Sequence[Trade], findings: Mapping[str, MetricFinding]) -> bool:
+    """Surely no worse than allowed, counting only trades that surely hold."""
+    finding = findings.get(limit.metric)
+    held = [t.max_regression for t in loosening(limit, trades) if holds(t, findings)]
+    if not held and _surely_worse(limit.metric, limit.max_regression, findings):
+        return False  # a margin is for what may be nothing
+    return finding is not None and finding.consistent and finding.low > -max([limit.allowed, *held])
+
+
+def _untold(limit: Limit, trades: Sequence[Trade], findings: Mapping[str, MetricFinding]) -> bool:
+    """Allowed or not by a metric that is not measured: no further pair will tell."""
+    finding = findings.get(limit.metric)
+    open_ = [t for t in loosening(limit, trades) if not fails(t, findings)]
+    if finding is None or not open_ or any(t.if_metric in findings for t in open_):
+        return False
+    worse = _surely_worse(limit.metric, limit.max_regression, findings)
+    return worse and finding.low > -max(t.max_regression for t in open_)
+
+
+def _surely_worse(metric: str, allowed: float, findings: Mapping[str, MetricFinding]) -> bool:
+    finding = findings.get(metric)
+    return finding is not None and finding.consistent and finding.strict_high < -allowed
+
+
+def _in_order(findings: Mapping[str, MetricFinding], rule: Rule) -> tuple[MetricFinding, ...]:
+    first = [limit.metric for limit in rule.limits]
+    first += [trade.if_metric for trade in rule.trades]
+    return tuple(sorted(findings.values(), key=lambda one: _place(one.metric, first)))
+
+
+def _place(metric: str, first: Sequence[str]) -> int:
+    return first.index(metric) if metric in first else len(first)
+
 
 Decision = GateDecision[Statement]
 Case = CaseFinding[Statement]

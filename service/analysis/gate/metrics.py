@@ -1,16 +1,16 @@
-"""Computes the change of each metric of one case, from its pairs."""
+"""Computes the change of each metric of one case, from its pairs, and whether a trade holds."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from benchmarks.contracts import Direction
 from service.analysis.gate.pairs import Measured, Metric, Pair
 from service.analysis.gate.sequential import Estimate, estimate
 from service.schemas.gate import MetricFinding
-from service.schemas.policy import Policy
+from service.schemas.policy import Limit, Policy, Trade
 
 WIDEST = math.log(1e6)
 """An interval that reaches further than a millionfold says no more than this."""
@@ -102,3 +102,20 @@ def _changes(estimate: Estimate, direction: Direction) -> tuple[float, float, fl
     logs = (estimate.log_ratio, estimate.low, estimate.high)
     change, low, high = (math.expm1(min(max(log, -WIDEST), WIDEST)) for log in logs)
     return (change, low, high) if direction is Direction.HIGHER else (-change, -high, -low)
+
+
+def loosening(limit: Limit, trades: Sequence[Trade]) -> list[Trade]:
+    """The trades under which more than ``limit`` is allowed."""
+    return [trade for trade in trades if trade.metric == limit.metric]
+
+
+def holds(trade: Trade, findings: Mapping[str, MetricFinding]) -> bool:
+    """Return True if the other metric surely gained as much as the trade asks."""
+    other = findings.get(trade.if_metric)
+    return other is not None and other.consistent and other.low >= trade.if_better
+
+
+def fails(trade: Trade, findings: Mapping[str, MetricFinding]) -> bool:
+    """Return True if the other metric surely gained less; False if it was not measured."""
+    other = findings.get(trade.if_metric)
+    return other is not None and other.consistent and other.strict_high < trade.if_better

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import Direction
-from service.analysis.gate import tradeoffs
+from service.analysis.gate.metrics import fails, holds, loosening
 from service.analysis.gate.pairs import CYCLES, CaseRecord, Trouble
 from service.analysis.statement import Statement, state
 from service.schemas.gate import CaseVerdict, MetricFinding, Side
@@ -55,7 +55,7 @@ def _rest(
     if verdict is CaseVerdict.MISSING:
         yield _untold(limit, rule, metrics)
     if verdict is CaseVerdict.UNCLEAR:
-        for trade in tradeoffs.loosening(limit, rule.trades):
+        for trade in loosening(limit, rule.trades):
             yield from _of_trade(trade, metrics)
     explained = metric(finding.metric)
     # Cycles are counted over the same steps, which have the loader in them.
@@ -101,7 +101,7 @@ def _cycles(finding: MetricFinding, cycles: MetricFinding) -> Statement:
 def _untold(limit: Limit, rule: Rule, metrics: Mapping[str, MetricFinding]) -> Statement:
     lacking = [
         _gain(trade, None)
-        for trade in tradeoffs.loosening(limit, rule.trades)
+        for trade in loosening(limit, rule.trades)
         if trade.if_metric not in metrics
     ]
     return state("allowed_only_if", gains=tuple(lacking))
@@ -109,13 +109,13 @@ def _untold(limit: Limit, rule: Rule, metrics: Mapping[str, MetricFinding]) -> S
 
 def _of_trade(trade: Trade, metrics: Mapping[str, MetricFinding]) -> Iterator[Statement]:
     """Say what is open about a trade that may still make a case pass."""
-    if tradeoffs.fails(trade, metrics) or metrics[trade.metric].strict_high < -trade.max_regression:
+    if fails(trade, metrics) or metrics[trade.metric].strict_high < -trade.max_regression:
         return
     other = metrics.get(trade.if_metric)
     gain = _gain(trade, other)
     if other is None:
         yield state("trade_unmeasured", gain=gain)
-    elif tradeoffs.holds(trade, metrics):
+    elif holds(trade, metrics):
         by = changed(other)
         yield state("trade_allows", metric=other.metric, changed=by, allowed=trade.max_regression)
     elif not other.consistent:

@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from service import comparisons
 from service.analysis.gate import Limit, Policy, Rule, Side
 from service.analysis.statement import state
-from service.comparisons import ComparisonRequest, deployed
+from service.comparisons import ComparisonRequest, worker_choice
 from service.comparisons.worker_choice import LATELY
 from service.database.ids import new_id
 from service.errors import ServiceError
@@ -108,7 +108,7 @@ def ask(
     newer one is measured against itself: that says whether it is slow again, and no more.
     """
     has = {worker: session.get_one(WorkerRow, worker).revisions}
-    apart = apart and bool(deployed.able(has, row.last_good, row.first_bad))
+    apart = apart and bool(worker_choice.able(has, row.last_good, row.first_bad))
     effect = abs(row.after / row.before - 1.0)
     margin = min(LARGEST_MARGIN, max(LEAST_MARGIN, SHARE_OF_EFFECT * effect))
     rule = Rule(limits=(Limit(metric=series.metric, max_regression=0.0, margin=margin),))
@@ -246,8 +246,8 @@ def _workers(
         WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
     )
     here = {name: has for name, has in session.execute(query.order_by(WorkerRow.name))}  # noqa: C416
-    apart = deployed.able(here, suspicion.last_good, suspicion.first_bad)
-    there = apart or deployed.able(here, suspicion.first_bad, suspicion.first_bad)
+    apart = worker_choice.able(here, suspicion.last_good, suspicion.first_bad)
+    there = apart or worker_choice.able(here, suspicion.first_bad, suspicion.first_bad)
     return [worker for worker in there if worker not in ill] or there
 
 

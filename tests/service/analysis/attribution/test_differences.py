@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service.analysis.attribution import Part, State
-from service.analysis.attribution.difference import Difference, band, difference
-from service.analysis.attribution.quantities import part_of
+from service.analysis.attribution.quantities import Difference, band, difference, part_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
 from service.wording.quantity_names import moved, title
 

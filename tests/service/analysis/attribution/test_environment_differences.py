@@ -6,11 +6,12 @@ import pytest
 from builders.attributed import FACTS, Night, measurement, question, side
 
 from service.analysis.attribution import Measurement, Part, State, Strength, attribute
-from service.analysis.attribution.environment import differences, evidence
-from service.analysis.attribution.fingerprint import (
+from service.analysis.attribution.environment import (
     FactGroup,
     Mechanism,
     acts_on,
+    differences,
+    evidence,
     group,
     telling,
     title,

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.detection import modes, robust, segment_model
+from service.analysis.detection import robust, segment_model, window
 from service.analysis.detection.change import smallest_step
 from service.analysis.detection.evidence import (
     NEAR,
@@ -22,8 +22,8 @@ from service.analysis.detection.evidence import (
 )
 from service.analysis.detection.history import History
 from service.analysis.detection.prediction import expectation
-from service.analysis.detection.pruning import THRESHOLD, Step, completed, doubt, significant
 from service.analysis.detection.robust import Floats
+from service.analysis.detection.segment_model import THRESHOLD, Step, completed, doubt, significant
 from service.analysis.detection.window import explain_window
 from service.analysis.detection.windows import STRIDE, detect
 
@@ -199,9 +199,9 @@ def test_jumps_between_modes_are_followed_through_a_change() -> None:
     rng = np.random.default_rng(3)
     upper = np.cumsum(rng.random(200) < 0.15) % 2 == 1
     y = rng.normal(0, 0.01, 200) + 0.06 * upper + 0.02 * (np.arange(200) >= 100)
-    distance, noise, share = modes.jumps(y)
+    distance, noise, share = window.jumps(y)
     assert distance == pytest.approx(0.06, rel=0.1)
-    followed = modes.follow(y, distance, noise, share)
+    followed = window.follow(y, distance, noise, share)
     assert min(np.mean(followed == upper), np.mean(followed != upper)) < 0.05
 
 
