@@ -12,7 +12,7 @@ from service import findings
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard.figures import Analysed, Step
 from service.findings import ACTIVE, FindingSummary
-from service.findings.affected_series import as_reported
+from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
 from service.history.queries import taken_out
 from service.history.series_history import PlacedChange

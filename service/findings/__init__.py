@@ -3,19 +3,17 @@
 types.py                findings as they are read
 rules.py                tells when a change becomes a finding and when a finding is over (pure)
 update.py               applies a new analysis to the findings that exist
-opening.py              makes findings of changes that nobody has been told of
-affected_series.py      the changes that a finding is about, and their present cause
+opening.py              makes findings of changes that no finding reports yet
 bad_nodes.py            findings about nodes that became slow
 bad_node_statistics.py  tells whether a node became slow in everything (pure)
-gather_evidence.py      gathers what is known around a change and asks for its cause
-lifecycle.py            the only module that changes a finding's state
+gather_evidence.py      the changes that a finding is about, and what they are put down to
+lifecycle.py            the only module that changes a finding's state, and its actions
 queries.py              reads findings
 
 `service.findings.pipeline` calls them in turn.
 """
 
-from service.findings.actions import ACTIONS, ActionName
-from service.findings.lifecycle import Plan, act, plan
+from service.findings.lifecycle import ACTIONS, ActionName, Plan, act, plan
 from service.findings.queries import (
     count_active,
     expected_false_since,

@@ -15,6 +15,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from service.analysis.statement import Statement, state
+from service.schemas.findings import Certainty
+
 LEAST_CONTRAST = 0.01
 """In logs. Nodes of one kind differ by less than this for ever, and beside another node each looks
 otherwise; nobody is sent to look at one for it."""
@@ -60,21 +63,22 @@ class Contrast:
 
 
 @dataclass(frozen=True, slots=True)
-class Slowdown:
-    """A node that has become slower than the others."""
+class NodeChange:
+    """A node that became slower than the others, and what is known of it."""
 
     worker: str
+    last_good: str
     first_bad: str
     """The first revision that it measured slowly."""
-    last_good: str
     share: float
     """How much slower than before, against the others: 0.05 is five per cent."""
-    results: int
-    """That say so, over all its series, at so many ``revisions``."""
-    revisions: int
+    says: Statement
+    certainty: Certainty = Certainty.STANDING
+    series: tuple[str, ...] = ()
+    """In which it is slow; empty means in everything."""
 
 
-def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> Slowdown | None:
+def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> NodeChange | None:
     """Say whether ``worker`` has become slow in everything; None if it has not, or nobody knows.
 
     ``all_contrasts`` is what `contrasts` says of all workers.
@@ -95,14 +99,16 @@ def slowdown(all_contrasts: Mapping[str, Sequence[Contrast]], worker: str) -> Sl
             limit = max(limit, NOISE_MULTIPLE * elsewhere)
             if not _all_apart(newer, usual, limit):
                 continue
-            return Slowdown(
+            share = math.expm1(median(contrast.size for contrast in newer) - usual)
+            says = state(
+                "bad_node",
                 worker=worker,
-                first_bad=names[begin],
-                last_good=names[begin - 1],
-                share=math.expm1(median(contrast.size for contrast in newer) - usual),
+                share=share,
                 results=len(newer),
                 revisions=len(names) - begin,
+                first_bad=names[begin],
             )
+            return NodeChange(worker, names[begin - 1], names[begin], share, says)
     return None
 
 

@@ -13,12 +13,11 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from benchmarks.diagnosis.disturbances import THROTTLED
 from service.analysis.attribution import Cause
-from service.analysis.statement import Statement, state
 from service.findings import lifecycle
 from service.findings.bad_node_statistics import (
     Contrast,
+    NodeChange,
     NodeMeasurement,
-    Slowdown,
     contrasts,
     slowdown,
     well_again,
@@ -27,7 +26,7 @@ from service.findings.rules import NEAR
 from service.findings.types import ACTIVE
 from service.history import revisions
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
-from service.schemas.findings import Certainty, FindingKind
+from service.schemas.findings import FindingKind
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""
@@ -39,20 +38,6 @@ REVISIONS, MOST = 40, 20_000
 
 
 @dataclass(frozen=True, slots=True)
-class NodeChange:
-    """A node that became slow, and what is known of it."""
-
-    worker: str
-    last_good: str
-    first_bad: str
-    share: float
-    says: Statement
-    certainty: Certainty = Certainty.STANDING
-    series: tuple[str, ...] = ()
-    """In which it was found slow; empty means in everything."""
-
-
-@dataclass(frozen=True, slots=True)
 class Compared:
     """The comparison of the nodes of one kind, and what it says of each."""
 
@@ -60,18 +45,17 @@ class Compared:
     order: tuple[str, ...]
     """Revisions, oldest first."""
     by_worker: Mapping[str, Sequence[Contrast]]
-    slow: Mapping[str, Slowdown]
+    slow: Mapping[str, NodeChange]
     """By worker, of those that became slow."""
     named: Mapping[str, Sequence[Contrast]]
     """By worker, in series of other metrics, in which findings name a node as slow."""
 
     def of(self, worker: str, only: frozenset[str]) -> list[Contrast]:
         """Give a node's contrasts in the series ``only``; if that is empty, everywhere."""
-        everything = [
-            *self.by_worker.get(worker, ()),
-            *(self.named.get(worker, ()) if only else ()),
-        ]
-        return [contrast for contrast in everything if not only or contrast.series in only]
+        if not only:
+            return list(self.by_worker.get(worker, ()))
+        everything = (*self.by_worker.get(worker, ()), *self.named.get(worker, ()))
+        return [contrast for contrast in everything if contrast.series in only]
 
 
 def compare_nodes(session: Session) -> tuple[Compared, ...]:
@@ -98,10 +82,7 @@ def watch_nodes(session: Session, compared: Sequence[Compared], now: datetime) -
                 if row.comparability == kind.comparability:
                     _close_if_well(session, row, kind, now)
             elif (slow := kind.slow.get(worker)) is not None:
-                news = NodeChange(
-                    slow.worker, slow.last_good, slow.first_bad, slow.share, _says(slow)
-                )
-                opened += open_bad_node(session, news, kind.comparability, now)
+                opened += open_bad_node(session, slow, kind.comparability, now)
     return opened
 
 
@@ -205,17 +186,6 @@ def _close_if_well(session: Session, row: FindingRow, kind: Compared, now: datet
     if well_again(of_worker, kind.order, row.last_good, row.share):
         said = "as fast as the other nodes again"
         lifecycle.act(session, row.id, "resolve", lifecycle.SYSTEM_ACTOR, now, detail=said)
-
-
-def _says(slowdown: Slowdown) -> Statement:
-    return state(
-        "bad_node",
-        worker=slowdown.worker,
-        share=slowdown.share,
-        results=slowdown.results,
-        revisions=slowdown.revisions,
-        first_bad=slowdown.first_bad,
-    )
 
 
 def open_bad_node(

@@ -16,13 +16,18 @@ from service.analysis.attribution import Cause, attribute
 from service.analysis.detection.windows import SAME
 from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
-from service.findings.affected_series import figures_of, members, say_again, without_cause
-from service.findings.gather_evidence import question_of
+from service.findings.gather_evidence import (
+    figures_of,
+    members,
+    question_of,
+    say_again,
+    without_cause,
+)
 from service.findings.types import ACTIVE, NOTHING, REFUTED, AlreadyReported, Candidate, Remeasured
 from service.findings.update import settle, takes_back
 from service.history import revisions
 from service.history.analysis import Histories
-from service.history.identity import alike
+from service.history.changes import alike
 from service.history.series_history import PlacedChange, SeriesHistory
 from service.models import (
     FindingRow,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import fields
 from datetime import datetime
 from typing import Any
 
@@ -119,9 +118,8 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
         .where(models.FindingSeries.finding_id == finding_id)
         .order_by(models.FindingSeries.place)
     )
-    columns = [field.name for field in fields(AffectedSeries)[1:]]
     return [
-        AffectedSeries(name_of(series), **{name: getattr(link, name) for name in columns})
+        AffectedSeries(name_of(series), **link.fields_of(AffectedSeries))
         for link, series in session.execute(query)
     ]
 
@@ -137,26 +135,12 @@ def _summaries(session: Session, rows: Sequence[models.FindingRow]) -> list[Find
 
 
 def _summary(row: models.FindingRow, effects: Sequence[float]) -> FindingSummary:
-    return FindingSummary(
-        id=row.id,
-        kind=FindingKind(row.kind),
-        state=models.FindingState(row.state),
-        cause=row.cause,
-        certainty=Certainty(row.certainty),
-        sentence=say_stored(row.says),
-        last_good=row.last_good,
-        first_bad=row.first_bad,
-        first_bad_at=row.first_bad_at,
-        comparability=row.comparability,
-        worker=row.worker,
-        owner=row.owner,
-        note=row.note,
-        due_on=row.due_on,
-        opened_at=row.opened_at,
-        closed_at=row.closed_at,
-        version=row.version,
-        series_count=len(effects),
-        worst_effect=max(effects, key=abs, default=None),
-        share=row.share,
-        project=row.project,
-    )
+    shown = {
+        "kind": FindingKind(row.kind),
+        "state": models.FindingState(row.state),
+        "certainty": Certainty(row.certainty),
+        "sentence": say_stored(row.says),
+        "series_count": len(effects),
+        "worst_effect": max(effects, key=abs, default=None),
+    }
+    return FindingSummary(**row.fields_of(FindingSummary) | shown)

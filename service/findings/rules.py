@@ -9,8 +9,8 @@ from service.analysis.detection.alarms import PATIENCE
 from service.analysis.detection.history import HIGHEST
 from service.analysis.recovery import RECOVERED, share_left, taken_back
 from service.findings.types import Candidate
+from service.history.changes import RECENT
 from service.history.compare import LEAST_EFFECT
-from service.history.identity import RECENT
 from service.history.series_history import PlacedChange, RecentPoints, SeriesAnalysis, SeriesHistory
 
 FALSE_SHARE = 0.2

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 
 from sqlalchemy.orm import Session
@@ -13,7 +12,7 @@ from service.analysis.detection.change import Noise
 from service.analysis.detection.sample_size import Spread, needed
 from service.analysis.summary import half_width_factor
 from service.history.analysis import load_analysis
-from service.history.series_history import PlacedChange
+from service.history.series_history import PlacedChange, noise_document
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 from service.wording.statements import say
@@ -93,18 +92,10 @@ def _left_out(disturbed: Sequence[SeriesPoint], points: int) -> Iterator[str]:
 
 
 def _noise(noise: Noise | None) -> NoiseView | None:
-    if noise is None:
+    document = noise_document(noise)
+    if document is None:
         return None
-    effect = noise.minimum_detectable_effect
-    return NoiseView(
-        scale=noise.scale,
-        autocorrelation=noise.autocorrelation,
-        minimum_detectable_effect=None if math.isinf(effect) else effect,
-        mode_distance=noise.mode_distance,
-        drift_per_point=noise.drift_per_point,
-        machine_offsets=noise.machine_offsets,
-        typical_size=noise.typical_size,
-    )
+    return NoiseView(**{field.name: document[field.name] for field in fields(NoiseView)})
 
 
 def _spreads(points: tuple[SeriesPoint, ...]) -> list[Spread]:

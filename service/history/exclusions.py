@@ -119,12 +119,4 @@ def apply(session: Session, parts: Sequence[str]) -> Sequence[Row[str, str, date
 
 
 def _view(row: Exclusion) -> ExclusionView:
-    return ExclusionView(
-        id=row.id,
-        result_id=row.result_id,
-        reason=row.reason,
-        actor=row.actor,
-        excluded_at=row.excluded_at,
-        undone_at=row.undone_at,
-        undone_by=row.undone_by,
-    )
+    return ExclusionView(**row.fields_of(ExclusionView))

@@ -210,7 +210,7 @@ def list_results(
 ) -> Page[ResultSummary]:
     """Results that meet ``conditions``, the last to arrive first."""
     page = paging.newest_first(session, ResultRow, ResultRow.id, conditions, after, limit)
-    return page.shown(map(_summary, page.items))
+    return page.shown(ResultSummary(**row.fields_of(ResultSummary)) for row in page.items)
 
 
 def load_environment(session: Session, digest: str) -> dict[str, str]:
@@ -329,47 +329,11 @@ def _series(row: SeriesRow, points: Iterable[SeriesPoint] = ()) -> Series:
 
 
 def _identity(row: SeriesRow) -> dict[str, Any]:
-    return {
-        "id": row.id,
-        "case": Case.model_validate(row.case),
-        "metric": row.metric,
-        "unit": row.unit,
-        "direction": Direction(row.direction),
-        "comparability": row.comparability,
-        "project": row.project,
-    }
+    typed = {"case": Case.model_validate(row.case), "direction": Direction(row.direction)}
+    return row.fields_of(SeriesName) | typed
 
 
 def stored_of(row: ResultRow) -> StoredResult:
     """Read a stored result out of its row, with the document."""
-    return StoredResult(
-        id=row.id,
-        job_id=row.job_id,
-        attempt=row.attempt,
-        revision=row.revision,
-        worker=row.worker,
-        environment=row.environment,
-        counted=row.counted,
-        replicate=row.replicate,
-        parts=(row.id,),
-        received_at=row.received_at,
-        result=Result.model_validate_json(zlib.decompress(row.document)),
-        project=row.project,
-    )
-
-
-def _summary(row: ResultRow) -> ResultSummary:
-    return ResultSummary(
-        id=row.id,
-        job_id=row.job_id,
-        attempt=row.attempt,
-        case_key=row.case_key,
-        revision=row.revision,
-        worker=row.worker,
-        status=row.status,
-        reason=row.reason,
-        counted=row.counted,
-        replicate=row.replicate,
-        measured_at=row.measured_at,
-        received_at=row.received_at,
-    )
+    result = Result.model_validate_json(zlib.decompress(row.document))
+    return StoredResult(**row.fields_of(StoredResult), parts=(row.id,), result=result)

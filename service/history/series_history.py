@@ -42,14 +42,7 @@ class PlacedChange:
     @classmethod
     def of(cls, row: ChangeRow) -> Self:
         """As it is stored."""
-        return cls(
-            change=estimate_of(row),
-            last_good=row.last_good,
-            first_bad=row.first_bad,
-            first_bad_at=row.first_bad_at,
-            first_bad_result=row.first_bad_result,
-            id=row.id,
-        )
+        return cls(estimate_of(row), **row.fields_of(cls))
 
 
 def estimate_of(row: ChangeRow) -> ChangePoint:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
@@ -58,6 +59,12 @@ class Base(DeclarativeBase):
         list[Any]: JSON(),
         str: String(),
     }
+
+    def fields_of(self, view: type[Any]) -> dict[str, Any]:
+        """The values of the columns that a dataclass has as fields of the same name."""
+        columns = self.__table__.c
+        names = [field.name for field in fields(view) if field.name in columns]
+        return {name: getattr(self, name) for name in names}
 
 
 class ProjectOwned:

@@ -22,7 +22,7 @@ from service.analysis.detection.windows import SAME
 from service.findings import Candidate, Certainty, opening
 from service.history import analysis, changes, exclusions
 from service.history.analysis import Histories, load_history
-from service.history.identity import ALIKE, KnownChange, alike, identities
+from service.history.changes import ALIKE, KnownChange, alike, identities
 from service.history.series_history import PlacedChange
 from service.models import AnalysisRow, ChangeRow, FindingSeries, FindingState, SettledWindow
 

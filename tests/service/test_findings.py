@@ -23,7 +23,6 @@ from service.findings import (
     Certainty,
     FindingKind,
     FindingSummary,
-    affected_series,
     confirm,
     gather_evidence,
     opening,
@@ -492,7 +491,7 @@ def test_a_node_of_another_speed_does_not_split_a_revision(database: Database) -
         (placed,) = analysis.load_analysis(session, long.SERIES).changes
         assert (placed.last_good, placed.first_bad) == (long.revision_of(25), long.revision_of(26))
         (found,) = [
-            affected_series.members(session, row) for row in session.scalars(select(FindingRow))
+            gather_evidence.members(session, row) for row in session.scalars(select(FindingRow))
         ]
         asked = gather_evidence.question_of(Histories(session), found)
     before, after = ({each.revision for each in side} for side in (asked.before, asked.after))
@@ -520,7 +519,7 @@ def test_a_machine_that_measured_both_levels_is_asked_for_even_if_it_did_so_fart
             if number >= QUIET:
                 long.look(session)
         (found,) = [
-            affected_series.members(session, row) for row in session.scalars(select(FindingRow))
+            gather_evidence.members(session, row) for row in session.scalars(select(FindingRow))
         ]
         asked = gather_evidence.question_of(Histories(session), found)
     workers = [{each.worker for each in side} for side in (asked.before, asked.after)]

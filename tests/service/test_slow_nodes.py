@@ -15,8 +15,14 @@ from service import findings
 from service.analysis.statement import state
 from service.database.session import Database
 from service.findings import FindingKind
-from service.findings.bad_node_statistics import NodeMeasurement, contrasts, slowdown, well_again
-from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node
+from service.findings.bad_node_statistics import (
+    NodeChange,
+    NodeMeasurement,
+    contrasts,
+    slowdown,
+    well_again,
+)
+from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.models import FindingState, SeriesRow
 
 NODES = ("a", "b", "c", "d")

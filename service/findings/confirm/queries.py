@@ -48,18 +48,10 @@ def list_confirmations(
 
 def _view(row: ConfirmationRow) -> ConfirmationView:
     usual = Baseline(row.before, row.usual)
-    return ConfirmationView(
-        id=row.id,
-        series_id=row.series_id,
-        case_key=row.case_key,
-        last_good=row.last_good,
-        first_bad=row.first_bad,
-        worker=row.worker,
-        expected=usual.at(row.worker),
-        measured=row.after * usual.at(row.worker) / row.before,
-        state=ConfirmationState(row.state),
-        sentence=say_stored(row.says),
-        comparisons=row.comparisons,
-        created_at=row.created_at,
-        decided_at=row.decided_at,
-    )
+    shown = {
+        "expected": usual.at(row.worker),
+        "measured": row.after * usual.at(row.worker) / row.before,
+        "state": ConfirmationState(row.state),
+        "sentence": say_stored(row.says),
+    }
+    return ConfirmationView(**row.fields_of(ConfirmationView) | shown)

@@ -17,7 +17,8 @@ from service.comparisons import ComparisonView, load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
 from service.findings import Candidate, Certainty, Remeasured
-from service.findings.bad_nodes import NodeChange, ill_nodes, open_bad_node
+from service.findings.bad_node_statistics import NodeChange
+from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
 from service.findings.confirm.suspicion import Suspicion, Where
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict

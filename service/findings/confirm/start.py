@@ -20,8 +20,7 @@ from service.database.ids import new_id
 from service.errors import ServiceError
 from service.findings import Candidate, rules
 from service.findings.bad_nodes import ill_nodes
-from service.findings.confirm.outliers import points_before
-from service.findings.confirm.suspicion import Baseline, Suspicion, Where, where_lies
+from service.findings.confirm.suspicion import Baseline, Suspicion, Where, points_before, where_lies
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
