@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from service.analysis.attribution import environment, factors, node
-from service.analysis.attribution.environment import DIGESTS, Mechanism
+from service.analysis.attribution.environment import DIGESTS
 from service.analysis.attribution.observed import Observed, moved_by_clocks, observe
 from service.analysis.attribution.types import Attribution, Evidence, Question
 from service.analysis.statement import Statement, state
@@ -54,8 +54,8 @@ def _cause(seen: Observed) -> Cause:
         (Cause.ENVIRONMENT, seen.acting_facts and seen.same_machine),
         (Cause.NODE, seen.bad_node),
         (Cause.ENVIRONMENT, seen.acting_facts),
-        (Cause.INPUT, seen.account(Mechanism.INPUT)),
-        (Cause.CLOCKS, seen.account(Mechanism.CLOCKS)),
+        (Cause.INPUT, seen.account(Part.INPUT)),
+        (Cause.CLOCKS, seen.account(Part.CLOCKS)),
         (Cause.CODE, seen.environment and another_revision and seen.same_machine),
     )
     return next((cause for cause, holds in order if holds), Cause.UNKNOWN)
@@ -95,7 +95,7 @@ def _environment(question: Question, seen: Observed) -> Statement:
 
 
 def _mechanism(seen: Observed) -> Statement | None:
-    return next((_says(account.evidence) for account in seen.accounts if account.carries), None)
+    return next((account.says for account in seen.accounts if account.carries), None)
 
 
 def _cleared_code(seen: Observed) -> Statement | None:
@@ -228,18 +228,18 @@ def _other_clocks(question: Question, seen: Observed, cause: Cause) -> Iterator[
         return
     if cause not in (Cause.CODE, Cause.UNKNOWN) or not moved_by_clocks(question):
         return
-    known = [account for account in seen.accounts if account.mechanism is Mechanism.CLOCKS]
+    known = [account for account in seen.accounts if account.part is Part.CLOCKS]
     if not known:
         yield state("clocks_unknown")
-    elif known[0].evidence.state is State.UNCLEAR:
+    elif known[0].state is State.UNCLEAR:
         yield state("clocks_unclear")
 
 
 def _other_input(seen: Observed, cause: Cause) -> Iterator[Statement]:
     if cause not in (Cause.CODE, Cause.UNKNOWN):
         return
-    known = [account for account in seen.accounts if account.mechanism is Mechanism.INPUT]
-    if known and known[0].evidence.state is State.UNCLEAR:
+    known = [account for account in seen.accounts if account.part is Part.INPUT]
+    if known and known[0].state is State.UNCLEAR:
         yield state("input_unclear")
 
 

@@ -13,7 +13,7 @@ from enum import StrEnum
 from itertools import combinations
 
 from service.analysis.attribution.types import Evidence, Measurement, Question
-from service.analysis.statement import Statement, state
+from service.analysis.statement import state
 from service.schemas.findings import Part, State, Strength
 
 
@@ -34,13 +34,6 @@ class FactGroup(StrEnum):
     FLAGS = "settings in force"
     BENCHMARKS = "benchmark code"
     OTHER = "other"
-
-
-class Mechanism(StrEnum):
-    """A way to become slower that is measured by itself."""
-
-    INPUT = "input"
-    CLOCKS = "clocks"
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +85,7 @@ IDENTITIES = frozenset(
 )
 """These name *which* machine or device (or the CPUs beside it), not what kind: in a container the
 host's name is drawn anew at each start. Whether the machine matters is asked of results
-(`node.py`), not of names."""
+(`attribution.node`), not of names."""
 UNSTABLE = frozenset(
     {"temperature", "temp", "free", "available", "used", "usage", "load", "uptime", "time", "date"}
     | {"pid", "id", "port", "addr", "address", "directory", "dir", "path", "session"}
@@ -110,20 +103,20 @@ DIGESTS = frozenset({"sw.packages", "sw.benchmarks", "sw.torch_git"})
 change with any commit. Weak, and named only where nothing better is."""
 
 _ACTS_ON = {
-    FactGroup.DRIVER: {Mechanism.CLOCKS},
-    FactGroup.DEVICE: {Mechanism.CLOCKS, Mechanism.INPUT},
-    FactGroup.HARDWARE: {Mechanism.CLOCKS, Mechanism.INPUT},
-    FactGroup.KERNEL: {Mechanism.INPUT},
-    FactGroup.CONTAINER: {Mechanism.INPUT},
-    FactGroup.PYTHON: {Mechanism.INPUT},
-    FactGroup.TORCH: {Mechanism.INPUT},
-    FactGroup.CUDA: set[Mechanism](),
-    FactGroup.PACKAGES: {Mechanism.INPUT},
-    FactGroup.VARIABLES: {Mechanism.CLOCKS, Mechanism.INPUT},
-    FactGroup.DATA: {Mechanism.INPUT},
-    FactGroup.FLAGS: {Mechanism.CLOCKS, Mechanism.INPUT},
-    FactGroup.BENCHMARKS: {Mechanism.CLOCKS, Mechanism.INPUT},
-    FactGroup.OTHER: {Mechanism.CLOCKS, Mechanism.INPUT},
+    FactGroup.DRIVER: {Part.CLOCKS},
+    FactGroup.DEVICE: {Part.CLOCKS, Part.INPUT},
+    FactGroup.HARDWARE: {Part.CLOCKS, Part.INPUT},
+    FactGroup.KERNEL: {Part.INPUT},
+    FactGroup.CONTAINER: {Part.INPUT},
+    FactGroup.PYTHON: {Part.INPUT},
+    FactGroup.TORCH: {Part.INPUT},
+    FactGroup.CUDA: set[Part](),
+    FactGroup.PACKAGES: {Part.INPUT},
+    FactGroup.VARIABLES: {Part.CLOCKS, Part.INPUT},
+    FactGroup.DATA: {Part.INPUT},
+    FactGroup.FLAGS: {Part.CLOCKS, Part.INPUT},
+    FactGroup.BENCHMARKS: {Part.CLOCKS, Part.INPUT},
+    FactGroup.OTHER: {Part.CLOCKS, Part.INPUT},
 }
 """Through which measured mechanism a group can slow a step. Where the mechanism is known, a change
 of anything that cannot act through it is a coincidence: a Python library lowers no clock, and CUDA
@@ -143,7 +136,7 @@ def title(fact: str) -> str:
     return exact or fact.partition(".")[2] or fact
 
 
-def acts_on(fact: str, mechanism: Mechanism) -> bool:
+def acts_on(fact: str, mechanism: Part) -> bool:
     """Return True if a change of ``fact`` can slow a step through ``mechanism``."""
     return mechanism in _ACTS_ON[group(fact)]
 
@@ -188,23 +181,6 @@ NONE = "none"
 """How the absence of a variable or a package is written."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnvironmentDifference:
-    """One fact that every measurement after the change has otherwise than every one before it."""
-
-    fact: str
-    before: tuple[str | None, ...]
-    after: tuple[str | None, ...]
-    """The values, sorted; several only where workers differ among themselves."""
-
-    @property
-    def says(self) -> Statement:
-        """Half a sentence: ``driver 550 -> 560``."""
-        if self.fact in DIGESTS:
-            return state("digest_changed", fact=self.fact)
-        return state("fact_changed", fact=self.fact, before=self.before, after=self.after)
-
-
 def evidence(question: Question) -> tuple[Evidence, ...]:
     """The facts that differ, those that may carry a cause first; or that none does.
 
@@ -212,7 +188,7 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
     """
     before, after = _recorded(question.before), _recorded(question.after)
     if different := _differences(before, after):
-        return tuple(_differs(difference) for difference in sorted(different, key=_rank))
+        return tuple(sorted(different, key=_rank))
     kept, mixed = _kept([facts for _, facts in before], [facts for _, facts in after])
     if not any(fact.startswith("sw.") for fact in kept):
         return ()
@@ -223,7 +199,7 @@ def evidence(question: Question) -> tuple[Evidence, ...]:
 
 def differences(
     before: Sequence[Measurement], after: Sequence[Measurement]
-) -> tuple[EnvironmentDifference, ...]:
+) -> tuple[Evidence, ...]:
     """List the telling facts that differ consistently, by name.
 
     A fact differs consistently if each worker holds one value of it on each side, and no value
@@ -236,9 +212,7 @@ def _recorded(side: Iterable[Measurement]) -> list[Recorded]:
     return [(measurement.worker, measurement.facts) for measurement in side]
 
 
-def _differences(
-    before: Sequence[Recorded], after: Sequence[Recorded]
-) -> tuple[EnvironmentDifference, ...]:
+def _differences(before: Sequence[Recorded], after: Sequence[Recorded]) -> tuple[Evidence, ...]:
     names = {name for _, facts in (*before, *after) for name in facts}
     rows = (_difference(fact, before, after) for fact in sorted(names) if telling(fact))
     return tuple(row for row in rows if row is not None)
@@ -246,14 +220,18 @@ def _differences(
 
 def _difference(
     fact: str, before: Sequence[Recorded], after: Sequence[Recorded]
-) -> EnvironmentDifference | None:
-    sides = [_values(fact, side) for side in (before, after)]
-    if not all(sides) or not all(_holds_still(fact, side) for side in (before, after)):
+) -> Evidence | None:
+    old, new = (_values(fact, side) for side in (before, after))
+    if not (old and new and _holds_still(fact, before) and _holds_still(fact, after)):
         return None
-    old, new = sides
     if any(same(fact, one, other) for one in old for other in new):
         return None
-    return EnvironmentDifference(fact, old, new)
+    says = state("fact_changed", fact=fact, before=old, after=new)
+    strength = Strength.STRONG
+    if fact in DIGESTS:
+        says, strength = state("digest_changed", fact=fact), Strength.WEAK
+    values = _written(old), _written(new)
+    return Evidence(Part.ENVIRONMENT, fact, State.CHANGED, strength, says, *values)
 
 
 def _holds_still(fact: str, side: Iterable[Recorded]) -> bool:
@@ -283,29 +261,9 @@ def _values(fact: str, side: Iterable[Recorded]) -> tuple[str | None, ...]:
     return tuple(sorted((v for v in values if comparable(fact, v)), key=str))
 
 
-def _rank(difference: EnvironmentDifference) -> tuple[bool, int, str]:
-    return (
-        weak(difference.fact),
-        list(FactGroup).index(group(difference.fact)),
-        difference.fact,
-    )
-
-
-def weak(fact: str) -> bool:
-    """Return True if a difference of ``fact`` says too little to carry a cause."""
-    return fact in DIGESTS
-
-
-def _differs(difference: EnvironmentDifference) -> Evidence:
-    return Evidence(
-        part=Part.ENVIRONMENT,
-        name=difference.fact,
-        state=State.CHANGED,
-        strength=Strength.WEAK if weak(difference.fact) else Strength.STRONG,
-        says=difference.says,
-        before=_written(difference.before),
-        after=_written(difference.after),
-    )
+def _rank(difference: Evidence) -> tuple[bool, int, str]:
+    place = list(FactGroup).index(group(difference.name))
+    return difference.strength is Strength.WEAK, place, difference.name
 
 
 def _written(values: Iterable[str | None]) -> str:

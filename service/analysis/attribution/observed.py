@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 from benchmarks.catalog.metrics import metric
 from service.analysis.attribution import environment, factors, node, quantities
-from service.analysis.attribution.environment import Mechanism
 from service.analysis.attribution.factors import AxisRule
 from service.analysis.attribution.quantities import Differences, difference, says_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading, side
@@ -30,22 +29,9 @@ _NO_STEADY_STATE = ("first_step", "compile", "build")
 Side = Mapping[str, Reading]
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """The evidence of what a mechanism accounts for."""
-
-    mechanism: Mechanism
-    evidence: Evidence
-
-    @property
-    def carries(self) -> bool:
-        """Return True if the mechanism accounts for the change."""
-        return self.evidence.state is State.CHANGED and self.evidence.strength is Strength.STRONG
-
-
 def accounts(
     question: Question, before: Side, after: Side, differences: Differences
-) -> tuple[Account, ...]:
+) -> tuple[Evidence, ...]:
     """Of each mechanism that was measured and could act on this metric."""
     known = (_of_input(question, before, after, differences), _of_clocks(question, differences))
     return tuple(account for account in known if account is not None)
@@ -53,7 +39,7 @@ def accounts(
 
 def _of_input(
     question: Question, before: Side, after: Side, differences: Differences
-) -> Account | None:
+) -> Evidence | None:
     """Return what the loader accounts for: FULL over SYNTH, process by process."""
     if not metric(question.metric).with_loader:
         return None
@@ -69,7 +55,7 @@ def _of_input(
     strong = carries or loader.state is State.UNCHANGED
     strength = Strength.STRONG if strong else Strength.WEAK
     says = _of_loader(loader.state, share)
-    return Account(Mechanism.INPUT, _evidence(Part.INPUT, loader.state, says, share, strength))
+    return _evidence(Part.INPUT, loader.state, says, share, strength)
 
 
 def _of_loader(known: State, share: float | None) -> Statement:
@@ -84,7 +70,7 @@ def moved_by_clocks(question: Question) -> bool:
     return of_time and not any(word in question.metric for word in _NO_STEADY_STATE)
 
 
-def _of_clocks(question: Question, differences: Differences) -> Account | None:
+def _of_clocks(question: Question, differences: Differences) -> Evidence | None:
     """Return what the SM or the memory clock accounts for; None if neither clock says anything."""
     if not moved_by_clocks(question):
         return None
@@ -97,23 +83,19 @@ def _of_clocks(question: Question, differences: Differences) -> Account | None:
     whole = _slowdown(differences, question.metric)
     clocks = [_of_clock(question, name, differences, whole) for name in known]
     order = [State.CHANGED, State.UNCLEAR, State.UNCHANGED]
-    return min(
-        clocks, key=lambda account: (not account.carries, order.index(account.evidence.state))
-    )
+    return min(clocks, key=lambda clock: (not clock.carries, order.index(clock.state)))
 
 
 def _of_clock(
     question: Question, name: str, differences: Differences, whole: float | None
-) -> Account:
+) -> Evidence:
     clock = differences[name]
     share = None if clock.log is None else _share(-clock.log, whole, question)
     says = says_of(name, clock)
     if clock.state is State.CHANGED and share is not None and HALF <= share <= MOST:
         says = state("clock_share", clock=says, share=share)
-        return Account(Mechanism.CLOCKS, _evidence(Part.CLOCKS, State.CHANGED, says, share))
-    return Account(
-        Mechanism.CLOCKS, _evidence(Part.CLOCKS, clock.state, says, share, Strength.WEAK)
-    )
+        return _evidence(Part.CLOCKS, State.CHANGED, says, share)
+    return _evidence(Part.CLOCKS, clock.state, says, share, Strength.WEAK)
 
 
 def _loader(side: Side) -> Reading | None:
@@ -159,7 +141,7 @@ class Observed:
 
     environment: tuple[Evidence, ...]
     node: tuple[Evidence, ...]
-    accounts: tuple[Account, ...]
+    accounts: tuple[Evidence, ...]
     revision: Evidence | None
     """None if one side has no measurement."""
     quantities: tuple[Evidence, ...]
@@ -171,12 +153,12 @@ class Observed:
     @property
     def changed_facts(self) -> tuple[Evidence, ...]:
         """Facts of the environment that changed and may carry a cause."""
-        return tuple(evidence for evidence in self.environment if _carries(evidence))
+        return tuple(evidence for evidence in self.environment if evidence.carries)
 
     @property
     def acting_facts(self) -> tuple[Evidence, ...]:
         """Those of them that can act through what was measured; all, where nothing was."""
-        through = [account.mechanism for account in self.accounts if account.carries]
+        through = [account.part for account in self.accounts if account.carries]
         return tuple(
             evidence
             for evidence in self.changed_facts
@@ -186,18 +168,16 @@ class Observed:
     @property
     def bad_node(self) -> Evidence | None:
         """The evidence that the cause is one machine; None if there is none."""
-        return next((evidence for evidence in self.node if _carries(evidence)), None)
+        return next((evidence for evidence in self.node if evidence.carries), None)
 
-    def account(self, mechanism: Mechanism) -> Evidence | None:
+    def account(self, mechanism: Part) -> Evidence | None:
         """Return the evidence that ``mechanism`` accounts for the change; None if there is none."""
-        carrying = (a.evidence for a in self.accounts if a.mechanism is mechanism and a.carries)
-        return next(carrying, None)
+        return next((a for a in self.accounts if a.part is mechanism and a.carries), None)
 
     def everything(self) -> tuple[Evidence, ...]:
         """All evidence, in the order of its parts."""
         single = (evidence for evidence in (self.revision, self.cells) if evidence is not None)
-        of_mechanisms = (account.evidence for account in self.accounts)
-        every = (*self.environment, *self.node, *of_mechanisms, *self.quantities, *single)
+        every = (*self.environment, *self.node, *self.accounts, *self.quantities, *single)
         parts = list(Part)
         return tuple(sorted(every, key=lambda one: (_rank(one), parts.index(one.part))))
 
@@ -234,9 +214,5 @@ def _revision(question: Question) -> Evidence | None:
     return Evidence(Part.REVISION, name, State.CHANGED, Strength.WEAK, says)
 
 
-def _carries(evidence: Evidence) -> bool:
-    return evidence.state is State.CHANGED and evidence.strength is Strength.STRONG
-
-
 def _rank(evidence: Evidence) -> int:
-    return -1 if _carries(evidence) else list(State).index(evidence.state)
+    return -1 if evidence.carries else list(State).index(evidence.state)

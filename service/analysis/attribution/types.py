@@ -126,6 +126,11 @@ class Evidence:
     high: float | None = None
     """99 % interval of ``change``, from the spread between processes; None if it is not known."""
 
+    @property
+    def carries(self) -> bool:
+        """Return True if it may carry a cause by itself."""
+        return self.state is State.CHANGED and self.strength is Strength.STRONG
+
 
 @dataclass(frozen=True, slots=True)
 class Attribution:

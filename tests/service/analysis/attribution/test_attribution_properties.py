@@ -206,8 +206,8 @@ def test_swapping_the_sides_flips_every_sign(asked: Question) -> None:
             assert one.change == pytest.approx(-other.change)  # type: ignore[operator]
     facts_there = facts_that_differ(asked.before, asked.after)
     facts_back = facts_that_differ(asked.after, asked.before)
-    assert [(d.fact, d.before, d.after) for d in facts_there] == [
-        (d.fact, d.after, d.before) for d in facts_back
+    assert [(d.name, d.before, d.after) for d in facts_there] == [
+        (d.name, d.after, d.before) for d in facts_back
     ]
 
 

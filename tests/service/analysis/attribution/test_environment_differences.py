@@ -8,7 +8,6 @@ from builders.attributed import FACTS, Night, measurement, question, side
 from service.analysis.attribution import Measurement, Part, State, Strength, attribute
 from service.analysis.attribution.environment import (
     FactGroup,
-    Mechanism,
     acts_on,
     differences,
     evidence,
@@ -26,10 +25,10 @@ def night(day: int, worker: str = "w1", **facts: str | None) -> Measurement:
 
 def test_only_what_differs_in_all_after_against_all_before_counts() -> None:
     before = [night(0), night(1)]
-    assert [d.fact for d in differences(before, [night(2, sw__torch="2.12"), night(3)])] == []
+    assert [d.name for d in differences(before, [night(2, sw__torch="2.12"), night(3)])] == []
     both = [night(2, sw__torch="2.12"), night(3, sw__torch="2.12")]
     (found,) = differences(before, both)
-    assert (found.fact, found.before, found.after) == ("sw.torch", ("2.11.0",), ("2.12",))
+    assert (found.name, found.before, found.after) == ("sw.torch", "2.11.0", "2.12")
 
 
 def test_what_varies_on_one_machine_within_a_side_is_no_reason() -> None:
@@ -128,10 +127,10 @@ def test_each_fact_has_a_group_and_a_name_for_people(
 
 
 def test_a_library_lowers_no_clock_and_a_driver_delays_no_loader() -> None:
-    assert not acts_on("sw.package.pillow", Mechanism.CLOCKS)
-    assert acts_on("sw.package.pillow", Mechanism.INPUT)
-    assert not acts_on("hw.gpu.driver", Mechanism.INPUT)
-    assert acts_on("hw.gpu.driver", Mechanism.CLOCKS)
+    assert not acts_on("sw.package.pillow", Part.CLOCKS)
+    assert acts_on("sw.package.pillow", Part.INPUT)
+    assert not acts_on("hw.gpu.driver", Part.INPUT)
+    assert acts_on("hw.gpu.driver", Part.CLOCKS)
 
 
 def test_every_group_says_what_it_can_act_on() -> None:
@@ -139,13 +138,13 @@ def test_every_group_says_what_it_can_act_on() -> None:
     more = ("sw.torch", "sw.cuda", "sw.package.x", "sw.env.X", "sw.data", "flag.x", "sw.benchmarks")
     known = {group(fact) for fact in (*facts, *more, "other")}
     assert known == set(FactGroup)
-    assert all(acts_on(fact, Mechanism.INPUT) in (True, False) for fact in (*facts, *more, "other"))
+    assert all(acts_on(fact, Part.INPUT) in (True, False) for fact in (*facts, *more, "other"))
 
 
 def test_swapping_the_sides_swaps_the_values() -> None:
     before = side(Night(), 2)
     after = side(replace(Night(), facts={"hw.gpu.driver": "560", "sw.env.X": "1"}), 2, first_day=9)
     there, back = differences(before, after), differences(after, before)
-    assert [(d.fact, d.before, d.after) for d in there] == [
-        (d.fact, d.after, d.before) for d in back
+    assert [(d.name, d.before, d.after) for d in there] == [
+        (d.name, d.after, d.before) for d in back
     ]
