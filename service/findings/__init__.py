@@ -1,6 +1,5 @@
 """Findings that somebody should know: one per cause, announced once, closed when it is over.
 
-types.py                findings as they are read
 rules.py                tells when a change becomes a finding and when a finding is over (pure)
 update.py               applies a new analysis to the findings that exist
 opening.py              makes findings of changes that no finding reports yet
@@ -21,7 +20,7 @@ from service.findings.queries import (
     load_finding,
     of_series,
 )
-from service.findings.types import ACTIVE, AlreadyReported, Candidate, Remeasured
+from service.findings.rules import ACTIVE, AlreadyReported, Candidate, Remeasured
 from service.schemas.findings import (
     AffectedSeries,
     Certainty,

@@ -22,8 +22,7 @@ from service.findings.bad_node_statistics import (
     slowdown,
     well_again,
 )
-from service.findings.rules import NEAR
-from service.findings.types import ACTIVE
+from service.findings.rules import ACTIVE, NEAR
 from service.history import revisions
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
 from service.schemas.findings import FindingKind

@@ -26,7 +26,7 @@ from service.analysis.detection.change import ChangePoint
 from service.analysis.recovery import clearly_at
 from service.analysis.statement import state
 from service.findings import lifecycle
-from service.findings.types import NOTHING, Candidate, Remeasured
+from service.findings.rules import NOTHING, Candidate, Remeasured
 from service.history import queries, replicates, revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of

@@ -20,7 +20,7 @@ from service.analysis.statement import Statement, state
 from service.database.ids import new_id
 from service.database.session import rows
 from service.errors import Conflict, NotFound
-from service.findings.types import ACTIVE
+from service.findings.rules import ACTIVE
 from service.history.series_history import PlacedChange
 from service.models import FindingEvent, FindingRow, FindingState
 from service.wording.statements import say
@@ -147,7 +147,7 @@ def open_finding(session: Session, now: datetime, says: Statement, **known: Any)
     )
     session.add(row)
     session.flush()
-    _note(session, row.id, "open", says, now)
+    record(session, row.id, "open", now, says=says)
     log.warning("finding %s: %s", row.id, say(says))
     return row.id
 
@@ -174,7 +174,7 @@ def act(
         raise Conflict(f"A finding that is {row.state} cannot be changed by {name}.")
     closed_at = None if action.to in ACTIVE else now
     _change(session, row, {"state": action.to, "closed_at": closed_at})
-    record(session, finding_id, actor, name, detail, now)
+    record(session, finding_id, name, now, actor=actor, detail=detail)
 
 
 def plan(
@@ -193,13 +193,10 @@ def plan(
         Conflict: somebody was faster.
     """
     row = _seen(session, finding_id, version)
+    fields = {"owner": planned.owner, "note": planned.note, "due_on": planned.due_on}
     values: dict[str, Any] = {
         name: value
-        for name, value in (
-            ("owner", planned.owner),
-            ("note", planned.note),
-            ("due_on", planned.due_on),
-        )
+        for name, value in fields.items()
         if value is not None and value != getattr(row, name)
     }
     if planned.undated and row.due_on is not None:
@@ -210,7 +207,7 @@ def plan(
     said = "; ".join(
         f"{name.removesuffix('_on')}: {value or 'none'}" for name, value in values.items()
     )
-    record(session, finding_id, actor, "plan", said, now)
+    record(session, finding_id, "plan", now, actor=actor, detail=said)
 
 
 def attributed(attribution: Attribution) -> dict[str, Any]:
@@ -230,45 +227,25 @@ def move(session: Session, row: FindingRow, to: PlacedChange, now: datetime) -> 
     was = (row.last_good, row.first_bad)
     _change(session, row, place)
     if (row.last_good, row.first_bad) != was:
-        says = state(
-            "moved",
-            old_last_good=was[0],
-            old_first_bad=was[1],
-            last_good=row.last_good,
-            first_bad=row.first_bad,
-        )
-        _note(session, row.id, "move", says, now)
+        old = {"old_last_good": was[0], "old_first_bad": was[1]}
+        says = state("moved", **old, last_good=row.last_good, first_bad=row.first_bad)
+        record(session, row.id, "move", now, says=says)
 
 
 def record(
-    session: Session, finding_id: str, actor: str, action: str, detail: str, now: datetime
+    session: Session,
+    finding_id: str,
+    action: str,
+    now: datetime,
+    *,
+    actor: str = SYSTEM_ACTOR,
+    detail: str = "",
+    says: Statement | None = None,
 ) -> None:
-    """Write down what was done."""
-    session.add(
-        FindingEvent(
-            finding_id=finding_id,
-            at=now,
-            actor=actor,
-            action=action,
-            detail=detail,
-            says=None,
-        )
-    )
-    session.flush()
-
-
-def _note(session: Session, finding_id: str, action: str, says: Statement, now: datetime) -> None:
-    """Write down what the service did."""
-    session.add(
-        FindingEvent(
-            finding_id=finding_id,
-            at=now,
-            actor=SYSTEM_ACTOR,
-            action=action,
-            detail="",
-            says=says.stored(),
-        )
-    )
+    """Write down what was done: ``says`` if the service did it, in ``detail`` otherwise."""
+    event = FindingEvent(finding_id=finding_id, at=now, actor=actor, action=action, detail=detail)
+    event.says = None if says is None else says.stored()
+    session.add(event)
     session.flush()
 
 

@@ -23,7 +23,7 @@ from service.findings.gather_evidence import (
     say_again,
     without_cause,
 )
-from service.findings.types import ACTIVE, NOTHING, REFUTED, AlreadyReported, Candidate, Remeasured
+from service.findings.rules import ACTIVE, NOTHING, REFUTED, AlreadyReported, Candidate, Remeasured
 from service.findings.update import settle, takes_back
 from service.history import revisions
 from service.history.analysis import Histories
@@ -226,7 +226,7 @@ def _join(histories: Histories, row: FindingRow, group: Sequence[Candidate], now
     known = members(session, row)
     _link(session, row.id, group, first=len(known))
     names = ", ".join(f"{one.series.case.key} {one.series.metric}" for one in group)
-    lifecycle.record(session, row.id, lifecycle.SYSTEM_ACTOR, "join", names, now)
+    lifecycle.record(session, row.id, "join", now, detail=names)
     if row.state in ACTIVE:
         fresh = {candidate.series.id for candidate in group}
         whole = [candidate for candidate in known if candidate.series.id not in fresh] + list(group)

@@ -15,7 +15,7 @@ from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
-from service.findings.types import ACTIVE, REFUTED
+from service.findings.rules import ACTIVE, REFUTED
 from service.history.queries import name_of
 from service.schemas.findings import (
     AffectedSeries,

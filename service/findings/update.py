@@ -18,7 +18,7 @@ from service.analysis.recovery import taken_back
 from service.database.failures import passes
 from service.findings import lifecycle, rules
 from service.findings.gather_evidence import figures_of, members, say_again
-from service.findings.types import ACTIVE, REFUTED, AlreadyReported, Candidate, PendingShift
+from service.findings.rules import ACTIVE, REFUTED, AlreadyReported, Candidate, PendingShift
 from service.history.analysis import Histories
 from service.history.series_history import PlacedChange, RecentPoints, SeriesHistory
 from service.models import FindingEvent, FindingRow, FindingSeries, FindingState

@@ -19,7 +19,6 @@ from service.analysis.detection.evidence import (
 )
 from service.analysis.detection.history import Scale
 from service.analysis.detection.segment_model import SHORTEST, THRESHOLD, Explanation
-from service.analysis.detection.window import Window
 
 POINTS_AFTER = 10
 """Nights that people are ready to wait for a small change."""
@@ -47,9 +46,10 @@ class Noise:
     """The size that these shares refer to, in a history with zeros or both signs. Else None."""
 
 
-def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: float) -> Noise:
+def noise_in(
+    explained: Explanation, scale: Scale, names: tuple[str, ...], threshold: float
+) -> Noise:
     """Describe the noise of a stretch whose machines have these names."""
-    explained = window.explained
     of: evidence.NoiseOf = explained.noise
     earlier = explained.places[-1] if explained.places else 0
     since = len(explained.y) - earlier
@@ -65,7 +65,7 @@ def noise_in(window: Window, scale: Scale, names: tuple[str, ...], threshold: fl
         wander=of.wander,
         typical_size=scale.typical_size,
         machine_offsets={
-            names[number]: scale.effect(offset) for number, offset in window.offsets.items()
+            names[number]: scale.effect(offset) for number, offset in explained.offsets.items()
         },
     )
 
@@ -151,10 +151,9 @@ class ChangePoint:
 
 
 def described(
-    window: Window, scale: Scale, direction: Direction, threshold: float
+    explained: Explanation, scale: Scale, direction: Direction, threshold: float
 ) -> list[ChangePoint]:
     """The changes of a stretch, in the units that people think in."""
-    explained = window.explained
     sums = Sums(explained.y)
     borders = [0, *explained.places, len(explained.y)]
     changes = []

@@ -51,13 +51,13 @@ def expectation(
     first = min(start, max(0, len(history.values) - CONTEXT))
     y, scale = transform(history.values[first:])
     groups = None if history.groups is None else history.groups[first:]
-    window = explain_window(y, groups)
-    level = window.explained.y[start - first :]
-    offset = window.offsets.get(group, 0.0) if group is not None else 0.0
-    reaches = _reach(len(level), float(np.std(level)), window.explained.noise.scale)
+    explained = explain_window(y, groups)
+    level = explained.y[start - first :]
+    offset = explained.offsets.get(group, 0.0) if group is not None else 0.0
+    reaches = _reach(len(level), float(np.std(level)), explained.noise.scale)
     # The next point lies one place behind the last.
-    middle = float(np.mean(level)) + offset + window.explained.drifted(len(y))
-    mode = window.explained.mode_distance
+    middle = float(np.mean(level)) + offset + explained.drifted(len(y))
+    mode = explained.mode_distance
     ends = (scale.value(middle + min(mode, 0.0) - reaches),
             scale.value(middle + max(mode, 0.0) + reaches))  # fmt: skip
     return Expectation(min(ends), max(ends), len(level))

@@ -23,7 +23,7 @@ from __future__ import annotations
 import math
 from bisect import bisect
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
 import numpy as np
@@ -235,6 +235,8 @@ class Explanation:
     mode_distance: float = 0.0
     drift: float = 0.0
     """Per point."""
+    offsets: dict[int, float] = field(default_factory=dict)
+    """By the number of each machine in the stretch; empty where machines are not named."""
 
     @property
     def places(self) -> list[int]:

@@ -11,7 +11,7 @@ level touches only once. Modes are believed only if telling them saves more word
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -250,16 +250,9 @@ def _squares(explained: Explanation) -> float:
     return float(residuals @ residuals)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Window:
-    """A stretch and how it is explained; places count from its first point."""
-
-    explained: Explanation
-    offsets: dict[int, float]
-    """By the number of each machine in the stretch; empty where machines are not told."""
-
-
-def explain_window(y: Floats, groups: Ints | None = None, threshold: float = THRESHOLD) -> Window:
+def explain_window(
+    y: Floats, groups: Ints | None = None, threshold: float = THRESHOLD
+) -> Explanation:
     """Explain ``y``, which is on the scale of ``history.Scale``."""
     offsets: dict[int, float] = {}
     if groups is not None:
@@ -270,4 +263,4 @@ def explain_window(y: Floats, groups: Ints | None = None, threshold: float = THR
         y = y - by_number[numbers]
     plain = explain(y, threshold)
     best = with_modes(y, plain, threshold) or plain
-    return Window(with_drift(best, threshold) or best, offsets)
+    return replace(with_drift(best, threshold) or best, offsets=offsets)

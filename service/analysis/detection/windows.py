@@ -106,14 +106,14 @@ def _window_changes(history: History, first: int, number: int, threshold: float)
     end = min(first + len(history.values), end_needed(number))
     y, scale = transform(history.values[start - first : end - first])
     groups = None if history.groups is None else history.groups[start - first : end - first]
-    window = explain_window(y, groups, threshold)
-    changes = described(window, scale, history.direction, threshold)
+    explained = explain_window(y, groups, threshold)
+    changes = described(explained, scale, history.direction, threshold)
     mine = tuple(
         replace(change, index=change.index + start)
         for change in changes
         if change.index + start >= begin - SAME
     )
-    noise = noise_in(window, scale, history.group_names, threshold)
+    noise = noise_in(explained, scale, history.group_names, threshold)
     return mine, noise, _warnings(scale)
 
 

@@ -223,8 +223,8 @@ def test_machines_of_other_stretches_change_nothing(seed: int, machines: int) ->
     alone, among = explain_window(y, groups), explain_window(y, 1000 + 7 * groups)
     assert set(alone.offsets) == set(groups.tolist())
     assert among.offsets == {1000 + 7 * number: each for number, each in alone.offsets.items()}
-    assert among.explained.changes == alone.explained.changes
-    assert np.array_equal(among.explained.y, alone.explained.y)
+    assert among.changes == alone.changes
+    assert np.array_equal(among.y, alone.y)
 
 
 def test_a_new_point_is_expected_within_its_interval() -> None:
