@@ -83,7 +83,8 @@ LEAVING = 2
 """Newest points at the old level at which a change may be ending: then more of them are awaited.
 The detector needs some more to end it, and meanwhile takes them for a part of the new level."""
 NEAR = 3
-"""Revisions by which changes of one cause may be placed apart in different series."""
+"""Revisions, not points, by which changes of one cause may be placed apart in different series:
+a series may lack the very revision, and another one have many points of it."""
 
 
 def worth_telling(change: float) -> bool:

@@ -19,7 +19,8 @@ from service.models import ChangeRow
 from service.schemas.series import SeriesName
 
 EDGE = 3
-"""Points by which the detector may place a change beside its edge."""
+"""Points by which the detector may place a change beside its edge. Within one analysis, so less
+than ``SAME``: that is how far two analyses may place one change apart."""
 
 
 @dataclass(frozen=True, slots=True)
