@@ -17,7 +17,7 @@ KINDS = {
     FindingKind.BAD_NODE: ("◆", "bad node", "mark"),
 }
 """A sign, a name and a tone: never the tone alone."""
-CAUSES = {cause.value: cause.label for cause in Cause}
+CAUSES = {cause.value: cause for cause in Cause}
 CERTAINTIES = {
     Certainty.CONFIRMED: ("measured again", "It was measured again and is there."),
     Certainty.STANDING: (

@@ -28,23 +28,48 @@ class Cause(StrEnum):
     """The cause of a change, which says who should look at it."""
 
     label: str
-    """What pages say of it."""
+    when: str
+    """When it is named."""
 
-    def __new__(cls, value: str, label: str) -> Self:
-        """A cause is told in one place: here, with its label."""
+    def __new__(cls, value: str, label: str, when: str) -> Self:
+        """A cause has its words in one place: here."""
         cause = str.__new__(cls, value)
-        cause._value_, cause.label = value, label
+        cause._value_, cause.label, cause.when = value, label, when
         return cause
 
-    NODE = "node", "one node, whatever it runs"
-    ENVIRONMENT = "environment", "the environment: driver, library, kernel or setting"
-    INPUT = "input", "the input pipeline"
-    """Its code, its data or its storage; the step without it is as it was."""
-    CLOCKS = "clocks", "clocks: heat or power"
-    """As many cycles as before, at another clock."""
-    CODE = "code", "the code"
-    """The revision differs, and nothing else that is known."""
-    UNKNOWN = "unknown", "the data carry no cause"
+    NODE = (
+        "node",
+        "one node, whatever it runs",
+        "one machine is slow in everything, the same revision is fast on another, or another "
+        "process used the device",
+    )
+    ENVIRONMENT = (
+        "environment",
+        "the environment: driver, library, kernel or setting",
+        "a recorded fact has other values after the change than before",
+    )
+    INPUT = (
+        "input",
+        "the input pipeline",
+        "at least half of the change goes away without the loader (FULL against SYNTH, process by "
+        "process)",
+    )
+    CLOCKS = (
+        "clocks",
+        "clocks: heat or power",
+        "a clock explains at least half of the change and at most twice of it",
+    )
+    CODE = (
+        "code",
+        "the code",
+        "the revision differs, a machine measured both sides, and the known environment explains "
+        "nothing",
+    )
+    UNKNOWN = (
+        "unknown",
+        "the data carry no cause",
+        "none of the others holds, or too little data; lack of data never gives code",
+    )
 
 
 class Part(StrEnum):

@@ -168,6 +168,7 @@ def test_a_finding_shows_cause_evidence_effect_and_history(
         "4.9 % slower since r00030",
         "the revision changed",
         "Not excluded",
+        "Named when ",
         "The environment is not known on both sides.",
         "100.0 img/s",
         "95.",
