@@ -34,9 +34,10 @@ from service.errors import NotFound, UnknownChoice
 from service.history import exclusions, replicates, revisions
 from service.history.queries import latest_of_each_series, load_result
 from service.history.traces import with_trace
-from service.jobs import suggestions
+from service.jobs import schedules, suggestions, views, workers
 from service.jobs.report import cases_of, changes_between
 from service.jobs.types import Terms
+from service.models import Job
 
 __all__ = ["mount", "render_error", "router"]
 
@@ -95,7 +96,8 @@ def show_overview(
         counts=counts,
         running=queries.running(counts),
         failed=queries.jobs_failed_since(session, now - FAILURES_SHOWN),
-        workers=queries.workers(session, _gone_before(now, terms)),
+        workers=workers.every(session),
+        gone_before=_gone_before(now, terms),
     )
 
 
@@ -113,7 +115,8 @@ def show_run(
     stored = with_trace(session, suggestions.advised(session, measured))
     result = stored.result
     drawable = figures.drawable(result)
-    metrics = runs.metrics(result, queries.metric_values(session, stored.id))
+    of_case = queries.of_case(session, stored.job_id)
+    metrics = runs.metrics(result, queries.points_of(session, stored.id))
     return render(
         request,
         "run.html",
@@ -136,8 +139,8 @@ def show_run(
         telemetry=figures.telemetry(result, at.during) if drawable else None,
         readings=runs.readings(result, at.during),
         facts=environments.grouped(result.environment.facts),
-        attempts=queries.attempts(session, stored.job_id),
-        of_case=queries.of_case(session, stored.job_id),
+        attempts=next(job.attempts for job in of_case if job.id == stored.job_id),
+        of_case=of_case,
         exclusions=[
             one for part in stored.parts for one in exclusions.exclusions_of(session, part)
         ],
@@ -150,16 +153,15 @@ def list_jobs(
     request: Request, session: Reading, now: Now, at: Annotated[JobsAddress, Query()]
 ) -> HTMLResponse:
     """Show the queue, newest first."""
-    lines, further = queries.jobs(
-        session, state=at.state or None, before=at.before or None, limit=JOBS_PER_PAGE
-    )
+    states = [Job.state == at.state] if at.state else []
+    page = views.list_jobs(session, *states, after=at.cursor or None, limit=JOBS_PER_PAGE)
     return render(
         request,
         "_jobs.html" if partial(request) else "jobs.html",
         now=now,
         at=at,
-        jobs=lines,
-        further=further,
+        jobs=queries.as_measured(session, page.items),
+        further=page.next_cursor,
         counts=queries.jobs_by_state(session),
         states=[state.value for state in JobState],
     )
@@ -169,22 +171,23 @@ def list_jobs(
 @needs(Permission.READ)
 def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLResponse:
     """Show one job with its attempts; it refreshes itself until the job is over."""
-    row = queries.job(session, job_id)
-    if row is None:
+    of_case = queries.of_case(session, job_id)
+    job = next((job for job in of_case if job.id == job_id), None)
+    if job is None:
         raise NotFound("There is no such job; the list of jobs names those that there are.")
-    entity, line = row
+    row = session.get_one(Job, job_id)
     return render(
         request,
         "_job.html" if partial(request) else "job.html",
         now=now,
-        job=entity,
-        line=line,
-        final=JobState(line.state) in FINAL_STATES,
-        attempts=queries.attempts(session, job_id),
-        of_case=queries.of_case(session, job_id),
+        line=job,
+        kept_for=row.kept_for,
+        final=job.state in FINAL_STATES,
+        attempts=job.attempts,
+        of_case=of_case,
         results=queries.results_of_job(session, job_id),
-        result=load_result(session, line.result_id).result if line.result_id else None,
-        before=queries.jobs_before(session, entity) if line.state == JobState.QUEUED else 0,
+        result=load_result(session, job.result_id).result if job.result_id else None,
+        before=queries.jobs_before(session, row) if job.state is JobState.QUEUED else 0,
     )
 
 
@@ -234,8 +237,14 @@ def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, l
 def list_workers(request: Request, session: Reading, now: Now, terms: LeaseTerms) -> HTMLResponse:
     """Show every worker that has ever introduced itself."""
     template = "_workers.html" if partial(request) else "workers.html"
-    workers = queries.workers(session, _gone_before(now, terms))
-    return render(request, template, now=now, workers=workers)
+    return render(
+        request,
+        template,
+        now=now,
+        workers=workers.every(session),
+        doing=queries.doing(session),
+        gone_before=_gone_before(now, terms),
+    )
 
 
 def _gone_before(now: datetime, terms: Terms) -> datetime:
@@ -246,4 +255,5 @@ def _gone_before(now: datetime, terms: Terms) -> datetime:
 @needs(Permission.READ)
 def list_schedules(request: Request, session: Reading, now: Now) -> HTMLResponse:
     """Show what is measured regularly."""
-    return render(request, "schedules.html", now=now, schedules=queries.schedules(session))
+    every, last = schedules.every(session), queries.last_slots(session)
+    return render(request, "schedules.html", now=now, schedules=every, last=last)

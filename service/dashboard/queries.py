@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import datetime
 
 from pydantic import ValidationError
-from sqlalchemy import Row, func, select, tuple_
+from sqlalchemy import and_, func, select, tuple_
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
 from benchmarks.catalog.metrics import reading_order
 from service import models
 from service.history.revisions import IN_HISTORY
+from service.jobs import views
+from service.schemas.jobs import JobView
 from service.schemas.series import Series
 
 MOST_METRICS = 200
@@ -21,156 +22,29 @@ MOST_METRICS = 200
 ACTIVE = (contracts.JobState.LEASED.value, contracts.JobState.RUNNING.value)
 
 
-@dataclass(frozen=True, slots=True)
-class JobLine:
-    """A job as a list shows it, with its latest attempt."""
-
-    id: str
-    replicate: int
-    replicates: int
-    """It is replicate 1, 2, ... of so many."""
-    case: contracts.Case
-    """As asked for, with the preset that was measured once a result counts."""
-    revision: str
-    state: str
-    reason: str
-    attempt: int
-    created_at: datetime
-    finished_at: datetime | None
-    worker: str | None
-    started_at: datetime | None
-    progress: contracts.Progress | None
-    result_id: str | None
-    project: str
-    """Empty: it belongs to none."""
-
-
-@dataclass(frozen=True, slots=True)
-class MetricValue:
-    """One metric of one run as its series holds it."""
-
-    series_id: str
-    metric: str
-    unit: str
-    direction: contracts.Direction
-    value: float
-    low: float | None
-    high: float | None
-    interval: str
-
-
-@dataclass(frozen=True, slots=True)
-class Sibling:
-    """A series beside another one: of the same case on the same hardware."""
-
-    id: str
-    metric: str
-    unit: str
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerLine:
-    """A worker and what it does now."""
-
-    name: str
-    labels: Mapping[str, str]
-    version: str
-    first_seen_at: datetime
-    last_seen_at: datetime
-    present: bool
-    """Whether it was seen of late; one that is there is seen every few seconds."""
-    job_id: str | None
-
-
-_JOB_LINE = (
-    select(
-        models.Job.id,
-        models.Job.replicate,
-        models.Job.project,
-        models.Job.spec,
-        models.Job.revision,
-        models.Job.state,
-        models.Job.reason,
-        models.Job.attempt,
-        models.Job.created_at,
-        models.Job.finished_at,
-        models.Attempt.worker,
-        models.Attempt.started_at,
-        models.Attempt.progress,
-        models.ResultRow.id.label("result_id"),
-        models.ResultRow.case_key.label("measured"),
-    )
-    .select_from(models.Job)
-    .outerjoin(
-        models.Attempt,
-        (models.Attempt.job_id == models.Job.id) & (models.Attempt.number == models.Job.attempt),
-    )
-    .outerjoin(
-        models.ResultRow, (models.ResultRow.job_id == models.Job.id) & models.ResultRow.counted
-    )
-)
-
-
-def _job_line(row: Row[tuple[object, ...]]) -> JobLine:
-    fields = dict(row._mapping)
-    spec = fields.pop("spec")
-    case = contracts.Case.model_validate(spec["case"])
-    if measured := fields.pop("measured"):
-        case = case.model_copy(update={"preset": contracts.workload_of(measured)[1]})
-    progress = fields.pop("progress")
-    replicates = spec["protocol"]["replicates"]
-    return JobLine(case=case, replicates=replicates, progress=_progress(progress), **fields)
-
-
-def _progress(stored: object) -> contracts.Progress | None:
-    try:
-        return contracts.Progress.model_validate(stored) if stored else None
-    except ValidationError:  # written by another version: a page shows the rest
-        return None
-
-
-def active_jobs(session: Session, limit: int = 20) -> list[JobLine]:
+def active_jobs(session: Session, limit: int = 20) -> list[JobView]:
     """Read the oldest of the jobs that a worker holds now; `running` counts all of them."""
-    query = _JOB_LINE.where(models.Job.state.in_(ACTIVE)).order_by(models.Job.id).limit(limit)
-    return [_job_line(row) for row in session.execute(query)]
+    query = select(models.Job).where(models.Job.state.in_(ACTIVE)).order_by(models.Job.id)
+    return as_measured(session, views.views(session, session.scalars(query.limit(limit)).all()))
 
 
-def jobs(
-    session: Session, *, state: str | None, before: str | None, limit: int
-) -> tuple[list[JobLine], str | None]:
-    """Read one page of jobs, newest first, and the id that the next page begins below."""
-    query = _JOB_LINE.order_by(models.Job.id.desc()).limit(limit + 1)
-    if state:
-        query = query.where(models.Job.state == state)
-    if before:
-        query = query.where(models.Job.id < before)
-    lines = [_job_line(row) for row in session.execute(query)]
-    more = len(lines) > limit
-    return lines[:limit], lines[limit - 1].id if more else None
-
-
-def job(session: Session, job_id: str) -> tuple[models.Job, JobLine] | None:
-    """Read one job, or None if there is none."""
-    row = session.execute(_JOB_LINE.where(models.Job.id == job_id)).one_or_none()
-    entity = session.get(models.Job, job_id)
-    return None if row is None or entity is None else (entity, _job_line(row))
-
-
-def of_case(session: Session, job_id: str) -> list[JobLine]:
+def of_case(session: Session, job_id: str) -> list[JobView]:
     """Read the replicates of a job's case, itself among them."""
     group = select(models.Job.group_id).where(models.Job.id == job_id).scalar_subquery()
-    query = _JOB_LINE.where(models.Job.group_id == group).order_by(models.Job.replicate)
-    return [_job_line(row) for row in session.execute(query)]
+    query = select(models.Job).where(models.Job.group_id == group).order_by(models.Job.replicate)
+    return as_measured(session, views.views(session, session.scalars(query).all()))
 
 
-def attempts(session: Session, job_id: str) -> Sequence[models.Attempt]:
-    """Read a job's attempts in their order."""
-    query = (
-        select(models.Attempt)
-        .where(models.Attempt.job_id == job_id)
-        .order_by(models.Attempt.number)
-    )
-    return session.scalars(query).all()
+def as_measured(session: Session, jobs: Sequence[JobView]) -> list[JobView]:
+    """Name in each job's case the preset that was measured, once a result counts."""
+    counted = models.ResultRow.id.in_([job.result_id for job in jobs if job.result_id])
+    rows = session.execute(select(models.ResultRow.id, models.ResultRow.case_key).where(counted))
+    presets = {result_id: contracts.workload_of(key)[1] for result_id, key in rows}
+    cases = [
+        job.case.model_copy(update={"preset": presets.get(job.result_id or "", job.case.preset)})
+        for job in jobs
+    ]
+    return [job.model_copy(update={"case": case}) for job, case in zip(jobs, cases, strict=True)]
 
 
 def results_of_job(session: Session, job_id: str) -> Sequence[models.ResultRow]:
@@ -223,41 +97,19 @@ def jobs_before(session: Session, job: models.Job) -> int:
     )
 
 
-def workers(session: Session, gone_before: datetime) -> list[WorkerLine]:
-    """Read every worker, the most recently seen first, with the job that it holds."""
-    holding = (
-        select(models.Attempt.worker, models.Job.id)
-        .join(
-            models.Job,
-            (models.Job.id == models.Attempt.job_id)
-            & (models.Job.attempt == models.Attempt.number),
-        )
-        .where(models.Job.state.in_(ACTIVE))
-    )
-    doing = {name: job_id for name, job_id in session.execute(holding)}  # noqa: C416 - as above
-    rows = session.scalars(select(models.WorkerRow).order_by(models.WorkerRow.last_seen_at.desc()))
-    return [
-        WorkerLine(
-            row.name,
-            row.labels,
-            row.version,
-            row.first_seen_at,
-            row.last_seen_at,
-            row.last_seen_at >= gone_before,
-            doing.get(row.name),
-        )
-        for row in rows
-    ]
+def doing(session: Session) -> dict[str, str]:
+    """Read the job that each worker holds, by the worker's name."""
+    latest = (models.Job.id == models.Attempt.job_id, models.Job.attempt == models.Attempt.number)
+    query = select(models.Attempt.worker, models.Job.id).join(models.Job, and_(*latest))
+    rows = session.execute(query.where(models.Job.state.in_(ACTIVE)))
+    return {name: job_id for name, job_id in rows}  # noqa: C416 - as above
 
 
-def schedules(session: Session) -> list[tuple[models.Schedule, models.ScheduleRun | None]]:
-    """Read every schedule by name, with the slot that fired last."""
-    pairs = []
-    for schedule in session.scalars(select(models.Schedule).order_by(models.Schedule.name)):
-        query = select(models.ScheduleRun).where(models.ScheduleRun.schedule == schedule.name)
-        last = session.scalars(query.order_by(models.ScheduleRun.due_at.desc()).limit(1)).first()
-        pairs.append((schedule, last))
-    return pairs
+def last_slots(session: Session) -> dict[str, datetime]:
+    """Read when the slot of each schedule that fired last was due, by the schedule's name."""
+    run = models.ScheduleRun
+    rows = session.execute(select(run.schedule, func.max(run.due_at)).group_by(run.schedule))
+    return {name: due_at for name, due_at in rows}  # noqa: C416 - as above
 
 
 def revisions(session: Session, limit: int = 200) -> Sequence[models.Revision]:
@@ -277,29 +129,18 @@ def metrics(session: Session) -> list[str]:
     return sorted(known, key=reading_order)[:MOST_METRICS]
 
 
-def siblings(session: Session, series: Series) -> list[Sibling]:
-    """Read the oldest series of the same case on the same hardware, a page's worth of them.
+def siblings(session: Session, series: Series) -> list[models.SeriesRow]:
+    """Read the oldest series of the same case on the same hardware, in the order of reading.
 
-    The first metrics of a case are those that the benchmarks report of every case.
+    No more than fit a page. The first metrics of a case are those that the benchmarks report of
+    every case.
     """
-    query = (
-        select(
-            models.SeriesRow.id,
-            models.SeriesRow.metric,
-            models.SeriesRow.unit,
-            models.SeriesRow.comparability,
-        )
-        .where(
-            models.SeriesRow.project == series.project, models.SeriesRow.case_key == series.case.key
-        )
-        .order_by(models.SeriesRow.created_at, models.SeriesRow.id)
-    )
-    alike = [
-        Sibling(series_id, metric, unit)
-        for series_id, metric, unit, comparability in session.execute(query)
-        if comparability == series.comparability
-    ]
-    return [one for at, one in enumerate(alike) if at < MOST_METRICS or one.id == series.id]
+    row = models.SeriesRow
+    query = select(row).where(row.project == series.project, row.case_key == series.case.key)
+    rows = session.scalars(query.order_by(row.created_at, row.id))
+    alike = [one for one in rows if one.comparability == series.comparability]
+    kept = [one for at, one in enumerate(alike) if at < MOST_METRICS or one.id == series.id]
+    return sorted(kept, key=lambda one: reading_order(one.metric))
 
 
 def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]:
@@ -309,29 +150,13 @@ def facts(session: Session, digests: Iterable[str]) -> dict[str, dict[str, str]]
     return {key: value for key, value in rows}  # noqa: C416 - dict() cannot type rows
 
 
-def metric_values(session: Session, result_id: str) -> list[MetricValue]:
-    """Read what a run put into series; empty for a run that does not count."""
-    query = (
-        select(
-            models.SeriesRow.id,
-            models.SeriesRow.metric,
-            models.SeriesRow.unit,
-            models.SeriesRow.direction,
-            models.Point.value,
-            models.Point.low,
-            models.Point.high,
-            models.Point.interval,
-        )
-        .join(models.Point, models.Point.series_id == models.SeriesRow.id)
-        .where(models.Point.result_id == result_id)
-        .order_by(models.SeriesRow.metric)
+def points_of(session: Session, result_id: str) -> dict[str, models.Point]:
+    """Read a run's points by metric; empty for a run that does not count."""
+    query = select(models.SeriesRow.metric, models.Point).join(
+        models.SeriesRow, models.SeriesRow.id == models.Point.series_id
     )
-    return [
-        MetricValue(
-            series_id, metric, unit, contracts.Direction(direction), value, low, high, interval
-        )
-        for series_id, metric, unit, direction, value, low, high, interval in session.execute(query)
-    ]
+    rows = session.execute(query.where(models.Point.result_id == result_id))
+    return {metric: point for metric, point in rows}  # noqa: C416 - as above
 
 
 def verdicts(session: Session, result_ids: Iterable[str]) -> dict[str, contracts.Verdict]:

@@ -11,6 +11,7 @@ from benchmarks.contracts import JobState
 from service.dashboard.figures import PassName, View, XAxis
 
 Short = Annotated[str, Field(max_length=200)]
+Cursor = Annotated[str, Field(max_length=2_000)]
 PageNumber = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
@@ -73,13 +74,13 @@ class JobsAddress(Address):
     """The choice of jobs in the list."""
 
     state: JobState | Literal[""] = ""
-    before: Annotated[str, Field(max_length=64)] = ""
+    cursor: Cursor = ""
 
 
 class InboxAddress(Address):
     """The place from which the list of closed findings continues."""
 
-    cursor: Annotated[str, Field(max_length=2_000)] = ""
+    cursor: Cursor = ""
 
 
 class CompareAddress(Address):

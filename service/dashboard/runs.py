@@ -13,8 +13,8 @@ from benchmarks.diagnosis import disturbances as benchmark_flags
 from service.analysis.summary import summarise
 from service.dashboard import labels
 from service.dashboard.figures import PassName
-from service.dashboard.queries import MetricValue
 from service.dashboard.sparkline import stacked_bar
+from service.models import Point
 from service.wording import formats
 
 PHASES = {"stall": "waiting for input", "copy": "copy to the device", "work": "work on the device"}
@@ -70,18 +70,15 @@ class Readings:
     count: int
 
 
-def metrics(result: contracts.Result, stored: Sequence[MetricValue]) -> list[ShownMetric]:
+def metrics(result: contracts.Result, points: Mapping[str, Point]) -> list[ShownMetric]:
     """List a run's metrics, the headlines first; a run that does not count has no series."""
-    by_name = {value.metric: value for value in stored}
     samples = sorted(result.samples, key=lambda one: reading_order(one.metric))
     notes = {"peak_memory": formats.peak_memory_of(result.environment.comparability())}
-    return [_metric(sample, by_name.get(sample.metric), notes) for sample in samples]
+    return [_metric(sample, points.get(sample.metric), notes) for sample in samples]
 
 
-def _metric(
-    sample: contracts.Sample, stored: MetricValue | None, notes: Mapping[str, str]
-) -> ShownMetric:
-    summary = stored or summarise(sample)
+def _metric(sample: contracts.Sample, point: Point | None, notes: Mapping[str, str]) -> ShownMetric:
+    summary = point or summarise(sample)
     declared = metric(sample.metric)
     note = notes.get(sample.metric) or declared.note or f"{sample.direction.value} is better"
     return ShownMetric(
@@ -94,7 +91,7 @@ def _metric(
         high=summary.high,
         interval=summary.interval,
         raw=sample.values,
-        series_id=stored.series_id if stored else None,
+        series_id=point.series_id if point else None,
     )
 
 

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse
 
-from benchmarks.catalog.metrics import metric, reading_order
+from benchmarks.catalog.metrics import metric
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
@@ -23,7 +22,6 @@ from service.dashboard import (
     series_changes,
     tables,
 )
-from service.dashboard.queries import Sibling
 from service.dashboard.query_params import HistoryAddress
 from service.dashboard.rendering import render
 from service.dashboard.routers import COUNTED, page_router
@@ -54,7 +52,7 @@ def show_series(
     newest_first = series.points[::-1]
     pages = max(math.ceil(len(newest_first) / POINTS_PER_PAGE), 1)
     at = at.model_copy(update={"page": min(at.page, pages)})
-    siblings = _in_order(queries.siblings(session, whole))
+    siblings = queries.siblings(session, whole)
     changes = series_changes.changes_of(session, whole)
     analysed = series_changes.analysed(session, whole, changes)
     return render(
@@ -89,10 +87,6 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return PlainTextResponse(tables.csv_of(series), media_type="text/csv", headers=headers)
-
-
-def _in_order(siblings: Sequence[Sibling]) -> list[Sibling]:
-    return sorted(siblings, key=lambda one: reading_order(one.metric))
 
 
 def _newest(series: Series, last: str) -> Series:

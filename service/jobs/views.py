@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from pydantic import ValidationError
 from sqlalchemy import ColumnElement, select
 from sqlalchemy.orm import Session
 
@@ -68,8 +69,15 @@ def _attempt(row: Attempt) -> AttemptView:
         lease_expires_at=row.lease_expires_at,
         ended_at=row.ended_at,
         reason=row.reason,
-        progress=None if row.progress is None else Progress.model_validate(row.progress),
+        progress=_progress(row.progress),
     )
+
+
+def _progress(stored: object) -> Progress | None:
+    try:
+        return Progress.model_validate(stored) if stored else None
+    except ValidationError:  # written by another version: the rest is shown
+        return None
 
 
 def _job(row: Job, attempts: list[AttemptView], result_id: str | None) -> JobView:

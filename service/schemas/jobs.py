@@ -89,6 +89,11 @@ class JobView(Document):
     attempts: list[AttemptView]
 
     @property
+    def worker(self) -> str | None:
+        """The worker of the last attempt, if there was one."""
+        return self.attempts[-1].worker if self.attempts else None
+
+    @property
     def progress(self) -> Progress | None:
         """The progress of the last attempt, if there was one."""
         return self.attempts[-1].progress if self.attempts else None
