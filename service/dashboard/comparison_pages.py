@@ -1,23 +1,38 @@
-"""The pages of comparisons: which there are, and what came of one."""
+"""The pages of comparisons, and of two revisions side by side."""
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
 from typing import Annotated
 
 from fastapi import Query, Request
 from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
 
+from benchmarks.catalog.suites import suites
 from service import comparisons
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard.rendering import partial, render
-from service.dashboard.routers import COUNTED, page_router
+from service.dashboard import queries
+from service.dashboard.query_params import CompareAddress
+from service.dashboard.rendering import COUNTED, page_router, partial, render
+from service.errors import UnknownChoice
+from service.history import revisions
+from service.jobs.report import cases_of, changes_between
 from service.schemas.gate import GOOD, REGRESSIONS
+from service.schemas.series import ChangeVerdict, RevisionChange
 
 router = page_router(COUNTED)
 
 PER_PAGE = 50
+_ORDER = {
+    ChangeVerdict.SLOWER: 0,
+    ChangeVerdict.FASTER: 1,
+    ChangeVerdict.UNCLEAR: 2,
+    ChangeVerdict.MISSING: 3,
+}
 
 
 @router.get("/comparisons")
@@ -46,4 +61,53 @@ def show_comparison(
         one=comparisons.load_comparison(session, comparison_id, now),
         good=GOOD,
         regressions=REGRESSIONS,
+    )
+
+
+@router.get("/compare")
+@needs(Permission.READ)
+def compare_revisions(
+    request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
+) -> HTMLResponse:
+    """Show two revisions side by side, case by case."""
+    chosen, faults = _understood(session, at)
+    changes = []
+    if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:
+        cases = cases_of(chosen.suite) if chosen.suite else None
+        changes = changes_between(session, chosen.baseline, chosen.contender, at.metric, cases)
+    return render(
+        request,
+        "compare.html",
+        now=now,
+        at=chosen,
+        faults=faults,
+        rows=worst_first(changes),
+        tally=Counter(change.verdict.value for change in changes),
+        revisions=queries.revisions(session),
+        metrics=queries.metrics(session),
+        suites=list(suites()),
+    )
+
+
+def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, list[str]]:
+    """The choices with revisions named in full, and a sentence for each that means nothing here."""
+    full, faults = {"baseline": at.baseline, "contender": at.contender}, []
+    for side, name in full.items():
+        try:
+            full[side] = revisions.find(session, name) if name else ""
+        except UnknownChoice as error:
+            faults.append(error.detail)
+    try:
+        if at.suite:
+            cases_of(at.suite)
+    except UnknownChoice as error:
+        faults.append(error.detail)
+    return at.model_copy(update=full), list(dict.fromkeys(faults))
+
+
+def worst_first(changes: Sequence[RevisionChange]) -> list[RevisionChange]:
+    """Put what got slower first, the largest loss on top, and what is missing last."""
+    return sorted(
+        changes,
+        key=lambda one: (_ORDER[one.verdict], -abs(one.change or 0.0), one.case.key),
     )

@@ -17,10 +17,9 @@ from service.analysis.detection.windows import LEAST_POINTS
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import Now
 from service.auth.permissions import Permission, needs
-from service.dashboard import figures, finding_data, finding_labels, inbox, series_changes
+from service.dashboard import figures, finding_data, finding_labels, series_changes
 from service.dashboard.query_params import InboxAddress
-from service.dashboard.rendering import partial, render
-from service.dashboard.routers import COUNTED, page_router
+from service.dashboard.rendering import COUNTED, page_router, partial, render
 from service.findings import AffectedSeries
 from service.history.queries import load_series
 
@@ -38,13 +37,13 @@ def list_findings(
         "_findings.html" if partial(request) else "findings.html",
         now=now,
         at=at,
-        report=inbox.report(session, now),
-        active=inbox.active(session),
-        most=inbox.MOST_ACTIVE,
-        closed=inbox.closed(session, at.cursor or None),
-        running=inbox.running(session),
-        for_nothing=inbox.for_nothing(session, now),
-        longest=inbox.longest_history(session),
+        report=finding_data.report(session, now),
+        active=finding_data.active(session),
+        most=finding_data.MOST_ACTIVE,
+        closed=finding_data.closed(session, at.cursor or None),
+        running=finding_data.running(session),
+        for_nothing=finding_data.for_nothing(session, now),
+        longest=finding_data.longest_history(session),
         least_points=LEAST_POINTS,
         patience=PATIENCE,
         confirmations=request.app.state.settings.confirmations,

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from datetime import datetime, timedelta
 from typing import Annotated
 
 from fastapi import FastAPI, Query, Request
 from fastapi.responses import HTMLResponse
-from sqlalchemy.orm import Session
 
-from benchmarks.catalog.suites import suites
 from benchmarks.contracts import FINAL_STATES, JobState
 from service.api.dependencies import DatabaseSession as Reading
 from service.api.dependencies import LeaseTerms, Now
@@ -21,21 +18,18 @@ from service.dashboard import (
     environments,
     error_pages,
     figures,
-    inbox,
+    finding_data,
     overview,
     queries,
     runs,
-    tables,
 )
-from service.dashboard.query_params import CompareAddress, JobsAddress, OverviewAddress, RunAddress
-from service.dashboard.rendering import partial, render, render_error
-from service.dashboard.routers import COUNTED, page_router
-from service.errors import NotFound, UnknownChoice
-from service.history import exclusions, replicates, revisions
+from service.dashboard.query_params import JobsAddress, OverviewAddress, RunAddress
+from service.dashboard.rendering import COUNTED, page_router, partial, render, render_error
+from service.errors import NotFound
+from service.history import exclusions, replicates
 from service.history.queries import latest_of_each_series, load_result
 from service.history.traces import with_trace
 from service.jobs import schedules, suggestions, views, workers
-from service.jobs.report import cases_of, changes_between
 from service.jobs.types import Terms
 from service.models import Job
 
@@ -86,7 +80,7 @@ def show_overview(
         now=now,
         at=at,
         groups=overview.matching(chosen, at.text),
-        marks=inbox.marks(session),
+        marks=finding_data.marks(session),
         any_groups=bool(groups),
         most=MOST_SERIES if len(series) == MOST_SERIES else 0,
         metrics=queries.metrics(session),
@@ -189,47 +183,6 @@ def show_job(request: Request, session: Reading, now: Now, job_id: str) -> HTMLR
         result=load_result(session, job.result_id).result if job.result_id else None,
         before=queries.jobs_before(session, row) if job.state is JobState.QUEUED else 0,
     )
-
-
-@router.get("/compare")
-@needs(Permission.READ)
-def show_comparison(
-    request: Request, session: Reading, now: Now, at: Annotated[CompareAddress, Query()]
-) -> HTMLResponse:
-    """Show two revisions side by side, case by case."""
-    chosen, faults = _understood(session, at)
-    changes = []
-    if not faults and chosen.baseline and chosen.contender not in {"", chosen.baseline}:
-        cases = cases_of(chosen.suite) if chosen.suite else None
-        changes = changes_between(session, chosen.baseline, chosen.contender, at.metric, cases)
-    return render(
-        request,
-        "compare.html",
-        now=now,
-        at=chosen,
-        faults=faults,
-        rows=tables.worst_first(changes),
-        tally=Counter(change.verdict.value for change in changes),
-        revisions=queries.revisions(session),
-        metrics=queries.metrics(session),
-        suites=list(suites()),
-    )
-
-
-def _understood(session: Session, at: CompareAddress) -> tuple[CompareAddress, list[str]]:
-    """The choices with revisions named in full, and a sentence for each that means nothing here."""
-    full, faults = {"baseline": at.baseline, "contender": at.contender}, []
-    for side, name in full.items():
-        try:
-            full[side] = revisions.find(session, name) if name else ""
-        except UnknownChoice as error:
-            faults.append(error.detail)
-    try:
-        if at.suite:
-            cases_of(at.suite)
-    except UnknownChoice as error:
-        faults.append(error.detail)
-    return at.model_copy(update=full), list(dict.fromkeys(faults))
 
 
 @router.get("/workers")

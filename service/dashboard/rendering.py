@@ -1,19 +1,22 @@
-"""Templates to HTML answers. Everything that a template shows is escaped."""
+"""Renders templates, which escape all that they show, and gives pages their router."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
 
-from fastapi import Request
+from fastapi import APIRouter, Depends, Request, params
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from benchmarks.catalog.metrics import metric
+from service import findings
+from service.api.dependencies import DatabaseSession as Reading
 from service.auth.permissions import Permission
 from service.auth.principal import READER
 from service.dashboard import assets, figures, finding_labels, labels
 from service.http.security_headers import PAGE_POLICY
+from service.http.strict_route import GuardedRoute
 from service.wording import formats
 
 _TITLES = {
@@ -92,3 +95,23 @@ def render_error(request: Request, status: int, sentence: str) -> HTMLResponse:
 def partial(request: Request) -> bool:
     """Say whether htmx asks for the part of a page that changes, rather than a reader for all."""
     return request.headers.get("HX-Request") == "true"
+
+
+def count(request: Request, session: Reading) -> None:
+    """Note how many findings ask for attention; a part of a page does not show it."""
+    if not partial(request):
+        request.state.attention = findings.count_active(session)
+
+
+COUNTED = Depends(count, scope="function")
+"""For the router of pages that say it."""
+
+
+def page_router(*more: params.Depends) -> APIRouter:
+    """A router for pages, which the API's description does not list."""
+    return APIRouter(
+        include_in_schema=False,
+        route_class=GuardedRoute,
+        default_response_class=HTMLResponse,
+        dependencies=more,
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections import Counter
 from dataclasses import replace
@@ -20,11 +22,9 @@ from service.dashboard import (
     overview,
     queries,
     series_changes,
-    tables,
 )
 from service.dashboard.query_params import HistoryAddress
-from service.dashboard.rendering import render
-from service.dashboard.routers import COUNTED, page_router
+from service.dashboard.rendering import COUNTED, page_router, render
 from service.history.compare import Known
 from service.history.description import describe
 from service.history.queries import load_series
@@ -34,6 +34,19 @@ from service.schemas.series import Series
 router = page_router(COUNTED)
 
 POINTS_PER_PAGE = 50
+_CSV_COLUMNS = (
+    "revision",
+    "revision_at",
+    "measured_at",
+    "value",
+    "low",
+    "high",
+    "interval",
+    "replicates",
+    "worker",
+    "environment",
+    "result_id",
+)
 
 
 @router.get("/series/{series_id}")
@@ -86,8 +99,27 @@ def download_points(session: Reading, series_id: str) -> PlainTextResponse:
     series = load_series(session, series_id)
     name = f"{series.case.workload}-{series.metric}-{series.id[:8]}.csv"
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
-    return PlainTextResponse(tables.csv_of(series), media_type="text/csv", headers=headers)
+    return PlainTextResponse(csv_of(series), media_type="text/csv", headers=headers)
 
 
 def _newest(series: Series, last: str) -> Series:
     return series if last == "all" else replace(series, points=series.points[-int(last) :])
+
+
+def csv_of(series: Series) -> str:
+    """Write a series' points as CSV, oldest first, values in the series' base unit."""
+    out = io.StringIO()
+    writer = csv.writer(out)
+    writer.writerow((*_CSV_COLUMNS, "metric", "unit", "excluded", "disturbed"))
+    for point in series.points:
+        cells = [getattr(point, column) for column in _CSV_COLUMNS]
+        cells[1:3] = [point.revision_at.isoformat(), point.measured_at.isoformat()]
+        excluded = str(point.excluded).lower()
+        writer.writerow(
+            (*cells, series.metric, _no_formula(series.unit), excluded, point.disturbed)
+        )
+    return out.getvalue()
+
+
+def _no_formula(text: str) -> str:
+    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text

@@ -18,8 +18,7 @@ from service.auth.authenticate import Authenticator
 from service.auth.permissions import Permission, needs
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
-from service.dashboard.rendering import render
-from service.dashboard.routers import page_router
+from service.dashboard.rendering import page_router, render
 from service.database.session import now_of
 from service.errors import BadRequest, Unauthorized
 from service.http.exchange import SMALL_B

@@ -1,9 +1,8 @@
 """Plotly figures as plain values: a Series or a Result goes in, a figure comes out. Pure."""
 
-from service.dashboard.figures.before_after import before_after
 from service.dashboard.figures.frame import Figure, drawable, embed
 from service.dashboard.figures.places import View, XAxis
-from service.dashboard.figures.points import environment_changes, history
+from service.dashboard.figures.points import before_after, environment_changes, history
 from service.dashboard.figures.segments import Analysed, Step, place_of
 from service.dashboard.figures.steps import PassName, step_histogram, step_times
 from service.dashboard.figures.telemetry import telemetry

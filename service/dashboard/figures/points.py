@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
 from benchmarks.catalog.metrics import metric
 from service.dashboard.figures import frame
 from service.dashboard.figures.places import Places, View
-from service.dashboard.figures.segments import MARGIN, Analysed, drawn
+from service.dashboard.figures.segments import MARGIN, Analysed, drawn, place_of
 from service.schemas.series import Series, SeriesPoint
 from service.wording import formats
 
@@ -19,6 +20,8 @@ CALM_SPAN = 0.01
 """The value axis spans at least this share on either side, so that noise looks like noise."""
 MOST_REASON = 120
 """Characters of a reason that a hover shows; the table has all of it."""
+BEFORE = 30
+"""Points shown before a change: what its old level was, and how steady."""
 ALL, UNANALYSED = View(), Analysed()
 
 
@@ -62,6 +65,13 @@ def history(series: Series, view: View = ALL, analysed: Analysed = UNANALYSED) -
             "factor": factor,
         },
     }
+
+
+def before_after(series: Series, analysed: Analysed) -> frame.Figure:
+    """Draw the chosen step of ``analysed`` with the points before it, up to the newest."""
+    chosen = next(step for step in analysed.steps if step.chosen)
+    begin = max(0, place_of(series.points, chosen) - BEFORE)
+    return history(replace(series, points=series.points[begin:]), analysed=analysed)
 
 
 def environment_changes(points: Sequence[SeriesPoint]) -> list[int]:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from benchmarks.contracts import Case, JobSpec
 from service.database.ids import new_id
 from service.history import record
-from service.maintenance.verify.allowed_steps import FINAL, LIVE, ON_WORKER
+from service.maintenance.verify.jobs import FINAL, LIVE, ON_WORKER
 from service.maintenance.verify.values import AttemptFacts, Breach, Event, JobFacts
 
 ROWS = 11

@@ -12,18 +12,15 @@ from service.database.session import Database
 from service.maintenance.verify import (
     agreement,
     any_row,
-    change_rows,
     comparison_rows,
-    eligibility_rows,
     finding_rows,
-    gates,
     guards,
     jobs,
     series,
-    trace_rows,
     whole,
 )
 from service.maintenance.verify.agreement import ROWS
+from service.maintenance.verify.comparison_rows import GATE
 from service.maintenance.verify.reading import every_job
 from service.maintenance.verify.values import Breach, CheckOutcome, Finding, VerificationReport
 
@@ -53,7 +50,7 @@ def _together(rule: Callable[[Session], Iterable[Breach]]) -> Look:
     return lambda session: (rule(session),)
 
 
-_COUNTED: Sequence[Look] = (_each_job, series.every_result, gates.every_pass)
+_COUNTED: Sequence[Look] = (_each_job, series.every_result, comparison_rows.every_pass)
 """What gives the breaches of one job, one result, one pass at a time."""
 _RULES: Sequence[Look] = tuple(
     map(
@@ -69,15 +66,15 @@ _RULES: Sequence[Look] = tuple(
             any_row.numbered_without_gap,
             any_row.tokens_of_enrolments,
             any_row.who_acted,
-            change_rows.every_change,
-            change_rows.shown_changes,
+            finding_rows.every_change,
+            finding_rows.shown_changes,
             finding_rows.every_finding,
             finding_rows.every_suspicion,
             finding_rows.every_exclusion,
             series.series_of_nobody,
-            trace_rows.every_trace,
-            eligibility_rows.eligible_workers,
-            eligibility_rows.devices_of_workers,
+            whole.every_trace,
+            whole.eligible_workers,
+            whole.devices_of_workers,
             whole.one_job_per_device,
             whole.groups_of_jobs,
             whole.slots_fire_once,
@@ -142,11 +139,14 @@ def check(session: Session) -> VerificationReport:
         note(any_row.unreadable(session))
     findings = [_finding(number, tally) for number, tally in tallies.items()]
     job_count, result_count, passes = counts.values()
-    if not passes and tallies[gates.GATE].shortest is None:
+    if not passes and tallies[GATE].shortest is None:
         none = Finding(
-            gates.GATE, PROMISES[gates.GATE], CheckOutcome.NOT_APPLICABLE, _NOTHING_PASSED
+            GATE,
+            PROMISES[GATE],
+            CheckOutcome.NOT_APPLICABLE,
+            _NOTHING_PASSED,
         )
-        findings[list(tallies).index(gates.GATE)] = none
+        findings[list(tallies).index(GATE)] = none
     return VerificationReport(findings, job_count, result_count, _warnings(session))
 
 

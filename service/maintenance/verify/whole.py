@@ -1,7 +1,8 @@
-"""Checks several rows together: devices, groups, schedules, and what was stored in part."""
+"""Checks several rows together: devices, labels, groups, schedules, traces, missing parts."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterator
 
 from sqlalchemy import and_, func, or_, select, union_all
@@ -10,10 +11,21 @@ from sqlalchemy.orm import Session, aliased
 from benchmarks.contracts import AttemptState
 from service.database.session import now_of
 from service.history import revisions
+from service.jobs import eligibility
 from service.maintenance.verify.agreement import ROWS
 from service.maintenance.verify.reading import history_of
 from service.maintenance.verify.values import Breach
-from service.models import Attempt, ComparisonRow, Job, ScheduleRun, Submission, WorkerRow
+from service.models import (
+    Attempt,
+    ComparisonRow,
+    Eligibility,
+    Job,
+    LabelSet,
+    ScheduleRun,
+    Submission,
+    TraceRow,
+    WorkerRow,
+)
 
 
 def one_job_per_device(session: Session) -> Iterator[Breach]:
@@ -121,3 +133,43 @@ def nothing_is_half_there(session: Session) -> Iterator[Breach]:
     for name, count, highest in session.execute(gaps.limit(100)):
         sentence = f"It has {count} cases, and one at place {highest}: a part of it is gone."
         yield Breach(9, f"submission {name}", sentence)
+
+
+def eligible_workers(session: Session) -> Iterator[Breach]:
+    """11: a worker has a row for each label set that it meets, and no row hides a job from it."""
+    sets = session.execute(select(LabelSet.digest, LabelSet.labels)).all()
+    for worker, labels in session.execute(select(WorkerRow.name, WorkerRow.labels)).all():
+        rows = eligibility.sets_of(session, worker)
+        has = {row.requires for row in rows}
+        met = {name for name, required in sets if eligibility.meets(labels, required)}
+        for name in sorted(met - has):
+            yield Breach(ROWS, f"eligibilities {name}", f"Worker {worker} meets it and has no row.")
+        for name in sorted(has - met):
+            yield Breach(ROWS, f"eligibilities {name}", f"Worker {worker} does not meet it.")
+        for row in rows:
+            if eligibility.hides(row):
+                sentence = f"It hides job {row.head} from worker {worker}."
+                yield Breach(ROWS, f"eligibilities {row.requires}", sentence)
+    known = select(WorkerRow.name).where(WorkerRow.name == Eligibility.worker).exists()
+    for name, worker in session.execute(
+        select(Eligibility.requires, Eligibility.worker).where(~known)
+    ):
+        yield Breach(ROWS, f"eligibilities {name}", f"There is no worker {worker}.")
+
+
+def devices_of_workers(session: Session) -> Iterator[Breach]:
+    """11: the GPU by which a claim knows a worker is the one that the worker's labels name."""
+    columns = (WorkerRow.name, WorkerRow.labels, WorkerRow.gpu_uuid)
+    for name, labels, gpu_uuid in session.execute(select(*columns)):
+        if labels.get("gpu_uuid") != gpu_uuid:
+            yield Breach(ROWS, f"workers {name}", f"Its GPU is {gpu_uuid}, unlike in its labels.")
+
+
+def every_trace(session: Session) -> Iterator[Breach]:
+    """Yield a breach for each trace that differs from its row; one trace at a time is in memory."""
+    names = select(TraceRow.result_id, TraceRow.digest, TraceRow.size_b)
+    for result_id, digest, size_b in session.execute(names.order_by(TraceRow.result_id)).all():
+        body = session.scalars(select(TraceRow.body).where(TraceRow.result_id == result_id)).one()
+        if hashlib.sha256(body).hexdigest() != digest or len(body) != size_b:
+            subject = f"the trace of result {result_id}"
+            yield Breach(2, subject, "It is not what was answered for: digest or size differs.")

@@ -21,7 +21,7 @@ from sqlalchemy import delete, select, update
 from service import findings
 from service.analysis.statement import state
 from service.app import create_app
-from service.dashboard import finding_labels, inbox
+from service.dashboard import finding_data, finding_labels
 from service.database.session import Database
 from service.findings import ACTIONS
 from service.models import (
@@ -292,7 +292,7 @@ def test_the_overview_marks_series_that_a_finding_is_about(
 def test_closed_findings_are_paged_and_marks_go_away(
     acting: TestClient, ids: Analysed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(inbox, "PER_PAGE", 1)
+    monkeypatch.setattr(finding_data, "PER_PAGE", 1)
     with database_of(acting).writing() as session:
         for each in (ids.regression, ids.node):
             findings.act(session, each, "resolve", "ada", datetime.now(UTC))

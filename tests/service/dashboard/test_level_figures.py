@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from service.dashboard import figures
 from service.dashboard.figures import Analysed, Step
-from service.dashboard.figures.before_after import BEFORE
 from service.dashboard.figures.frame import TOOLS
+from service.dashboard.figures.points import BEFORE
 
 
 def read(figure: figures.Figure) -> Any:

@@ -11,7 +11,13 @@ import pytest
 from builders.series import point, series
 
 from benchmarks.contracts import Bottleneck, Case, Direction, Verdict
-from service.dashboard import environments, labels, overview, rendering, tables
+from service.dashboard import (
+    environments,
+    labels,
+    overview,
+    rendering,
+    series_pages,
+)
 from service.schemas.series import SeriesPoint
 
 
@@ -181,14 +187,16 @@ def test_an_environment_change_lists_only_the_facts_that_differ() -> None:
 
 
 def test_a_csv_holds_every_point_in_base_units() -> None:
-    lines = tables.csv_of(series(point(1, 1234.5), point(2, 2.0, low=None, high=None))).splitlines()
+    lines = series_pages.csv_of(
+        series(point(1, 1234.5), point(2, 2.0, low=None, high=None))
+    ).splitlines()
     assert len(lines) == 3
     assert "1234.5" in lines[1]
     assert lines[1].endswith("throughput,img/s,false,")
 
 
 def test_a_csv_says_which_points_are_excluded() -> None:
-    told = tables.csv_of(series(point(1, 1.0), point(2, 9.0, excluded=True)))
+    told = series_pages.csv_of(series(point(1, 1.0), point(2, 9.0, excluded=True)))
     rows = csv.DictReader(told.splitlines())
     assert [(row["value"], row["excluded"]) for row in rows] == [("1.0", "false"), ("9.0", "true")]
 
@@ -200,5 +208,5 @@ def test_a_flag_of_one_pass_is_explained_with_its_pass() -> None:
 
 @pytest.mark.parametrize("unit", ["=1+1", "+1", "-1", "@SUM(A1)"])
 def test_a_strangers_unit_is_no_formula_in_a_spreadsheet(unit: str) -> None:
-    told = tables.csv_of(replace(series(point(1, 1.0)), unit=unit))
+    told = series_pages.csv_of(replace(series(point(1, 1.0)), unit=unit))
     assert told.splitlines()[1].endswith(f",'{unit},false,")

@@ -26,7 +26,7 @@ from service.jobs.requests import SubmissionRequest
 from service.jobs.submit import submit
 from service.jobs.types import Holder, Terms
 from service.maintenance.verify import CheckOutcome, check, guards, verify
-from service.maintenance.verify.allowed_steps import ATTEMPT_STEPS, FINAL, JOB_STEPS
+from service.maintenance.verify.jobs import ATTEMPT_STEPS, FINAL, JOB_STEPS
 from tests.service.test_log_and_guards import LEGAL_ATTEMPT, LEGAL_JOB
 
 pytestmark = pytest.mark.both_databases

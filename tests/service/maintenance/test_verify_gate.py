@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Environment, Lease, Result, Status
 from service.database.session import Database, now_of
-from service.maintenance.verify.gates import GATE
+from service.maintenance.verify.comparison_rows import GATE
 from service.maintenance.verify.invariants import check
 from service.maintenance.verify.values import CheckOutcome
 from service.models import ComparisonJob, ComparisonRow
