@@ -11,7 +11,6 @@ from sqlalchemy import ColumnElement, Connection, select, update
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import FINAL_STATES
-from service import models
 from service.analysis import gate
 from service.analysis.gate import Decision
 from service.analysis.statement import Statement, state
@@ -20,6 +19,7 @@ from service.database.prepared import session_on
 from service.database.session import Database, now_of, rows
 from service.errors import NotFound
 from service.jobs import expiry
+from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job
 from service.schemas.comparisons import ComparisonRequest
 
 log = logging.getLogger(__name__)
@@ -41,10 +41,8 @@ def advance_after(database: Database, after: str) -> Iterator[tuple[str, bool]]:
     Yields the id of each that was moved on, and whether that decided it.
     """
     with database.reading() as session:
-        running = select(models.ComparisonRow.id).where(
-            models.ComparisonRow.state == models.ComparisonState.RUNNING
-        )
-        ids = session.scalars(running.order_by(models.ComparisonRow.id)).all()
+        running = select(ComparisonRow.id).where(ComparisonRow.state == ComparisonState.RUNNING)
+        ids = session.scalars(running.order_by(ComparisonRow.id)).all()
     first = bisect_right(ids, after)
     for comparison_id in (*ids[first:], *ids[:first]):
         was_decided = False
@@ -73,7 +71,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         NotFound: there is no such comparison.
     """
     row = _load(session, comparison_id)
-    if row.state != models.ComparisonState.RUNNING:
+    if row.state != ComparisonState.RUNNING:
         return False
     made = comparison_jobs.of(session, comparison_id)
     under_way = comparison_jobs.take_note(session, made)
@@ -97,7 +95,7 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         return _decide(session, row, shown, now)
     if row.worker is None and not _pin(session, row, request, now):
         return False
-    if _change(session, row, models.ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
+    if _change(session, row, ComparisonRow.rounds == row.rounds, rounds=row.rounds + 1):
         comparison_jobs.submit(session, _load(session, comparison_id), made, unsettled, now)
     return False
 
@@ -111,21 +109,21 @@ def cancel(session: Session, comparison_id: str, now: datetime) -> None:
         NotFound: there is no such comparison.
     """
     row = _load(session, comparison_id)
-    ended = {"state": models.ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
+    ended = {"state": ComparisonState.CANCELLED, "decided_at": now, "reason": "Cancelled."}
     if _change(session, row, **ended, key=None, key_digest=None):
         _cancel_jobs(session, comparison_id, now)
 
 
-def _load(session: Session, comparison_id: str) -> models.ComparisonRow:
-    query = select(models.ComparisonRow).where(models.ComparisonRow.id == comparison_id)
+def _load(session: Session, comparison_id: str) -> ComparisonRow:
+    query = select(ComparisonRow).where(ComparisonRow.id == comparison_id)
     row = session.scalars(query.execution_options(populate_existing=True)).first()
     if row is None:
         raise NotFound(NONE_KNOWN)
     return row
 
 
-def _decide(session: Session, row: models.ComparisonRow, decision: Decision, now: datetime) -> bool:
-    ended = {"state": models.ComparisonState.DECIDED, "decided_at": now, "reason": ""}
+def _decide(session: Session, row: ComparisonRow, decision: Decision, now: datetime) -> bool:
+    ended = {"state": ComparisonState.DECIDED, "decided_at": now, "reason": ""}
     if not _change(session, row, **ended, decision=decision.model_dump(mode="json")):
         return False
     _cancel_jobs(session, row.id, now)
@@ -133,14 +131,10 @@ def _decide(session: Session, row: models.ComparisonRow, decision: Decision, now
     return True
 
 
-def _pin(
-    session: Session, row: models.ComparisonRow, request: ComparisonRequest, now: datetime
-) -> bool:
+def _pin(session: Session, row: ComparisonRow, request: ComparisonRequest, now: datetime) -> bool:
     chosen = worker_choice.choose(session, request, now)
     if chosen is not None:
-        return _change(
-            session, row, models.ComparisonRow.worker.is_(None), worker=chosen, reason=""
-        )
+        return _change(session, row, ComparisonRow.worker.is_(None), worker=chosen, reason="")
     without = worker_choice.lacking(session, request, now)
     waits = without or f"Waits for a {_worker(request)}: none was heard of lately."
     if row.reason != waits:
@@ -155,7 +149,7 @@ def _worker(request: ComparisonRequest) -> str:
 
 def _lacked(
     session: Session,
-    row: models.ComparisonRow,
+    row: ComparisonRow,
     request: ComparisonRequest,
     now: datetime,
     *,
@@ -177,11 +171,11 @@ def _lacked(
 
 def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:
     open_ = (
-        select(models.ComparisonJob.job_id)
-        .join(models.Job, models.Job.id == models.ComparisonJob.job_id)
+        select(ComparisonJob.job_id)
+        .join(Job, Job.id == ComparisonJob.job_id)
         .where(
-            models.ComparisonJob.comparison_id == comparison_id,
-            models.Job.state.not_in(FINAL_STATES),
+            ComparisonJob.comparison_id == comparison_id,
+            Job.state.not_in(FINAL_STATES),
         )
     )
     for job_id in session.scalars(open_).all():
@@ -189,11 +183,11 @@ def _cancel_jobs(session: Session, comparison_id: str, now: datetime) -> None:
 
 
 def _change(
-    session: Session, row: models.ComparisonRow, *seen: ColumnElement[bool], **values: object
+    session: Session, row: ComparisonRow, *seen: ColumnElement[bool], **values: object
 ) -> bool:
     """Change a comparison if it still runs and is as seen; say whether it was."""
     same = (
-        models.ComparisonRow.id == row.id,
-        models.ComparisonRow.state == models.ComparisonState.RUNNING,
+        ComparisonRow.id == row.id,
+        ComparisonRow.state == ComparisonState.RUNNING,
     )
-    return rows(session, update(models.ComparisonRow).where(*same, *seen).values(**values)) == 1
+    return rows(session, update(ComparisonRow).where(*same, *seen).values(**values)) == 1

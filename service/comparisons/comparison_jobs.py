@@ -9,32 +9,32 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from service import models
 from service.analysis.gate import CaseRecord, Measured, Pair, Side, Used
 from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
+from service.models import Attempt, ComparisonJob, ComparisonRow, Job
 from service.schemas.comparisons import ComparisonRequest
 
 
-def of(session: Session, comparison_id: str) -> list[models.ComparisonJob]:
+def of(session: Session, comparison_id: str) -> list[ComparisonJob]:
     """Every job of a comparison, in the order of submission."""
     query = (
-        select(models.ComparisonJob)
-        .where(models.ComparisonJob.comparison_id == comparison_id)
-        .order_by(models.ComparisonJob.place)
+        select(ComparisonJob)
+        .where(ComparisonJob.comparison_id == comparison_id)
+        .order_by(ComparisonJob.place)
     )
     return list(session.scalars(query.execution_options(populate_existing=True)))
 
 
-def take_note(session: Session, tries: Sequence[models.ComparisonJob]) -> int:
+def take_note(session: Session, tries: Sequence[ComparisonJob]) -> int:
     """Keep what jobs that have ended found out; return how many have not ended.
 
     What is kept is a few numbers, so that no later look has to unpack whole results again.
     """
     waiting = {one.job_id: one for one in tries if one.measured is None}
-    done = select(models.Job.id, models.Job.reason).where(
-        models.Job.id.in_(waiting), models.Job.state.in_(contracts.FINAL_STATES)
+    done = select(Job.id, Job.reason).where(
+        Job.id.in_(waiting), Job.state.in_(contracts.FINAL_STATES)
     )
     ended = {job_id: reason for job_id, reason in session.execute(done)}  # noqa: C416
     counted = queries.counted_results(session, list(ended))
@@ -44,17 +44,15 @@ def take_note(session: Session, tries: Sequence[models.ComparisonJob]) -> int:
     return len(waiting) - len(ended)
 
 
-def _keep(
-    session: Session, row: models.ComparisonJob, stored: StoredResult | None, reason: str
-) -> None:
+def _keep(session: Session, row: ComparisonJob, stored: StoredResult | None, reason: str) -> None:
     measured = Measured.missing(reason[:500]) if stored is None else Measured.of(stored.result)
     same = (
-        models.ComparisonJob.comparison_id == row.comparison_id,
-        models.ComparisonJob.place == row.place,
+        ComparisonJob.comparison_id == row.comparison_id,
+        ComparisonJob.place == row.place,
     )
     session.execute(
-        update(models.ComparisonJob)
-        .where(*same, models.ComparisonJob.measured.is_(None))
+        update(ComparisonJob)
+        .where(*same, ComparisonJob.measured.is_(None))
         .values(
             measured=measured.model_dump(mode="json"),
             attempt=None if stored is None else stored.attempt,
@@ -64,7 +62,7 @@ def _keep(
     )
 
 
-def records(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) -> list[CaseRecord]:
+def records(row: ComparisonRow, tries: Sequence[ComparisonJob]) -> list[CaseRecord]:
     """Give the record of each case's pairs, in the order of the cases."""
     case_records = []
     for place, case in enumerate(row.cases):
@@ -83,7 +81,7 @@ def records(row: models.ComparisonRow, tries: Sequence[models.ComparisonJob]) ->
 
 
 def used(
-    records_: Sequence[CaseRecord], tries: Sequence[models.ComparisonJob], max_pairs: int
+    records_: Sequence[CaseRecord], tries: Sequence[ComparisonJob], max_pairs: int
 ) -> tuple[Used, ...]:
     """Every attempt, and whether its pair was compared."""
     compared = set()
@@ -109,23 +107,23 @@ def used(
 def last_loss(session: Session, comparison_id: str) -> str:
     """Say which attempt of a job that has not ended was lost last; empty if none was."""
     of_it = (
-        models.ComparisonJob.comparison_id == comparison_id,
-        models.Job.state.not_in(contracts.FINAL_STATES),
+        ComparisonJob.comparison_id == comparison_id,
+        Job.state.not_in(contracts.FINAL_STATES),
     )
     lost = (
         select(
-            models.Attempt.worker,
-            models.Attempt.number,
-            models.Attempt.job_id,
-            models.Attempt.reason,
+            Attempt.worker,
+            Attempt.number,
+            Attempt.job_id,
+            Attempt.reason,
         )
-        .join(models.ComparisonJob, models.ComparisonJob.job_id == models.Attempt.job_id)
-        .join(models.Job, models.Job.id == models.Attempt.job_id)
-        .where(*of_it, models.Attempt.state == contracts.AttemptState.LOST)
+        .join(ComparisonJob, ComparisonJob.job_id == Attempt.job_id)
+        .join(Job, Job.id == Attempt.job_id)
+        .where(*of_it, Attempt.state == contracts.AttemptState.LOST)
         .order_by(
-            models.Attempt.ended_at.desc(),
-            models.Attempt.job_id.desc(),
-            models.Attempt.number.desc(),
+            Attempt.ended_at.desc(),
+            Attempt.job_id.desc(),
+            Attempt.number.desc(),
         )
     )
     attempt = session.execute(lost.limit(1)).first()
@@ -137,8 +135,8 @@ def last_loss(session: Session, comparison_id: str) -> str:
 
 def submit(
     session: Session,
-    row: models.ComparisonRow,
-    tries: Sequence[models.ComparisonJob],
+    row: ComparisonRow,
+    tries: Sequence[ComparisonJob],
     places: Sequence[int],
     now: datetime,
 ) -> None:
@@ -157,7 +155,7 @@ def submit(
             at = row.baseline_submission if side is Side.BASELINE else row.contender_submission
             [job_id] = leases.submit(session, [spec], at, now, first=place)
             session.add(
-                models.ComparisonJob(
+                ComparisonJob(
                     comparison_id=row.id,
                     place=place,
                     case_place=case_place,
@@ -171,7 +169,7 @@ def submit(
 
 
 def _spec(
-    row: models.ComparisonRow,
+    row: ComparisonRow,
     request: ComparisonRequest,
     case_place: int,
     side: Side,

@@ -12,7 +12,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
-from service import models
 from service.analysis.attribution import (
     Attribution,
     Cause,
@@ -38,7 +37,7 @@ from service.history.series_history import (
     RecentPoint,
     SeriesHistory,
 )
-from service.models import SeriesRow
+from service.models import FindingRow, FindingSeries, SeriesRow
 from service.schemas.findings import Certainty, FindingKind, FindingSummary
 from service.schemas.series import SeriesName
 
@@ -192,7 +191,7 @@ def _stayed(history: SeriesHistory, since: Place) -> bool:
     return all(abs(change.change.index - index) > EDGE for change in history.analysis.changes)
 
 
-def say_again(histories: Histories, row: models.FindingRow, whole: Sequence[Candidate]) -> None:
+def say_again(histories: Histories, row: FindingRow, whole: Sequence[Candidate]) -> None:
     """Put into words what a finding is, now that it is about the changes in ``whole``."""
     measured = Remeasured(*(tuple(row.measured.get(side, ())) for side in ("before", "after")))
     attribution_now = attribute(question_of(histories, whole, measured))
@@ -207,20 +206,18 @@ def without_cause(attribution: Attribution) -> Attribution:
     return replace(attribution, cause=Cause.UNKNOWN, says=replace(attribution.says, facts=facts))
 
 
-def members(session: Session, row: models.FindingRow) -> list[Candidate]:
+def members(session: Session, row: FindingRow) -> list[Candidate]:
     """The changes that a finding is about, the one that it was opened for first."""
     query = (
-        select(models.FindingSeries, models.SeriesRow)
-        .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
-        .where(models.FindingSeries.finding_id == row.id)
-        .order_by(models.FindingSeries.place)
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id == row.id)
+        .order_by(FindingSeries.place)
     )
     return [_member(session, row, link, series) for link, series in session.execute(query)]
 
 
-def _member(
-    session: Session, row: models.FindingRow, link: models.FindingSeries, series: models.SeriesRow
-) -> Candidate:
+def _member(session: Session, row: FindingRow, link: FindingSeries, series: SeriesRow) -> Candidate:
     return Candidate(
         series=name_of(series),
         placed=as_reported(link, row),
@@ -230,9 +227,7 @@ def _member(
     )
 
 
-def as_reported(
-    link: models.FindingSeries, finding: models.FindingRow | FindingSummary
-) -> PlacedChange:
+def as_reported(link: FindingSeries, finding: FindingRow | FindingSummary) -> PlacedChange:
     """Give the change of a series as its finding reports it, whatever the history says by now."""
     change = ChangePoint(
         index=0,

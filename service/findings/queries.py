@@ -10,13 +10,13 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from service import models
 from service.database import paging
 from service.database.paging import Page
 from service.errors import NotFound
 from service.findings.lifecycle import NO_SUCH
 from service.findings.rules import ACTIVE, REFUTED
 from service.history.queries import name_of
+from service.models import FindingEvent, FindingRow, FindingSeries, FindingState, SeriesRow
 from service.schemas.findings import (
     AffectedSeries,
     AttributionView,
@@ -35,17 +35,17 @@ def load_finding(session: Session, finding_id: str) -> FindingView:
     Raises:
         NotFound: there is no such finding.
     """
-    row = session.get(models.FindingRow, finding_id)
+    row = session.get(FindingRow, finding_id)
     if row is None:
         raise NotFound(NO_SUCH)
-    events = select(models.FindingEvent).where(models.FindingEvent.finding_id == finding_id)
+    events = select(FindingEvent).where(FindingEvent.finding_id == finding_id)
     return FindingView(
         summary=_summaries(session, [row])[0],
         attribution=attribution_of(row.says, row.attribution) if row.attribution else None,
         series=tuple(_affected(session, finding_id)),
         events=tuple(
             FindingEventView(event.at, event.actor, event.action, _detail(event))
-            for event in session.scalars(events.order_by(models.FindingEvent.id))
+            for event in session.scalars(events.order_by(FindingEvent.id))
         ),
     )
 
@@ -55,7 +55,7 @@ def attribution_of(says: dict[str, Any], stored: dict[str, Any]) -> AttributionV
     return AttributionView.model_validate({**worded(stored), "sentence": say_stored(says)})
 
 
-def _detail(event: models.FindingEvent) -> str:
+def _detail(event: FindingEvent) -> str:
     return event.detail if event.says is None else say_stored(event.says)
 
 
@@ -63,27 +63,19 @@ def list_findings(
     session: Session, *conditions: ColumnElement[bool], after: str | None = None, limit: int = 100
 ) -> Page[FindingSummary]:
     """Findings that meet ``conditions``, the newest first."""
-    page = paging.newest_first(
-        session, models.FindingRow, models.FindingRow.id, conditions, after, limit
-    )
+    page = paging.newest_first(session, FindingRow, FindingRow.id, conditions, after, limit)
     return page.shown(_summaries(session, page.items))
 
 
 def of_series(session: Session, series_id: str) -> tuple[FindingSummary, ...]:
     """Every finding that is about one series, the newest first."""
-    about = select(models.FindingSeries.finding_id).where(
-        models.FindingSeries.series_id == series_id
-    )
-    return list_findings(session, models.FindingRow.id.in_(about)).items
+    about = select(FindingSeries.finding_id).where(FindingSeries.series_id == series_id)
+    return list_findings(session, FindingRow.id.in_(about)).items
 
 
 def count_active(session: Session) -> int:
     """Count the findings that ask for somebody's attention."""
-    active = (
-        select(func.count())
-        .select_from(models.FindingRow)
-        .where(models.FindingRow.state.in_(ACTIVE))
-    )
+    active = select(func.count()).select_from(FindingRow).where(FindingRow.state.in_(ACTIVE))
     return session.execute(active).scalar_one()
 
 
@@ -92,8 +84,8 @@ def expected_false_since(session: Session, since: datetime) -> float:
 
     Each finding that was refuted meanwhile counts as one.
     """
-    refuted = models.FindingRow.opened_at >= since, models.FindingRow.state.in_(REFUTED)
-    known = session.execute(select(func.count()).select_from(models.FindingRow).where(*refuted))
+    refuted = FindingRow.opened_at >= since, FindingRow.state.in_(REFUTED)
+    known = session.execute(select(func.count()).select_from(FindingRow).where(*refuted))
     return known.scalar_one() + math.fsum(doubts_since(session, since))
 
 
@@ -103,20 +95,20 @@ def doubts_since(session: Session, since: datetime) -> Sequence[float]:
     Without those of which this is known by now.
     """
     least = (
-        select(func.min(models.FindingSeries.doubt))
-        .join(models.FindingRow, models.FindingRow.id == models.FindingSeries.finding_id)
-        .where(models.FindingRow.opened_at >= since, models.FindingRow.state.not_in(REFUTED))
-        .group_by(models.FindingRow.id)
+        select(func.min(FindingSeries.doubt))
+        .join(FindingRow, FindingRow.id == FindingSeries.finding_id)
+        .where(FindingRow.opened_at >= since, FindingRow.state.not_in(REFUTED))
+        .group_by(FindingRow.id)
     )
     return session.scalars(least).all()
 
 
 def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
     query = (
-        select(models.FindingSeries, models.SeriesRow)
-        .join(models.SeriesRow, models.SeriesRow.id == models.FindingSeries.series_id)
-        .where(models.FindingSeries.finding_id == finding_id)
-        .order_by(models.FindingSeries.place)
+        select(FindingSeries, SeriesRow)
+        .join(SeriesRow, SeriesRow.id == FindingSeries.series_id)
+        .where(FindingSeries.finding_id == finding_id)
+        .order_by(FindingSeries.place)
     )
     return [
         AffectedSeries(name_of(series), **link.fields_of(AffectedSeries))
@@ -124,20 +116,20 @@ def _affected(session: Session, finding_id: str) -> list[AffectedSeries]:
     ]
 
 
-def _summaries(session: Session, rows: Sequence[models.FindingRow]) -> list[FindingSummary]:
+def _summaries(session: Session, rows: Sequence[FindingRow]) -> list[FindingSummary]:
     links: dict[str, list[float]] = {row.id: [] for row in rows}
-    query = select(models.FindingSeries.finding_id, models.FindingSeries.effect).where(
-        models.FindingSeries.finding_id.in_(links)
+    query = select(FindingSeries.finding_id, FindingSeries.effect).where(
+        FindingSeries.finding_id.in_(links)
     )
     for finding_id, effect in session.execute(query):
         links[finding_id].append(effect)
     return [_summary(row, links[row.id]) for row in rows]
 
 
-def _summary(row: models.FindingRow, effects: Sequence[float]) -> FindingSummary:
+def _summary(row: FindingRow, effects: Sequence[float]) -> FindingSummary:
     shown = {
         "kind": FindingKind(row.kind),
-        "state": models.FindingState(row.state),
+        "state": FindingState(row.state),
         "certainty": Certainty(row.certainty),
         "sentence": say_stored(row.says),
         "series_count": len(effects),

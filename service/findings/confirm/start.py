@@ -11,7 +11,7 @@ from typing import Any
 from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
-from service import comparisons
+from service import comparisons, models
 from service.analysis.gate import Limit, Policy, Rule, Side
 from service.analysis.statement import state
 from service.comparisons import ComparisonRequest, worker_choice
@@ -24,16 +24,6 @@ from service.findings.confirm.suspicion import Baseline, Suspicion, Where, point
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
-from service.models import (
-    ComparisonJob,
-    ConfirmationRow,
-    ConfirmationState,
-    Job,
-    Point,
-    ResultRow,
-    SeriesRow,
-    WorkerRow,
-)
 from service.schemas.series import SeriesName
 
 log = logging.getLogger(__name__)
@@ -75,7 +65,7 @@ def begin(
 
 def awaited(session: Session, candidate: Candidate) -> bool:
     """Return True if a change is being measured again: the outcome will decide, not the history."""
-    running = ConfirmationRow.state == ConfirmationState.RUNNING
+    running = models.ConfirmationRow.state == models.ConfirmationState.RUNNING
     return bool(_near(session, candidate.series, candidate.rank, running))
 
 
@@ -85,7 +75,7 @@ def not_reproduced(histories: Histories, candidate: Candidate) -> bool:
     Measuring one metric again measures the others of its case too: they are cleared where they were
     at their old level as well, and by nothing else.
     """
-    absent = ConfirmationRow.state == ConfirmationState.NOT_REPRODUCED
+    absent = models.ConfirmationRow.state == models.ConfirmationState.NOT_REPRODUCED
     return any(
         row.series_id == candidate.series.id or _at_old_level(histories, row, candidate)
         for row in _near(histories.session, candidate.series, candidate.rank, absent)
@@ -94,7 +84,7 @@ def not_reproduced(histories: Histories, candidate: Candidate) -> bool:
 
 def ask(
     session: Session,
-    row: ConfirmationRow,
+    row: models.ConfirmationRow,
     series: SeriesName,
     worker: str,
     now: datetime,
@@ -106,14 +96,14 @@ def ask(
     Where the worker has one code for both revisions, or they are not to be held ``apart``, the
     newer one is measured against itself: that says whether it is slow again, and no more.
     """
-    has = {worker: session.get_one(WorkerRow, worker).revisions}
+    has = {worker: session.get_one(models.WorkerRow, worker).revisions}
     apart = apart and bool(worker_choice.able(has, row.last_good, row.first_bad))
     effect = abs(row.after / row.before - 1.0)
     margin = min(LARGEST_MARGIN, max(LEAST_MARGIN, SHARE_OF_EFFECT * effect))
     rule = Rule(limits=(Limit(metric=series.metric, max_regression=0.0, margin=margin),))
     spec = session.scalars(
-        select(Job.spec).join(ResultRow, ResultRow.job_id == Job.id)
-        .where(ResultRow.id == row.first_bad_result)
+        select(models.Job.spec).join(models.ResultRow, models.ResultRow.job_id == models.Job.id)
+        .where(models.ResultRow.id == row.first_bad_result)
     ).one()  # fmt: skip
     request = ComparisonRequest(
         baseline=row.last_good if apart else row.first_bad,
@@ -134,7 +124,7 @@ def _start(
     session: Session, suspicion: Suspicion, workers: Sequence[str], now: datetime
 ) -> list[str]:
     others = [worker for worker in workers if worker != suspicion.worker]
-    row = ConfirmationRow(
+    row = models.ConfirmationRow(
         id=new_id(now),
         series_id=suspicion.series.id,
         case_key=suspicion.series.case.key,
@@ -147,7 +137,7 @@ def _start(
         usual=dict(suspicion.usual.by_worker),
         change_id=suspicion.change_id,
         after=suspicion.after,
-        state=ConfirmationState.RUNNING,
+        state=models.ConfirmationState.RUNNING,
         comparisons=[],
         reading=None,
         says=state("being_measured").stored(),
@@ -167,12 +157,13 @@ def _start(
     return [row.id]
 
 
-def _at_old_level(histories: Histories, row: ConfirmationRow, candidate: Candidate) -> bool:
+def _at_old_level(histories: Histories, row: models.ConfirmationRow, candidate: Candidate) -> bool:
     """Return True if the new revision was at the old level of the candidate's metric."""
     change, metric = candidate.placed.change, candidate.series.metric
     rows = histories.session.execute(
-        select(ComparisonJob.measured, ComparisonJob.worker).where(
-            ComparisonJob.comparison_id == row.comparisons[0], ComparisonJob.side == Side.CONTENDER
+        select(models.ComparisonJob.measured, models.ComparisonJob.worker).where(
+            models.ComparisonJob.comparison_id == row.comparisons[0],
+            models.ComparisonJob.side == Side.CONTENDER,
         )
     )
     values = [(worker or "", value_of(measured, metric)) for measured, worker in rows]
@@ -199,16 +190,16 @@ def _usual(history: SeriesHistory, candidate: Candidate) -> Baseline:
 
 
 def _known(session: Session, suspicion: Suspicion) -> bool:
-    if _of_case(session, suspicion.series, ConfirmationRow.first_bad == suspicion.first_bad):
+    if _of_case(session, suspicion.series, models.ConfirmationRow.first_bad == suspicion.first_bad):
         return True
-    looked_at = (ConfirmationState.RUNNING, ConfirmationState.NOT_REPRODUCED)
+    looked_at = (models.ConfirmationState.RUNNING, models.ConfirmationState.NOT_REPRODUCED)
     rank = revisions.rank(session, suspicion.first_bad_at, suspicion.series.project)
-    return bool(_near(session, suspicion.series, rank, ConfirmationRow.state.in_(looked_at)))
+    return bool(_near(session, suspicion.series, rank, models.ConfirmationRow.state.in_(looked_at)))
 
 
 def _near(
     session: Session, series: SeriesName, rank: int, condition: ColumnElement[bool]
-) -> list[ConfirmationRow]:
+) -> list[models.ConfirmationRow]:
     """Confirmations of the series' case that began at most a few revisions from a place."""
     return [
         row
@@ -219,16 +210,16 @@ def _near(
 
 def _of_case(
     session: Session, series: SeriesName, condition: ColumnElement[bool]
-) -> list[ConfirmationRow]:
+) -> list[models.ConfirmationRow]:
     """Confirmations of the series' case on its hardware and data, whichever metric led to them.
 
     What was measured on another kind of GPU says nothing of this one.
     """
     query = (
-        select(ConfirmationRow, SeriesRow.comparability)
-        .join(SeriesRow, SeriesRow.id == ConfirmationRow.series_id)
-        .where(SeriesRow.project == series.project)
-        .where(ConfirmationRow.case_key == series.case.key, condition)
+        select(models.ConfirmationRow, models.SeriesRow.comparability)
+        .join(models.SeriesRow, models.SeriesRow.id == models.ConfirmationRow.series_id)
+        .where(models.SeriesRow.project == series.project)
+        .where(models.ConfirmationRow.case_key == series.case.key, condition)
     )
     return [row for row, facts in session.execute(query) if facts == series.comparability]
 
@@ -240,16 +231,16 @@ def _workers(
 
     Those with the code of both revisions come first; then those that can only repeat the newer one.
     """
-    has = select(Point.worker).where(Point.series_id == suspicion.series.id)
-    query = select(WorkerRow.name, WorkerRow.revisions).where(
-        WorkerRow.name.in_(has), WorkerRow.last_seen_at > now - LATELY
+    has = select(models.Point.worker).where(models.Point.series_id == suspicion.series.id)
+    query = select(models.WorkerRow.name, models.WorkerRow.revisions).where(
+        models.WorkerRow.name.in_(has), models.WorkerRow.last_seen_at > now - LATELY
     )
-    here = {name: has for name, has in session.execute(query.order_by(WorkerRow.name))}  # noqa: C416
+    here = {name: has for name, has in session.execute(query.order_by(models.WorkerRow.name))}  # noqa: C416
     apart = worker_choice.able(here, suspicion.last_good, suspicion.first_bad)
     there = apart or worker_choice.able(here, suspicion.first_bad, suspicion.first_bad)
     return [worker for worker in there if worker not in ill] or there
 
 
 def _started_since(session: Session, since: datetime) -> int:
-    lately = select(func.count()).select_from(ConfirmationRow)
-    return session.execute(lately.where(ConfirmationRow.created_at > since)).scalar_one()
+    lately = select(func.count()).select_from(models.ConfirmationRow)
+    return session.execute(lately.where(models.ConfirmationRow.created_at > since)).scalar_one()
