@@ -98,9 +98,11 @@ def differing(asked: Question, names: Sequence[str]) -> list[str]:
 
 def strong(answer: Attribution, part: Part) -> list[Evidence]:
     return [
-        each
-        for each in answer.evidence
-        if each.part is part and each.state is State.CHANGED and each.strength is Strength.STRONG
+        evidence
+        for evidence in answer.evidence
+        if evidence.part is part
+        and evidence.state is State.CHANGED
+        and evidence.strength is Strength.STRONG
     ]
 
 
@@ -110,7 +112,7 @@ def test_no_cause_is_named_that_the_data_do_not_show(asked: Question) -> None:
     answer = attribute(asked)
     revisions = [{m.revision for m in part} for part in (asked.before, asked.after)]
     workers = [{m.worker for m in part} for part in (asked.before, asked.after)]
-    named = [each.name for each in strong(answer, Part.ENVIRONMENT)]
+    named = [evidence.name for evidence in strong(answer, Part.ENVIRONMENT)]
     assert named == differing(asked, named)
     match answer.cause:
         case Cause.ENVIRONMENT:
@@ -149,10 +151,10 @@ def _without_loader(asked: Question) -> float:
 @given(questions())
 def test_every_clause_of_the_sentence_is_what_some_evidence_says(asked: Question) -> None:
     answer = explained(asked)
-    told = answer.sentence.partition("): ")[2].removesuffix(".")
-    for each in answer.evidence:
-        told = told.replace(each.says, "")
-    left = re.sub(r"changed (at the same point|in between)|\(\d+ more facts? with it\)", "", told)
+    rest = answer.sentence.partition("): ")[2].removesuffix(".")
+    for evidence in answer.evidence:
+        rest = rest.replace(evidence.says, "")
+    left = re.sub(r"changed (at the same point|in between)|\(\d+ more facts? with it\)", "", rest)
     left = left.replace(", between the machines that measured before and after", "")
     left = re.sub(r"the revision and the machine changed together \([^()]*\)", "", left)
     left = left.replace("nothing that is known explains it", "").replace(" and ", "")
@@ -162,17 +164,19 @@ def test_every_clause_of_the_sentence_is_what_some_evidence_says(asked: Question
 @QUICK
 @given(questions())
 def test_every_number_has_the_sign_and_size_of_the_data(asked: Question) -> None:
-    for each in attribute(asked).evidence:
-        if each.name in ("sm_clock", "peak_memory", "throughput_synth", "first_step_time"):
-            old, new = values_of(asked.before, each.name), values_of(asked.after, each.name)
-            assert min(old) * 0.999 <= each.before <= max(old) * 1.001  # type: ignore[operator]
-            assert min(new) * 0.999 <= each.after <= max(new) * 1.001  # type: ignore[operator]
-        if isinstance(each.before, float) and isinstance(each.after, float):
-            if each.state is State.CHANGED:
-                assert each.before != each.after
-                assert each.change is None or (each.change > 0) == (each.after > each.before)
-            if each.state is State.UNCHANGED and each.unit in ("Hz", "B", "W", "img/s"):
-                assert each.after == pytest.approx(each.before, rel=0.011)
+    for evidence in attribute(asked).evidence:
+        if evidence.name in ("sm_clock", "peak_memory", "throughput_synth", "first_step_time"):
+            old, new = values_of(asked.before, evidence.name), values_of(asked.after, evidence.name)
+            assert min(old) * 0.999 <= evidence.before <= max(old) * 1.001  # type: ignore[operator]
+            assert min(new) * 0.999 <= evidence.after <= max(new) * 1.001  # type: ignore[operator]
+        if isinstance(evidence.before, float) and isinstance(evidence.after, float):
+            if evidence.state is State.CHANGED:
+                assert evidence.before != evidence.after
+                assert evidence.change is None or (evidence.change > 0) == (
+                    evidence.after > evidence.before
+                )
+            if evidence.state is State.UNCHANGED and evidence.unit in ("Hz", "B", "W", "img/s"):
+                assert evidence.after == pytest.approx(evidence.before, rel=0.011)
 
 
 @QUICK
@@ -232,56 +236,61 @@ def test_with_one_machine_the_machine_is_the_cause_or_left_open(asked: Question)
     answer = explained(asked)
     workers = {m.worker for m in asked.after}
     if len(workers) == 1 and answer.cause is not Cause.NODE:
-        assert any(workers & set(re.findall(r"w\d", each)) for each in answer.not_excluded)
+        assert any(workers & set(re.findall(r"w\d", sentence)) for sentence in answer.not_excluded)
 
 
 @pytest.mark.parametrize("noise", [0.003, 0.02])
 @pytest.mark.parametrize("count", [1, 3])
 def test_alike_sides_seldom_show_a_difference(noise: float, count: int) -> None:
     """At 99 % one quantity in a hundred; those that move together are counted one by one."""
-    told = changed = 0
+    compared = changed = 0
     for seed in range(150):
         before = side(Night(noise=noise), count, seed=seed)
         after = side(Night(revision="r12", noise=noise), count, first_day=50, seed=seed + 1000)
-        found = differences(readings(before), readings(after), effect=-0.006)
-        moving = [each for each in found.values() if each.before != each.after]
-        told += len(moving)
-        changed += sum(each.state is State.CHANGED for each in moving)
+        differing = differences(readings(before), readings(after), effect=-0.006)
+        moving = [
+            difference for difference in differing.values() if difference.before != difference.after
+        ]
+        compared += len(moving)
+        changed += sum(difference.state is State.CHANGED for difference in moving)
         assert attribute(question(before, after, effect=-0.006)).cause is Cause.CODE
-    assert changed <= 0.02 * told
+    assert changed <= 0.02 * compared
 
 
 @pytest.mark.parametrize("glitch", [math.nan, math.inf, -math.inf])
 def test_a_reading_that_is_no_finite_number_was_not_told(glitch: float) -> None:
     before, after = side(Night()), side(Night(revision="r12", work_s=0.12), first_day=3)
     whole = attribute(question(before, after))
-    assert attribute(question(before, [with_reading(each, glitch) for each in after])) == whole
+    assert (
+        attribute(question(before, [with_reading(measurement, glitch) for measurement in after]))
+        == whole
+    )
 
 
 @pytest.mark.parametrize("glitch", [math.nan, math.inf])
 def test_a_channel_without_a_finite_number_is_no_channel(glitch: float) -> None:
-    told = Trace.of([glitch, glitch])
+    trace = Trace.of([glitch, glitch])
     replicates = tuple(
-        each.model_copy(
+        replicate.model_copy(
             update={
                 "telemetry": {
-                    where: some.model_copy(update={"channels": {"power_w": told}})
-                    for where, some in each.telemetry.items()
+                    where: some.model_copy(update={"channels": {"power_w": trace}})
+                    for where, some in replicate.telemetry.items()
                 }
             }
         )
-        for each in measurement(Night()).result.replicates
+        for replicate in measurement(Night()).result.replicates
     )
     result = measurement(Night()).result.model_copy(update={"replicates": replicates})
-    found = readings([Measurement("r1", "w1", result)])
+    values = readings([Measurement("r1", "w1", result)])
     assert replicates[0].telemetry
-    assert not [name for name in found if name.endswith("power_w")]
+    assert not [name for name in values if name.endswith("power_w")]
 
 
 def with_reading(told: Measurement, reading: float) -> Measurement:
     """A measurement with one more reading in every channel of its telemetry."""
     replicates = tuple(
-        each.model_copy(
+        replicate.model_copy(
             update={
                 "telemetry": {
                     where: some.model_copy(
@@ -292,10 +301,10 @@ def with_reading(told: Measurement, reading: float) -> Measurement:
                             }
                         }
                     )
-                    for where, some in each.telemetry.items()
+                    for where, some in replicate.telemetry.items()
                 }
             }
         )
-        for each in told.result.replicates
+        for replicate in told.result.replicates
     )
     return replace(told, result=told.result.model_copy(update={"replicates": replicates}))

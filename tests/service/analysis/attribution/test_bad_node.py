@@ -18,8 +18,8 @@ QUICK = settings(max_examples=25, deadline=None, derandomize=True)
 def said(table: list[Residual], effect: float = -0.03, night: Night = SLOW) -> Evidence:
     """What is said of the worker of ``night``."""
     after = side(night, 2, first_day=10)
-    (found,) = evidence(question(side(Night(), 2), after, residuals=tuple(table), effect=effect))
-    return found
+    (answer,) = evidence(question(side(Night(), 2), after, residuals=tuple(table), effect=effect))
+    return answer
 
 
 def named(found: Evidence) -> bool:
@@ -27,10 +27,10 @@ def named(found: Evidence) -> bool:
 
 
 def test_one_bad_node_among_four_is_named() -> None:
-    found = said(residuals({"w3": 0.03}))
-    assert named(found)
-    assert found.name == "w3"
-    assert found.change == pytest.approx(0.03, abs=0.003)
+    answer = said(residuals({"w3": 0.03}))
+    assert named(answer)
+    assert answer.name == "w3"
+    assert answer.change == pytest.approx(0.03, abs=0.003)
 
 
 def test_a_regression_of_the_code_is_nobodys_node() -> None:
@@ -65,9 +65,9 @@ def test_one_series_is_not_everything() -> None:
 
 
 def test_one_revision_alone_shows_no_persistence() -> None:
-    found = said(residuals({"w3": 0.03}, revisions=("r12",)))
-    assert not named(found)
-    assert say(found.says) == "whether w3 is slow in everything is not clear yet"
+    answer = said(residuals({"w3": 0.03}, revisions=("r12",)))
+    assert not named(answer)
+    assert say(answer.says) == "whether w3 is slow in everything is not clear yet"
 
 
 def test_faster_in_a_third_of_the_series_is_not_slow_in_everything() -> None:
@@ -84,8 +84,8 @@ def test_chance_names_nobody_in_a_noisy_fleet() -> None:
     asked = question(side(Night(), 2), side(SLOW, 2, first_day=10), effect=-0.01)
     for seed in range(400):
         table = residuals({}, series=4, noise=0.04, seed=seed)
-        (found,) = evidence(replace(asked, residuals=tuple(table)))
-        assert not named(found)
+        (answer,) = evidence(replace(asked, residuals=tuple(table)))
+        assert not named(answer)
 
 
 def test_a_fleet_as_noisy_as_the_effect_names_nobody() -> None:
@@ -110,31 +110,33 @@ def test_jobs_that_only_one_worker_took_are_held_against_others_of_that_revision
 
 
 def test_alone_no_worker_can_be_analysed() -> None:
-    found = said(residuals({"w3": 0.03}, workers=("w3",)))
-    assert found.state is State.UNCLEAR
-    assert say(found.says) == "no other worker to hold w3 against"
+    answer = said(residuals({"w3": 0.03}, workers=("w3",)))
+    assert answer.state is State.UNCLEAR
+    assert say(answer.says) == "no other worker to hold w3 against"
 
 
 def test_a_worker_that_became_faster_in_everything_explains_an_improvement() -> None:
     faster = replace(SLOW, work_s=0.097)
-    found = said(residuals({"w3": -0.03}), effect=0.03, night=faster)
-    assert named(found)
-    assert "faster" in say(found.says)
+    answer = said(residuals({"w3": -0.03}), effect=0.03, night=faster)
+    assert named(answer)
+    assert "faster" in say(answer.says)
     assert not named(said(residuals({"w3": 0.03}), effect=0.03, night=faster))
 
 
 def test_the_first_bad_revision_good_elsewhere_is_the_node_once_it_is_repeated() -> None:
     before = [*side(Night()), *side(Night(revision="r12", worker="w2"), 1, first_day=12)]
     once, twice = (side(SLOW, count, first_day=10) for count in (1, 2))
-    told = [evidence(question(before, after, last_good="r11"))[0] for after in (once, twice)]
-    assert [named(each) for each in told] == [False, True]
-    assert say(told[0].says) == "r12 is at the old level on w2 and at the new one on w3"
-    assert say(told[0].says) in explained(question(before, once, last_good="r11")).not_excluded[0]
+    answers = [evidence(question(before, after, last_good="r11"))[0] for after in (once, twice)]
+    assert [named(answer) for answer in answers] == [False, True]
+    assert say(answers[0].says) == "r12 is at the old level on w2 and at the new one on w3"
+    assert (
+        say(answers[0].says) in explained(question(before, once, last_good="r11")).not_excluded[0]
+    )
 
 
 def test_rounds_follow_the_clock_and_not_the_names() -> None:
     table = residuals({}, revisions=("z", "a", "m"))
-    assert [each.revision for each in rounds(table, "w3")] == ["z", "a", "m"]
+    assert [round_.revision for round_ in rounds(table, "w3")] == ["z", "a", "m"]
 
 
 @QUICK

@@ -59,7 +59,7 @@ def test_the_last_good_revision_slow_under_the_new_driver_clears_the_code() -> N
     answer = explained(question(good(), after, first_bad="r12"))
     assert answer.cause is Cause.ENVIRONMENT
     assert "r11 was measured at both levels" in answer.sentence
-    assert not any("code" in each.lower() for each in answer.not_excluded)
+    assert not any("code" in sentence.lower() for sentence in answer.not_excluded)
 
 
 def test_the_last_good_revision_fast_under_the_new_driver_clears_the_driver() -> None:
@@ -106,9 +106,11 @@ def test_a_slower_loader_is_put_down_only_to_what_can_slow_a_loader(
 ) -> None:
     answer = asked(Night(revision="r12", stall_s=0.009, facts={fact: value}))
     assert answer.cause is cause
-    assert any(each.name == fact and each.state is State.CHANGED for each in answer.evidence)
+    assert any(
+        evidence.name == fact and evidence.state is State.CHANGED for evidence in answer.evidence
+    )
     if cause is Cause.INPUT:
-        assert any(value in each for each in answer.not_excluded)
+        assert any(value in sentence for sentence in answer.not_excluded)
 
 
 HOT = Night(revision="r12", work_s=0.106, clock_hz=1.98e9 / 1.06, thermal=0.7, temperature_c=84.0)
@@ -120,7 +122,7 @@ def test_as_many_cycles_at_a_lower_clock_are_the_clocks() -> None:
     sentence = plain(answer.sentence)
     assert "SM clock −5.7 %, which accounts for all of the change" in sentence  # noqa: RUF001
     assert "readings with software thermal slowdown 0.0 % -> 70.0 %" in sentence
-    assert not any("power" in each for each in answer.not_excluded)
+    assert not any("power" in sentence for sentence in answer.not_excluded)
 
 
 def test_a_clock_that_fell_under_the_power_cap_leaves_hungrier_code_open() -> None:
@@ -174,7 +176,7 @@ def test_a_driver_that_changed_on_the_slow_machine_comes_before_the_machine() ->
     after = later(replace(SLOW, worker="w3", facts={"hw.gpu.driver": "560.2"}))
     answer = explained(question(before, after, residuals=tuple(residuals({"w3": 0.03}))))
     assert answer.cause is Cause.ENVIRONMENT
-    assert any("w3 is 3.1 % slower" in plain(each) for each in answer.not_excluded)
+    assert any("w3 is 3.1 % slower" in plain(sentence) for sentence in answer.not_excluded)
 
 
 def test_facts_in_which_two_machines_always_differ_do_not_excuse_a_bad_one() -> None:
@@ -209,7 +211,7 @@ def test_the_same_slowness_on_two_machines_clears_the_machine() -> None:
     answer = explained(question(good(), after, residuals=tuple(residuals({"w1": 0.03}))))
     assert answer.cause is Cause.CODE
     assert "the same on w1 and w2" in answer.sentence
-    assert not any("w1" in each for each in answer.not_excluded)
+    assert not any("w1" in sentence for sentence in answer.not_excluded)
 
 
 def test_with_one_machine_it_says_what_it_cannot_exclude() -> None:
@@ -227,7 +229,9 @@ def test_graph_breaks_are_told_by_their_number() -> None:
     before = side(Night(metrics=breaks(0)))
     answer = explained(question(before, later(replace(SLOW, metrics=breaks(3)))))
     assert "graph breaks 0 -> 3" in answer.sentence
-    assert [each.part for each in answer.evidence if each.name == "graph_breaks"] == [Part.COMPILE]
+    assert [evidence.part for evidence in answer.evidence if evidence.name == "graph_breaks"] == [
+        Part.COMPILE
+    ]
 
 
 def test_a_metric_that_nobody_has_heard_of_flows_in_by_its_name() -> None:
@@ -260,7 +264,7 @@ def test_without_telemetry_clocks_are_not_excluded() -> None:
     answer = explained(question(side(Night(telemetry=False)), later(dark)))
     assert answer.cause is Cause.CODE
     assert "clock" not in answer.sentence
-    assert any(each.startswith("Clocks were not recorded") for each in answer.not_excluded)
+    assert any(sentence.startswith("Clocks were not recorded") for sentence in answer.not_excluded)
 
 
 @pytest.mark.parametrize(
@@ -274,7 +278,7 @@ def test_clocks_are_no_question_of_what_they_cannot_move(
     more = {"metric": metric, "unit": unit, "direction": Direction.LOWER, "effect": 0.2}
     answer = explained(question(before, after, **more))
     assert answer.cause is Cause.CODE
-    assert not any("Clocks" in each for each in answer.not_excluded)
+    assert not any("Clocks" in sentence for sentence in answer.not_excluded)
 
 
 def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:
@@ -285,7 +289,7 @@ def test_one_process_on_each_side_supports_no_claim_about_phases() -> None:
     claims = [e for e in answer.evidence if e.part in measured and e.state is not State.UNCLEAR]
     assert claims == []
     assert answer.cause is Cause.CODE
-    assert any(each.startswith("Clocks vary too much") for each in answer.not_excluded)
+    assert any(sentence.startswith("Clocks vary too much") for sentence in answer.not_excluded)
 
 
 @pytest.mark.parametrize("missing", ["before", "after"])
@@ -316,7 +320,7 @@ def test_one_revision_at_both_levels_with_nothing_else_different_is_unknown() ->
 def test_an_unknown_package_behind_a_digest_carries_no_cause_but_is_told() -> None:
     answer = asked(replace(SLOW, facts={"sw.packages": "00ff"}))
     assert answer.cause is Cause.CODE
-    assert any("installed packages" in each for each in answer.not_excluded)
+    assert any("installed packages" in sentence for sentence in answer.not_excluded)
 
 
 @pytest.mark.parametrize(
@@ -335,10 +339,10 @@ def test_the_sentence_says_which_way_in_the_words_of_the_metric(
     metric: str, unit: str, effect: float, words: str
 ) -> None:
     direction = Direction.HIGHER if unit.endswith("/s") else Direction.LOWER
-    told = question(
+    asked = question(
         good(), later(SLOW), metric=metric, unit=unit, effect=effect, direction=direction
     )
-    assert words in plain(explained(told).sentence)
+    assert words in plain(explained(asked).sentence)
 
 
 def test_a_measurement_of_another_case_is_refused() -> None:

@@ -21,9 +21,9 @@ def reading(*values: float, unit: str = "Hz", kind: QuantityKind = QuantityKind.
 
 
 def analysed(old: Reading, new: Reading, effect: float = -0.03) -> Difference:
-    found = difference(old, new, effect)
-    assert found is not None
-    return found
+    change = difference(old, new, effect)
+    assert change is not None
+    return change
 
 
 def test_steady_values_that_agree_are_unchanged() -> None:
@@ -31,8 +31,8 @@ def test_steady_values_that_agree_are_unchanged() -> None:
 
 
 def test_noisy_values_that_agree_are_unclear_and_not_unchanged() -> None:
-    found = analysed(reading(100, 110, 90), reading(100, 109, 91))
-    assert found.state is State.UNCLEAR
+    change = analysed(reading(100, 110, 90), reading(100, 109, 91))
+    assert change.state is State.UNCLEAR
 
 
 def test_noisy_values_that_differ_are_unclear_and_not_changed() -> None:
@@ -53,8 +53,8 @@ def test_what_is_worth_a_word_follows_the_effect_within_limits(
 
 
 def test_one_value_on_each_side_has_no_spread_and_makes_no_claim() -> None:
-    found = analysed(reading(100), reading(200))
-    assert (found.state, found.low, found.high) == (State.UNCLEAR, None, None)
+    change = analysed(reading(100), reading(200))
+    assert (change.state, change.low, change.high) == (State.UNCLEAR, None, None)
 
 
 def test_three_measurements_on_each_side_are_the_unit_and_not_their_processes() -> None:
@@ -74,10 +74,10 @@ def test_the_interval_is_students(seed: int, before: int, after: int) -> None:
 
     rng = np.random.default_rng(seed)
     old, new = rng.lognormal(0, 0.1, before), rng.lognormal(0.1, 0.1, after)
-    found = analysed(reading(*old), reading(*new))
+    change = analysed(reading(*old), reading(*new))
     test = ttest_ind(np.log(new), np.log(old))
     low, high = np.expm1(test.confidence_interval(0.99))
-    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert (change.low, change.high) == (pytest.approx(low), pytest.approx(high))
 
 
 def test_a_part_of_the_step_is_analysed_by_the_step() -> None:
@@ -98,9 +98,9 @@ def test_units_that_differ_are_not_compared() -> None:
 
 def test_from_nothing_there_is_no_ratio() -> None:
     kinds = {"unit": "s", "kind": QuantityKind.PART}
-    found = analysed(reading(0, 0, 0, **kinds), reading(0.02, 0.02, 0.02, **kinds))  # type: ignore[arg-type]
-    assert (found.state, found.change) == (State.CHANGED, None)
-    assert amount(found).replace("\u00a0", " ") == "data wait 0 s -> 20 ms"
+    change = analysed(reading(0, 0, 0, **kinds), reading(0.02, 0.02, 0.02, **kinds))  # type: ignore[arg-type]
+    assert (change.state, change.change) == (State.CHANGED, None)
+    assert amount(change).replace("\u00a0", " ") == "data wait 0 s -> 20 ms"
 
 
 amounts = st.lists(st.floats(1e-300, 1e300), min_size=1, max_size=4)
@@ -112,10 +112,10 @@ numbers = st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=4)
 def test_any_finite_numbers_give_an_answer(
     old: list[float], new: list[float], kind: QuantityKind
 ) -> None:
-    found = analysed(reading(*old, kind=kind), reading(*new, kind=kind))
-    assert found.state in State
-    assert not math.isnan(found.before)
-    amount(found)
+    change = analysed(reading(*old, kind=kind), reading(*new, kind=kind))
+    assert change.state in State
+    assert not math.isnan(change.before)
+    amount(change)
 
 
 moderate = st.lists(st.floats(1e-100, 1e100), min_size=1, max_size=4)
@@ -154,6 +154,6 @@ def test_a_quantity_is_sorted_and_named_by_its_name(name: str, expected: Part, w
 
 def test_a_part_that_grew_from_next_to_nothing_has_no_ratio() -> None:
     old, new = (reading(*[v] * 3, unit="s", kind=QuantityKind.PART) for v in (5e-324, 1.0))
-    found = analysed(old, new)
-    assert (found.state, found.change) == (State.CHANGED, None)
-    assert "->" in amount(found)
+    change = analysed(old, new)
+    assert (change.state, change.change) == (State.CHANGED, None)
+    assert "->" in amount(change)

@@ -27,8 +27,8 @@ def test_only_what_differs_in_all_after_against_all_before_counts() -> None:
     before = [night(0), night(1)]
     assert [d.name for d in differences(before, [night(2, sw__torch="2.12"), night(3)])] == []
     both = [night(2, sw__torch="2.12"), night(3, sw__torch="2.12")]
-    (found,) = differences(before, both)
-    assert (found.name, found.before, found.after) == ("sw.torch", "2.11.0", "2.12")
+    (difference,) = differences(before, both)
+    assert (difference.name, difference.before, difference.after) == ("sw.torch", "2.11.0", "2.12")
 
 
 def test_what_varies_on_one_machine_within_a_side_is_no_reason() -> None:
@@ -40,8 +40,8 @@ def test_what_varies_on_one_machine_within_a_side_is_no_reason() -> None:
 def test_machines_may_differ_among_themselves_and_still_all_change() -> None:
     before = [night(0, sw__kernel="5"), night(1, "w2", sw__kernel="6")]
     after = [night(2, sw__kernel="7"), night(3, "w2", sw__kernel="7")]
-    (found,) = differences(before, after)
-    assert say(found.says) == "kernel 5 or 6 -> 7"
+    (difference,) = differences(before, after)
+    assert say(difference.says) == "kernel 5 or 6 -> 7"
 
 
 def test_a_value_that_occurs_on_both_sides_is_no_reason_whoever_measured() -> None:
@@ -79,31 +79,31 @@ def test_every_fact_of_a_real_fingerprint_but_the_identities_is_telling() -> Non
 
 @pytest.mark.parametrize(("after", "counts"), [("134999000000", False), ("67000000000", True)])
 def test_a_size_that_differs_by_some_megabytes_is_the_same(after: str, counts: bool) -> None:
-    found = differences([night(0)], [night(1, hw__memory_b=after)])
-    assert bool(found) == counts
+    differing = differences([night(0)], [night(1, hw__memory_b=after)])
+    assert bool(differing) == counts
 
 
 def test_a_fact_that_was_not_recorded_is_not_a_change_but_an_unset_variable_is() -> None:
     facts = {"sw__libc": "glibc-2.39", "sw__env__OMP_NUM_THREADS": "4"}
-    (found,) = differences([night(0)], [night(1, **facts)])
-    assert say(found.says) == "env.OMP_NUM_THREADS none -> 4"
+    (difference,) = differences([night(0)], [night(1, **facts)])
+    assert say(difference.says) == "env.OMP_NUM_THREADS none -> 4"
 
 
 def test_the_weak_digests_come_last_and_do_not_say_what_changed() -> None:
     facts = {"sw.packages": "ff", "sw.benchmarks": "ee", "hw.gpu.driver": "560"}
     after = side(Night(revision="r12", facts=facts), 1, first_day=5)
-    found = evidence(question(side(Night(), 1), after))
-    assert [each.name for each in found] == ["hw.gpu.driver", "sw.packages", "sw.benchmarks"]
-    assert [each.strength for each in found] == [Strength.STRONG, Strength.WEAK, Strength.WEAK]
-    assert "ff" not in say(found[1].says)
+    differing = evidence(question(side(Night(), 1), after))
+    assert [fact.name for fact in differing] == ["hw.gpu.driver", "sw.packages", "sw.benchmarks"]
+    assert [fact.strength for fact in differing] == [Strength.STRONG, Strength.WEAK, Strength.WEAK]
+    assert "ff" not in say(differing[1].says)
 
 
 def test_an_environment_with_mixed_facts_is_not_called_unchanged() -> None:
     after = [night(5, sw__torch="2.12"), night(6)]
     answer = attribute(question([night(0)], after, first_bad="r12"))
-    told = [each for each in answer.evidence if each.part is Part.ENVIRONMENT]
-    assert [each.state for each in told] == [State.UNCHANGED]
-    assert say(told[0].says) == "no fact of the environment tells the sides apart (12 unchanged)"
+    facts = [fact for fact in answer.evidence if fact.part is Part.ENVIRONMENT]
+    assert [fact.state for fact in facts] == [State.UNCHANGED]
+    assert say(facts[0].says) == "no fact of the environment tells the sides apart (12 unchanged)"
 
 
 @pytest.mark.parametrize(

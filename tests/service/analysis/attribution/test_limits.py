@@ -9,10 +9,10 @@ from service.analysis.attribution.quantities import _bottleneck
 
 
 def limited(by: Bottleneck) -> Measurement:
-    told = measurement(Night())
+    recorded = measurement(Night())
     verdict = Verdict(bottleneck=by, confidence="high", sentence="")
-    result = told.result.model_copy(update={"verdict": verdict})
-    return Measurement(told.revision, told.worker, result)
+    result = recorded.result.model_copy(update={"verdict": verdict})
+    return Measurement(recorded.revision, recorded.worker, result)
 
 
 @pytest.mark.parametrize(

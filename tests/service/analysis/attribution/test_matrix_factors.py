@@ -40,33 +40,33 @@ MATRIX = [
 def asked(moved: Iterable[Case], among: Iterable[Case] = MATRIX, effect: float = -0.03) -> Question:
     """A question about the first of ``moved``."""
     group = list(moved)
-    rest = tuple(each for each in among if each not in group)
-    told = [each.result.model_copy(update={"case": group[0]}) for each in (*BEFORE, *AFTER)]
+    rest = tuple(cell for cell in among if cell not in group)
+    results = [run.result.model_copy(update={"case": group[0]}) for run in (*BEFORE, *AFTER)]
     sides = [
         type(BEFORE[0])(m.revision, m.worker, r)
-        for m, r in zip((*BEFORE, *AFTER), told, strict=True)
+        for m, r in zip((*BEFORE, *AFTER), results, strict=True)
     ]
     return question(
         sides[:2],
         sides[2:],
         case=group[0],
         effect=effect,
-        moved=tuple(Moved(each, effect) for each in group[1:]),
+        moved=tuple(Moved(cell, effect) for cell in group[1:]),
         unmoved=rest,
     )
 
 
 def described(moved: Iterable[Case], among: Iterable[Case] = MATRIX) -> str:
-    told = asked(moved, among)
-    return say(where(told, rule(told)))
+    posed = asked(moved, among)
+    return say(where(posed, rule(posed)))
 
 
 def those(**wanted: str) -> list[Case]:
     return [
-        each
-        for each in MATRIX
+        cell
+        for cell in MATRIX
         if all(
-            each.workload == value if name == "workload" else each.axes.get(name, "") == value
+            cell.workload == value if name == "workload" else cell.axes.get(name, "") == value
             for name, value in wanted.items()
         )
     ]
@@ -104,10 +104,10 @@ def test_one_of_four_may_stand_still() -> None:
 def test_an_exact_rule_is_worth_one_more_condition() -> None:
     """Twelve of sixteen would let the workload alone pass."""
     modes = ("", "default", "reduce-overhead", "max-autotune")
-    own = [case("unet", compile=m, layout=v) for m in modes for v in ("", "a", "b", "c")]
-    moved = [each for each in own if "compile" in each.axes]
+    matrix = [case("unet", compile=m, layout=v) for m in modes for v in ("", "a", "b", "c")]
+    moved = [cell for cell in matrix if "compile" in cell.axes]
     expected = "unet with compile=default or max-autotune or reduce-overhead (12 of 12 cells)"
-    assert described(moved, own) == expected
+    assert described(moved, matrix) == expected
 
 
 def test_half_of_the_cells_are_no_rule() -> None:
@@ -128,20 +128,20 @@ def test_a_single_cell_is_named_in_full() -> None:
 
 def test_a_case_that_moved_the_other_way_did_not_move_with_it() -> None:
     slower, faster = those(workload="unet"), those(workload="nanogpt")
-    told = asked(slower)
-    told = question(
-        told.before, told.after, case=told.case, effect=-0.03,
-        moved=(*told.moved, *(Moved(each, 0.05) for each in faster)),
+    posed = asked(slower)
+    posed = question(
+        posed.before, posed.after, case=posed.case, effect=-0.03,
+        moved=(*posed.moved, *(Moved(cell, 0.05) for cell in faster)),
     )  # fmt: skip
-    assert [each.workload for each in cells(told)[0]] == ["unet"] * 12
-    assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in explained(told).sentence
+    assert [cell.workload for cell in cells(posed)[0]] == ["unet"] * 12
+    assert "unet (12 of 12 cells) is 3.0\u00a0% slower" in explained(posed).sentence
 
 
 def test_effects_that_differ_are_given_from_least_to_most() -> None:
-    told = asked(those(workload="unet"))
+    posed = asked(those(workload="unet"))
     effects = [-0.021, -0.048, *[-0.03] * 9]
-    moved = tuple(Moved(m.case, e) for m, e in zip(told.moved, effects, strict=True))
-    spread = question(told.before, told.after, case=told.case, effect=-0.03, moved=moved)
+    moved = tuple(Moved(m.case, e) for m, e in zip(posed.moved, effects, strict=True))
+    spread = question(posed.before, posed.after, case=posed.case, effect=-0.03, moved=moved)
     assert "is 2.1\u00a0% to 4.8\u00a0% slower" in explained(spread).sentence
 
 
@@ -151,9 +151,9 @@ def test_conditions_that_cover_the_same_cells_are_not_told_apart() -> None:
         for w in ("unet", "nanogpt")
         for v in ("", "default")
     ]
-    moved = [each for each in tied if each.axes]
-    told = asked(moved, tied)
-    assert tuple(map(say, not_told_apart(rule(told)))) == (
+    moved = [cell for cell in tied if cell.axes]
+    posed = asked(moved, tied)
+    assert tuple(map(say, not_told_apart(rule(posed)))) == (
         "compile=default and precision=bf16 cover the same cells here: they cannot be told apart.",
     )
 
@@ -168,7 +168,7 @@ def test_many_axes_are_searched_in_full_within_reason() -> None:
         )
         for at in range(0, 4096, 17)
     ]
-    moved = [each for each in wide if {"axis2", "axis5", "axis9"} <= each.axes.keys()]
+    moved = [cell for cell in wide if {"axis2", "axis5", "axis9"} <= cell.axes.keys()]
     assert described(moved, wide).startswith("unet with axis2=x and axis5=x and axis9=x")
 
 
@@ -178,22 +178,22 @@ subsets = st.lists(st.sampled_from(MATRIX), min_size=1, max_size=14, unique_by=l
 @QUICK
 @given(subsets)
 def test_a_rule_covers_what_it_says(moved: list[Case]) -> None:
-    told = asked(moved)
-    found = rule(told)
+    posed = asked(moved)
+    found = rule(posed)
     if found is None:
         return
-    covered = [each for each in MATRIX if all(c.holds(each) for c in found.conditions)]
+    covered = [cell for cell in MATRIX if all(c.holds(cell) for c in found.conditions)]
     assert {c.key for c in covered} == {c.key for c in found.covered}
     assert {c.key for c in found.moved} == {c.key for c in moved} & {c.key for c in covered}
     assert {c.key for c in found.others} == {c.key for c in moved} - {c.key for c in covered}
     assert len(found.moved) >= 0.75 * max(len(covered), len(moved))
-    assert told.case in found.covered
+    assert posed.case in found.covered
 
 
 @QUICK
 @given(subsets, st.randoms(use_true_random=False))
 def test_the_order_of_cases_says_nothing(moved: list[Case], random: object) -> None:
-    rest = [each for each in MATRIX if each not in moved]
+    rest = [cell for cell in MATRIX if cell not in moved]
     mixed = moved[1:]
     random.shuffle(mixed)  # type: ignore[attr-defined]
     random.shuffle(rest)  # type: ignore[attr-defined]
@@ -207,11 +207,11 @@ def test_no_shorter_rule_is_as_right(moved: list[Case]) -> None:
     found = rule(asked(moved))
     exceptions, size = _exceptions(found, moved)
     for conditions in _obvious(moved[0]):
-        covered = {c.key for c in MATRIX if all(_holds(c, each) for each in conditions)}
+        covered = {c.key for c in MATRIX if all(_holds(c, cell) for cell in conditions)}
         if len(conditions) <= size and found is not None:
-            own = {c.key for c in moved}
-            enough = len(own & covered) >= 0.75 * max(len(own), len(covered))
-            better = len(own ^ covered) < exceptions
+            matrix = {c.key for c in moved}
+            enough = len(matrix & covered) >= 0.75 * max(len(matrix), len(covered))
+            better = len(matrix ^ covered) < exceptions
             assert not (enough and better), conditions
 
 
@@ -222,12 +222,12 @@ def _exceptions(found: AxisRule | None, moved: list[Case]) -> tuple[int, int]:
 
 
 def _obvious(of: Case) -> Iterable[tuple[tuple[str, str], ...]]:
-    own = [
+    matrix = [
         ("workload", of.workload),
         *((a, of.axes.get(a, "")) for a in ("compile", "precision", "workers")),
     ]
     for size in range(MOST_CONDITIONS + 1):
-        yield from combinations(own, size)
+        yield from combinations(matrix, size)
 
 
 def _holds(each: Case, condition: tuple[str, str]) -> bool:

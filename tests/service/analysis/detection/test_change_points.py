@@ -39,12 +39,12 @@ def test_stable_series_are_left_alone(rows: list[Row]) -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_large_steps_are_found_in_every_kind_of_noise(kind: str) -> None:
-    found = planted = wrong = 0
+    right = planted = wrong = 0
     for seed in range(4):
         series = plant(kind, 0.10, 0.01, np.random.default_rng((CHECKING, seed)))
         hits, misses = matched(series, ours(series))
-        found, planted, wrong = found + hits, planted + len(series.change_points), wrong + misses
-    assert found >= planted - 1
+        right, planted, wrong = right + hits, planted + len(series.change_points), wrong + misses
+    assert right >= planted - 1
     assert wrong <= 3
 
 
@@ -69,8 +69,8 @@ def test_a_bad_fortnight_is_doubted_and_a_step_of_its_size_that_stays_is_not(see
 def test_a_regression_that_was_reverted_within_the_month_is_found_if_it_is_clear() -> None:
     values = np.random.default_rng(11).normal(100, 0.5, 200)
     values[90:110] *= 1.05
-    found = [change.index for change in detect(History.of(values)).change_points]
-    assert found == [90, 110]
+    places = [change.index for change in detect(History.of(values)).change_points]
+    assert places == [90, 110]
 
 
 @pytest.mark.parametrize("drop", [0.95, 0.98])
@@ -123,7 +123,9 @@ def test_a_machine_that_measures_nothing_has_an_offset_as_effects_are() -> None:
     """A history with zeros has no ratios: an offset is a share of its typical size."""
     busy = np.arange(40) // 2 % 2 == 0
     values = np.where(busy, 8.0, 0.0) + np.random.default_rng(5).integers(0, 2, 40)
-    analysed = detect(History.of(values, "lower", ["busy" if each else "idle" for each in busy]))
+    analysed = detect(
+        History.of(values, "lower", ["busy" if is_busy else "idle" for is_busy in busy])
+    )
     assert analysed.noise is not None
     offsets = analysed.noise.machine_offsets
     assert offsets["busy"] - offsets["idle"] == pytest.approx(1.0, abs=0.15)
@@ -159,15 +161,15 @@ def test_slow_drift_is_no_change() -> None:
 def test_what_the_noise_allows_is_found_four_times_of_five(noise: float, points: int) -> None:
     """Not less often, and not always either: then a smaller change would be found four times."""
     rng = np.random.default_rng(7)
-    found = []
+    hits = []
     for _ in range(150):
         values = 100 * (1 + rng.normal(0, noise, points + 10))
         before = detect(History.of(values[:points]))
         assert before.noise is not None
         values[points:] *= 1 + before.noise.minimum_detectable_effect
-        told = detect(History.of(values)).change_points
-        found.append(any(abs(change.index - points) <= 5 for change in told))
-    assert 0.72 <= np.mean(found) <= 0.95
+        changes = detect(History.of(values)).change_points
+        hits.append(any(abs(change.index - points) <= 5 for change in changes))
+    assert 0.72 <= np.mean(hits) <= 0.95
 
 
 WITHOUT_RATIOS: dict[str, Callable[[np.random.Generator], Floats]] = {
@@ -181,17 +183,17 @@ WITHOUT_RATIOS: dict[str, Callable[[np.random.Generator], Floats]] = {
 def test_so_it_is_where_there_are_no_ratios(kind: str) -> None:
     """What is told there is a share of the typical size, as effects are."""
     rng = np.random.default_rng(7)
-    found, halved = [], []
+    hits, halved = [], []
     for _ in range(100):
         values = WITHOUT_RATIOS[kind](rng)
         noise = detect(History.of(values[:60])).noise
         assert noise is not None
         assert noise.typical_size is not None
-        told = noise.minimum_detectable_effect * noise.typical_size
-        for step, seen in ((told, found), (told / 2, halved)):
+        step_size = noise.minimum_detectable_effect * noise.typical_size
+        for step, seen in ((step_size, hits), (step_size / 2, halved)):
             changes = detect(History.of(values + np.repeat([0.0, step], [60, 10]))).change_points
             seen.append(any(abs(change.index - 60) <= 5 for change in changes))
-    assert np.mean(found) >= 0.72
+    assert np.mean(hits) >= 0.72
     assert np.mean(halved) <= 0.3
 
 
@@ -207,16 +209,16 @@ def test_noise_and_modes_around_zero_are_shares_of_the_typical_size() -> None:
 def test_so_it_is_on_a_level_that_is_not_the_first() -> None:
     """What tells the noise is all of the stretch, not the newest level alone."""
     rng = np.random.default_rng(9)
-    found = []
+    hits = []
     for _ in range(100):
         values = 100 * (1 + rng.normal(0, 0.01, 60 + 12 + 10))
         values[:60] *= 1.2
         before = detect(History.of(values[:72]))
         assert before.noise is not None
         values[72:] *= 1 + before.noise.minimum_detectable_effect
-        told = detect(History.of(values)).change_points
-        found.append(any(abs(change.index - 72) <= 5 for change in told))
-    assert 0.72 <= np.mean(found) <= 0.97
+        changes = detect(History.of(values)).change_points
+        hits.append(any(abs(change.index - 72) <= 5 for change in changes))
+    assert 0.72 <= np.mean(hits) <= 0.97
 
 
 @pytest.mark.parametrize("levels", [[(100, 60)], [(100, 30), (105, 30)], [(100, 60), (105, 12)]])
@@ -228,8 +230,8 @@ def test_what_repeats_to_the_byte_has_no_autocorrelation(levels: list[tuple[floa
     assert noise.autocorrelation == 0.0
     for share, seen in ((1.2, True), (0.7, False)):
         step = values[-1] * (1 + share * noise.minimum_detectable_effect)
-        told = detect(History.of(np.append(values, np.full(10, step)))).change_points
-        assert (told[-1].index == len(values) if told else False) == seen
+        changes = detect(History.of(np.append(values, np.full(10, step)))).change_points
+        assert (changes[-1].index == len(values) if changes else False) == seen
 
 
 def test_the_noise_is_told_as_a_share() -> None:

@@ -165,8 +165,10 @@ def test_a_direction_is_that_of_the_lines_that_have_none() -> None:
     given = "\n".join(json.dumps(line | {"values": stepped()}) for line in lines)
 
     def better(*arguments: str) -> list[bool]:
-        told = answers(run(*arguments, given=given))
-        return [change["improvement"] for each in told for change in each["change_points"]]
+        histories = answers(run(*arguments, given=given))
+        return [
+            change["improvement"] for history in histories for change in history["change_points"]
+        ]
 
     assert better() == [False, False, True]
     assert better("--direction", "higher") == [True, False, True]
@@ -208,10 +210,10 @@ def test_a_long_replay_says_how_long_it_takes(
 ) -> None:
     (tmp_path / "in").write_text(json.dumps({"values": stepped(count)}))
     monkeypatch.setattr(detecting, "LONG", 100)
-    wanted = detecting.DetectOptions(online=True, detector="steps", threshold=None)
-    detecting.run(str(tmp_path / "in"), wanted, "lower", csv=False)
-    told = "A history of 100 points is replayed one by one, which takes 0.2\u00a0s or more.\n"
-    assert capfd.readouterr().err == told * said
+    options = detecting.DetectOptions(online=True, detector="steps", threshold=None)
+    detecting.run(str(tmp_path / "in"), options, "lower", csv=False)
+    notice = "A history of 100 points is replayed one by one, which takes 0.2\u00a0s or more.\n"
+    assert capfd.readouterr().err == notice * said
 
 
 def test_a_history_that_cannot_be_analysed_does_not_stop_the_others() -> None:
@@ -333,12 +335,12 @@ def test_several_values_of_one_revision_are_points_and_counted() -> None:
 
 
 def test_a_field_that_was_passed_over_and_may_have_been_meant_is_told() -> None:
-    told = one(values=stepped(), group=["a"] * 100, Direction="higher", uid=3, commit="x", ids=1)
-    assert told["warnings"] == [
+    answer = one(values=stepped(), group=["a"] * 100, Direction="higher", uid=3, commit="x", ids=1)
+    assert answer["warnings"] == [
         "'group' was not read: the field is called 'groups'.",
         "'Direction' was not read: the field is called 'direction'.",
     ]
-    assert told["change_points"][0]["improvement"] is False
+    assert answer["change_points"][0]["improvement"] is False
 
 
 @pytest.mark.parametrize(

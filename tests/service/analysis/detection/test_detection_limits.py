@@ -76,9 +76,9 @@ def test_a_millionfold_outlier_is_no_change_and_hides_none(at: int) -> None:
     values = np.random.default_rng(1).normal(100, 1, 100)
     values[60:] *= 1.1
     values[at] *= 1e6
-    found = [change.index for change in detect(History.of(values)).change_points]
-    assert len(found) == 1
-    assert abs(found[0] - 60) <= 2
+    places = [change.index for change in detect(History.of(values)).change_points]
+    assert len(places) == 1
+    assert abs(places[0] - 60) <= 2
 
 
 def test_values_of_all_sizes_at_once_overflow_nothing() -> None:

@@ -156,10 +156,10 @@ def test_a_clear_step_after_a_restless_past_is_seen_from_near(
     y[:40] += 0.1 * np.tile(np.repeat([1.0, -1.0], 5), 4)
     y[60:] += step
     sums, noise = Sums(y), NoiseOf(0.003, 0.5)
-    far, found = evidence(sides(sums, 0, 60, 80), noise), evidence_at(sums, 0, 60, 80, noise)
+    far, seen = evidence(sides(sums, 0, 60, 80), noise), evidence_at(sums, 0, 60, 80, noise)
     assert far < THRESHOLD
-    assert (found > far) == seen_from_near
-    assert (found >= THRESHOLD) == seen_from_near
+    assert (seen > far) == seen_from_near
+    assert (seen >= THRESHOLD) == seen_from_near
     telling = telling_sides(sums, (0, 60, 80), noise, THRESHOLD)
     assert (telling.left == NEAR) == seen_from_near
 
@@ -222,7 +222,7 @@ def test_machines_of_other_stretches_change_nothing(seed: int, machines: int) ->
     groups = np.random.default_rng(seed).integers(0, machines, len(y))
     alone, among = explain_window(y, groups), explain_window(y, 1000 + 7 * groups)
     assert set(alone.offsets) == set(groups.tolist())
-    assert among.offsets == {1000 + 7 * number: each for number, each in alone.offsets.items()}
+    assert among.offsets == {1000 + 7 * number: offset for number, offset in alone.offsets.items()}
     assert among.changes == alone.changes
     assert np.array_equal(among.y, alone.y)
 
@@ -277,6 +277,6 @@ def test_what_varies_beyond_every_bound_surprises_nobody(values: list[float]) ->
 def test_a_change_where_two_windows_meet_is_found_once(place: int) -> None:
     values = np.random.default_rng(place).normal(100, 1, 700)
     values[place:] *= 1.05
-    found = [change.index for change in detect(History.of(values)).change_points]
-    assert len(found) == 1
-    assert abs(found[0] - place) <= 2
+    places = [change.index for change in detect(History.of(values)).change_points]
+    assert len(places) == 1
+    assert abs(places[0] - place) <= 2

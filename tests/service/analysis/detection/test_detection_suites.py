@@ -42,8 +42,8 @@ def test_what_is_planted_into_a_part_comes_from_that_part_alone() -> None:
     histories = [series(f"suite benchmark{number} x@A") for number in range(12)]
     for (suite, part), planted in divided(histories).items():
         if suite == "inject":
-            origins = {each.id.split(" ", 1)[1] for each in planted}
-            folds = {labelled.fold(each) for each in histories if each.id in origins}
+            origins = {series.id.split(" ", 1)[1] for series in planted}
+            folds = {labelled.fold(series) for series in histories if series.id in origins}
             assert folds == {part}
 
 

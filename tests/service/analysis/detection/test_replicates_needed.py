@@ -18,18 +18,18 @@ def noise(scale: float, effect: float) -> Noise:
 
 def test_more_processes_are_asked_for_as_long_as_they_average_the_noise_away() -> None:
     # Three processes of 1.2 % each make points of 0.7 %: nothing else differs between nights.
-    told = needed(noise(0.012 / math.sqrt(3), 0.02), [Spread(0.01, 3)] * 30)
-    assert told.replicates is not None
-    assert 5 <= told.replicates <= 8
+    need = needed(noise(0.012 / math.sqrt(3), 0.02), [Spread(0.01, 3)] * 30)
+    assert need.replicates is not None
+    assert 5 <= need.replicates <= 8
     calmer = needed(noise(0.006, 0.02), [Spread(0.0087, 3)] * 30)
     assert calmer.replicates is not None
-    assert calmer.replicates < told.replicates
+    assert calmer.replicates < need.replicates
 
 
 def test_noise_that_all_processes_of_a_night_share_cannot_be_averaged_away() -> None:
-    told = needed(noise(0.01, 0.02), [Spread(0.001, 3)] * 5)
-    assert told.replicates is None
-    assert "No number of processes" in say(told.reason)
+    need = needed(noise(0.01, 0.02), [Spread(0.001, 3)] * 5)
+    assert need.replicates is None
+    assert "No number of processes" in say(need.reason)
 
 
 def test_what_is_visible_already_needs_nothing_more() -> None:
@@ -37,8 +37,8 @@ def test_what_is_visible_already_needs_nothing_more() -> None:
 
 
 def test_single_processes_do_not_say_how_processes_differ() -> None:
-    told = needed(noise(0.01, 0.02), [Spread(0.01, 1)])
-    assert (told.replicates, "two or more" in say(told.reason)) == (None, True)
+    need = needed(noise(0.01, 0.02), [Spread(0.01, 1)])
+    assert (need.replicates, "two or more" in say(need.reason)) == (None, True)
 
 
 def test_nothing_is_promised_of_a_history_that_is_too_short() -> None:
@@ -51,8 +51,8 @@ def test_nothing_is_promised_of_a_history_that_is_too_short() -> None:
 
 def test_nothing_is_promised_of_processes_where_values_have_no_ratios() -> None:
     """Their spread is known as a share of a point's value, which may lie beside zero."""
-    told = needed(replace(noise(0.003, 0.02), typical_size=100.0), [Spread(0.1, 3)] * 30)
-    assert (told.replicates, "zero" in say(told.reason)) == (None, True)
+    need = needed(replace(noise(0.003, 0.02), typical_size=100.0), [Spread(0.1, 3)] * 30)
+    assert (need.replicates, "zero" in say(need.reason)) == (None, True)
     shown = needed(replace(noise(0.001, 0.004), typical_size=100.0), [Spread(0.1, 3)] * 30)
     assert shown.replicates == 3
 
@@ -60,8 +60,8 @@ def test_nothing_is_promised_of_processes_where_values_have_no_ratios() -> None:
 def shows_one_per_cent(random: np.random.Generator, processes: int) -> bool:
     nights = random.normal(0, 0.012, (60, processes)).mean(axis=1)
     step = nights + np.repeat([0.0, math.log1p(TARGET)], [40, 20])
-    told = detect(History.of(np.exp(step))).change_points
-    return any(abs(change.index - 40) <= 5 for change in told)
+    changes = detect(History.of(np.exp(step))).change_points
+    return any(abs(change.index - 40) <= 5 for change in changes)
 
 
 def test_with_as_many_processes_as_it_says_one_per_cent_is_visible_and_not_with_half_of_them() -> (
@@ -73,10 +73,10 @@ def test_with_as_many_processes_as_it_says_one_per_cent_is_visible_and_not_with_
         random = np.random.default_rng(seed)
         nights = random.normal(0, 0.012, (60, 3))
         before = detect(History.of(np.exp(nights.mean(axis=1)))).noise
-        told = needed(before, [Spread(float(np.std(night, ddof=1)), 3) for night in nights])
-        if told.replicates is not None:
-            shown.append(shows_one_per_cent(random, told.replicates))
-            halved.append(shows_one_per_cent(random, told.replicates // 2))
+        need = needed(before, [Spread(float(np.std(night, ddof=1)), 3) for night in nights])
+        if need.replicates is not None:
+            shown.append(shows_one_per_cent(random, need.replicates))
+            halved.append(shows_one_per_cent(random, need.replicates // 2))
     assert len(shown) >= 100
     assert 0.65 <= np.mean(shown) <= 0.92
     assert np.mean(halved) <= 0.45

@@ -12,8 +12,8 @@ FIRST, SECOND = "GPU-11111111-aaaa", "GPU-22222222-bbbb"
 
 
 def line(step_s: float, gpu: str = FIRST, side: str = "A", status: str = "ok") -> str:
-    told = {"name": "unet", "tier": "gate", "side": side, "gpu": gpu, "status": status}
-    return json.dumps(told | ({"step_s": step_s} if status == "ok" else {}))
+    fields = {"name": "unet", "tier": "gate", "side": side, "gpu": gpu, "status": status}
+    return json.dumps(fields | ({"step_s": step_s} if status == "ok" else {}))
 
 
 def recorded(folder: Path, *lines: str) -> dict[str, list[float]]:
@@ -24,8 +24,8 @@ def recorded(folder: Path, *lines: str) -> dict[str, list[float]]:
 
 def test_each_gpu_has_its_own_and_what_had_more_to_do_is_left_out(tmp_path: Path) -> None:
     lines = line(0.5), line(0.6, SECOND), line(0.7, side="B"), line(0.4), line(0, status="crashed")
-    told = recorded(tmp_path, *lines)
-    assert told == {"unet on GPU-11111111": [0.5, 0.4], "unet on GPU-22222222": [0.6]}
+    levels = recorded(tmp_path, *lines)
+    assert levels == {"unet on GPU-11111111": [0.5, 0.4], "unet on GPU-22222222": [0.6]}
 
 
 def test_a_file_without_gpus_is_read_by_name(tmp_path: Path) -> None:

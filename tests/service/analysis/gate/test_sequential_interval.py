@@ -15,13 +15,13 @@ SOME = st.lists(LOGS, min_size=3, max_size=14)
 
 @given(SOME)
 def test_swapping_the_sides_flips_the_sign(differences: list[float]) -> None:
-    found = estimate(differences, error=0.01)
-    other = estimate([-each for each in differences], error=0.01)
-    assert found is not None
+    interval = estimate(differences, error=0.01)
+    other = estimate([-difference for difference in differences], error=0.01)
+    assert interval is not None
     assert other is not None
-    assert other.swapped.log_ratio == pytest.approx(found.log_ratio, abs=1e-12)
-    assert other.swapped.low == pytest.approx(found.low)
-    assert other.swapped.high == pytest.approx(found.high)
+    assert other.swapped.log_ratio == pytest.approx(interval.log_ratio, abs=1e-12)
+    assert other.swapped.low == pytest.approx(interval.low)
+    assert other.swapped.high == pytest.approx(interval.high)
 
 
 @given(SOME, LOGS)
@@ -36,12 +36,12 @@ def test_a_further_pair_never_widens_what_holds(differences: list[float], more: 
 
 @given(SOME, st.floats(-0.2, 0.2))
 def test_a_shift_of_every_pair_shifts_the_interval(differences: list[float], by: float) -> None:
-    found = estimate(differences, error=0.01)
-    shifted = estimate([each + by for each in differences], error=0.01)
-    assert found is not None
+    interval = estimate(differences, error=0.01)
+    shifted = estimate([difference + by for difference in differences], error=0.01)
+    assert interval is not None
     assert shifted is not None
-    assert shifted.low == pytest.approx(found.low + by, abs=1e-9)
-    assert shifted.high == pytest.approx(found.high + by, abs=1e-9)
+    assert shifted.low == pytest.approx(interval.low + by, abs=1e-9)
+    assert shifted.high == pytest.approx(interval.high + by, abs=1e-9)
 
 
 @given(SOME)
@@ -69,15 +69,15 @@ def test_too_few_pairs_say_nothing() -> None:
 
 
 def test_equal_readings_of_a_coarse_counter_prove_no_tiny_difference() -> None:
-    found = estimate([1e-5] * 3, error=0.01)
-    assert found is not None
-    assert found.low < 0 < found.high
+    interval = estimate([1e-5] * 3, error=0.01)
+    assert interval is not None
+    assert interval.low < 0 < interval.high
 
 
 def test_one_outlier_hides_neither_equality_nor_a_difference() -> None:
     pairs = [0.001, -0.002, 0.002, -0.001, 0.0, 0.001, -0.001, 0.002]
     equal = estimate([*pairs, 0.1], error=0.05)
-    slower = estimate([*(each - 0.02 for each in pairs), 0.1], error=0.01)
+    slower = estimate([*(difference - 0.02 for difference in pairs), 0.1], error=0.01)
     assert equal is not None
     assert slower is not None
     assert -0.01 < equal.low < equal.high < 0.01
@@ -85,9 +85,9 @@ def test_one_outlier_hides_neither_equality_nor_a_difference() -> None:
 
 
 def test_pairs_that_changed_as_they_came_are_said_to_have() -> None:
-    found = estimate([0.1, 0.1001, 0.1, 0.1001, *[-0.1, -0.1001] * 10], error=0.2, max_pairs=24)
-    assert found is not None
-    assert not found.consistent
+    interval = estimate([0.1, 0.1001, 0.1, 0.1001, *[-0.1, -0.1001] * 10], error=0.2, max_pairs=24)
+    assert interval is not None
+    assert not interval.consistent
 
 
 @pytest.mark.parametrize("wrong", [math.nan, math.inf])
@@ -109,8 +109,10 @@ def test_all_looks_together_miss_the_truth_no_more_often_than_they_may() -> None
     missed = alone = 0
     for pairs in random.normal(0, 0.01, (1_500, 12)):
         looks = [estimate(pairs[:count], error=0.2) for count in range(3, 13)]
-        each = [estimate(pairs[:n], error=0.2, min_pairs=n, max_pairs=n) for n in range(3, 13)]
+        alone_looks = [
+            estimate(pairs[:n], error=0.2, min_pairs=n, max_pairs=n) for n in range(3, 13)
+        ]
         missed += any(one is not None and not one.low <= 0 <= one.high for one in looks)
-        alone += any(one is not None and not one.low <= 0 <= one.high for one in each)
+        alone += any(one is not None and not one.low <= 0 <= one.high for one in alone_looks)
     assert missed / 1_500 < 0.2 + 4 * math.sqrt(0.2 * 0.8 / 1_500)
     assert alone / 1_500 > 0.3
