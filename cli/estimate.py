@@ -11,6 +11,7 @@ from benchmarks.catalog.precision_tiers import Tier, timed
 from benchmarks.contracts import Case, Protocol
 from service.schemas.catalog import CaseExpectation, Catalog
 from service.schemas.jobs import SubmissionView, Submitted
+from service.schemas.policy import Policy
 from service.wording import formats
 
 
@@ -60,8 +61,6 @@ def of_gate(request: Mapping[str, Any], known: Catalog) -> str:
         request: what was asked of the gate.
         known: how long the service expects each case of a suite to take.
     """
-    from service.analysis.gate import Policy  # noqa: PLC0415 - scipy, which other commands need not wait for
-
     policy = Policy.model_validate(request["policy"])
     expected, basis = _sides(request, known)
     if not expected:

@@ -15,6 +15,7 @@ from cli import parse_case
 from cli.durations import seconds
 from cli.exits import Stop
 from cli.revision import given_or_checked_out
+from service.schemas.policy import Policy
 
 
 @dataclass(frozen=True)
@@ -83,8 +84,6 @@ def checked(policy: Mapping[str, Any], name: str) -> dict[str, Any]:
     Raises:
         Stop: it is none; the sentence names the place.
     """
-    from service.analysis.gate import Policy  # noqa: PLC0415 - scipy, which a mistyped option need not wait for
-
     try:
         valid = Policy.model_validate_json(json.dumps(policy, default=str))
     except ValidationError as error:

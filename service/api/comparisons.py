@@ -20,8 +20,8 @@ from service.api.openapi import problems
 from service.api.router import noun
 from service.auth import audit
 from service.auth.permissions import Permission, needs
-from service.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 from service.models import ComparisonRow, ComparisonState
+from service.schemas.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 from service.schemas.jobs import Listing
 
 router = noun("/comparisons", "comparisons")

@@ -14,10 +14,10 @@ from sqlalchemy.orm import Session
 from benchmarks import contracts
 from service.auth.principal import Principal
 from service.auth.signing_key import Key
-from service.comparisons import ComparisonRequest
 from service.database.session import Database, now_of
 from service.jobs.requests import JobRequest, SubmissionRequest
 from service.jobs.types import Terms
+from service.schemas.comparisons import ComparisonRequest
 
 T = TypeVar("T")
 

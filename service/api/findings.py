@@ -16,9 +16,9 @@ from service.api.dependencies import Cursor, DatabaseSession, Id, Limit, Now, Pl
 from service.api.openapi import problems
 from service.api.router import noun
 from service.auth.permissions import Permission, needs
-from service.findings import ActionName, FindingKind, FindingSummary, FindingView, Plan
+from service.findings import ActionName, Plan
 from service.models import FindingRow, FindingSeries, FindingState
-from service.schemas.findings import MorningReport
+from service.schemas.findings import FindingKind, FindingSummary, FindingView, MorningReport
 from service.schemas.jobs import Listing
 
 router = noun("/findings", "findings")

@@ -9,13 +9,9 @@ it stands; its ``decision`` is there once its state is ``decided``.
 from service.comparisons.advance import advance, advance_after, advance_all, cancel, move_on_after
 from service.comparisons.queries import list_comparisons, load_comparison
 from service.comparisons.start import AcceptedComparison, start
-from service.schemas.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
 
 __all__ = [
     "AcceptedComparison",
-    "ComparisonRequest",
-    "ComparisonSummary",
-    "ComparisonView",
     "advance",
     "advance_after",
     "advance_all",

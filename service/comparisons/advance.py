@@ -21,6 +21,7 @@ from service.errors import NotFound
 from service.jobs import expiry
 from service.models import ComparisonJob, ComparisonRow, ComparisonState, Job
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.gate import GOOD, Outcome
 
 log = logging.getLogger(__name__)
 
@@ -87,9 +88,9 @@ def advance(session: Session, comparison_id: str, now: datetime) -> bool:
         revisions = (row.baseline, row.contender)
         decision = gate.decide(records, request.policy, revisions, last=over)
         used = comparison_jobs.used(records, made, request.policy.max_pairs)
-        cut = over and any(decision.cases[place].verdict not in gate.GOOD for place in unsettled)
+        cut = over and any(decision.cases[place].verdict not in GOOD for place in unsettled)
         shown = decision.model_copy(update={"used": used})
-        if decision.outcome is gate.Outcome.INCONCLUSIVE:
+        if decision.outcome is Outcome.INCONCLUSIVE:
             lacked = (*decision.warnings, *_lacked(session, row, request, now, cut=cut))
             shown = shown.model_copy(update={"warnings": lacked})
         return _decide(session, row, shown, now)

@@ -9,12 +9,13 @@ from sqlalchemy import select, update
 from sqlalchemy.orm import Session
 
 from benchmarks import contracts
-from service.analysis.gate import CaseRecord, Measured, Pair, Side, Used
+from service.analysis.gate import CaseRecord, Measured, Pair
 from service.history import queries
 from service.history.types import StoredResult
 from service.jobs import leases
 from service.models import Attempt, ComparisonJob, ComparisonRow, Job
 from service.schemas.comparisons import ComparisonRequest
+from service.schemas.gate import Side, Used
 
 
 def of(session: Session, comparison_id: str) -> list[ComparisonJob]:

@@ -8,7 +8,6 @@ from sqlalchemy import ColumnElement
 from sqlalchemy.orm import Session
 
 from service.analysis import gate
-from service.analysis.gate import Outcome
 from service.comparisons import comparison_jobs, worker_choice
 from service.comparisons.advance import NONE_KNOWN
 from service.database import paging
@@ -16,7 +15,7 @@ from service.database.paging import Page
 from service.errors import NotFound
 from service.models import ComparisonRow, ComparisonState
 from service.schemas.comparisons import ComparisonRequest, ComparisonSummary, ComparisonView
-from service.schemas.gate import DecisionView
+from service.schemas.gate import DecisionView, Outcome
 from service.wording.statements import worded
 
 

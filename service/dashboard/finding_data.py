@@ -12,22 +12,22 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Direction
 from service import findings, models
-from service.analysis.attribution import State
 from service.analysis.detection.windows import SAME
 from service.dashboard.figures import Analysed, Step, place_of
 from service.database.paging import Page
-from service.findings import (
-    ACTIVE,
-    AffectedSeries,
-    FindingKind,
-    FindingSummary,
-    FindingView,
-    confirm,
-)
+from service.findings import ACTIVE, confirm
 from service.findings.bad_nodes import METRIC, against_others
 from service.findings.confirm import ConfirmationView
 from service.history.queries import name_of
-from service.schemas.findings import AttributionView, EvidenceView
+from service.schemas.findings import (
+    AffectedSeries,
+    AttributionView,
+    EvidenceView,
+    FindingKind,
+    FindingSummary,
+    FindingView,
+    State,
+)
 from service.schemas.series import Series, SeriesName
 
 LATELY = timedelta(hours=24)

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from service.analysis.attribution import Cause
-from service.findings import ACTIONS, AffectedSeries, Certainty, FindingKind, FindingSummary
+from service.findings import ACTIONS
 from service.history.description import NoiseView
 from service.models import ConfirmationState, FindingState
-from service.schemas.findings import Part, State
+from service.schemas.findings import (
+    AffectedSeries,
+    Cause,
+    Certainty,
+    FindingKind,
+    FindingSummary,
+    Part,
+    State,
+)
 from service.wording import formats
 
 KINDS = {

@@ -20,8 +20,8 @@ from service.auth.permissions import Permission, needs
 from service.dashboard import figures, finding_data, finding_labels, series_changes
 from service.dashboard.query_params import InboxAddress
 from service.dashboard.rendering import COUNTED, page_router, partial, render
-from service.findings import AffectedSeries
 from service.history.queries import load_series
+from service.schemas.findings import AffectedSeries
 
 router = page_router(COUNTED)
 

@@ -11,12 +11,13 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.detection.windows import LEAST_POINTS
 from service.dashboard.figures import Analysed, Step
-from service.findings import ACTIVE, FindingSummary
+from service.findings import ACTIVE
 from service.findings.gather_evidence import as_reported
 from service.history.analysis import load_analysis
 from service.history.queries import taken_out
 from service.history.series_history import PlacedChange
 from service.models import FindingRow, FindingSeries
+from service.schemas.findings import FindingSummary
 from service.schemas.series import Series, SeriesPoint
 
 

@@ -20,28 +20,13 @@ from service.findings.queries import (
     load_finding,
     of_series,
 )
-from service.findings.rules import ACTIVE, AlreadyReported, Candidate, Remeasured
-from service.schemas.findings import (
-    AffectedSeries,
-    Certainty,
-    FindingKind,
-    FindingSummary,
-    FindingView,
-)
+from service.findings.rules import ACTIVE
 
 __all__ = [
     "ACTIONS",
     "ACTIVE",
     "ActionName",
-    "AffectedSeries",
-    "AlreadyReported",
-    "Candidate",
-    "Certainty",
-    "FindingKind",
-    "FindingSummary",
-    "FindingView",
     "Plan",
-    "Remeasured",
     "act",
     "count_active",
     "expected_false_since",

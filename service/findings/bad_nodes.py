@@ -12,7 +12,6 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Direction
 from benchmarks.diagnosis.disturbances import THROTTLED
-from service.analysis.attribution import Cause
 from service.findings import lifecycle
 from service.findings.bad_node_statistics import (
     Contrast,
@@ -25,7 +24,7 @@ from service.findings.bad_node_statistics import (
 from service.findings.rules import ACTIVE, NEAR
 from service.history import revisions
 from service.models import FindingRow, FindingState, Point, Revision, SeriesRow
-from service.schemas.findings import FindingKind
+from service.schemas.findings import Cause, FindingKind
 
 METRIC = "throughput"
 """What nodes are held against each other by: every case has it."""

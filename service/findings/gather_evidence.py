@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service.analysis.attribution import (
     Attribution,
-    Cause,
     Measurement,
     Moved,
     Question,
@@ -38,7 +37,7 @@ from service.history.series_history import (
     SeriesHistory,
 )
 from service.models import FindingRow, FindingSeries, SeriesRow
-from service.schemas.findings import Certainty, FindingKind, FindingSummary
+from service.schemas.findings import Cause, Certainty, FindingKind, FindingSummary
 from service.schemas.series import SeriesName
 
 A_SIDE = 5

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from benchmarks.catalog.metrics import metric
 from benchmarks.contracts import workload_of
-from service.analysis.attribution import Cause, attribute
+from service.analysis.attribution import attribute
 from service.analysis.detection.windows import SAME
 from service.database.failures import passes
 from service.findings import lifecycle, queries, rules
@@ -36,7 +36,7 @@ from service.models import (
     Point,
     SeriesRow,
 )
-from service.schemas.findings import FindingKind
+from service.schemas.findings import Cause, FindingKind
 
 log = logging.getLogger(__name__)
 

@@ -18,10 +18,11 @@ from sqlalchemy.orm import Session
 
 from service.database.failures import passes
 from service.database.session import Database, alone, now_of
-from service.findings import AlreadyReported, Candidate, confirm
+from service.findings import confirm
 from service.findings.bad_nodes import Compared, compare_nodes, ill_nodes, watch_nodes
 from service.findings.confirm import Suspicion
 from service.findings.opening import candidates, open_findings
+from service.findings.rules import AlreadyReported, Candidate
 from service.findings.update import follow, links_of
 from service.history import analysis, pending
 from service.history.analysis import Histories

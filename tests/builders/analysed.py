@@ -17,12 +17,13 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.statement import state
 from service.database.session import Database
-from service.findings import Certainty, Plan, pipeline
+from service.findings import Plan, pipeline
 from service.findings.bad_node_statistics import NodeChange
 from service.findings.bad_nodes import open_bad_node
 from service.findings.confirm.start import DAY
 from service.history import exclusions
 from service.models import ConfirmationRow, ConfirmationState, FindingState, WorkerRow
+from service.schemas.findings import Certainty
 
 STEADY, DROPPED = 30, 12
 EXCLUDED = long.result_of(5)

@@ -6,7 +6,7 @@ from builders import long_series as long
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.findings import FindingSummary
+from service.schemas.findings import FindingSummary
 
 QUIET = 19
 """So many points at the start of a history hold no change: to look at each of them would find

@@ -15,19 +15,10 @@ from cli.exits import Exit, Stop
 from cli.gate import GateFormat
 from cli.gate.forms import Shown
 from cli.gate.order import GateOptions
-from service.analysis.gate import (
-    CaseRecord,
-    Decision,
-    Limit,
-    Measured,
-    Pair,
-    Policy,
-    Rule,
-    Trouble,
-    decide,
-)
+from service.analysis.gate import CaseRecord, Decision, Measured, Pair, Trouble, decide
 from service.schemas.comparisons import ComparisonRequest, ComparisonView
 from service.schemas.gate import DecisionView, Used
+from service.schemas.policy import Limit, Policy, Rule
 from service.wording import formats
 from service.wording.statements import worded
 

@@ -19,12 +19,14 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.windows import SAME
-from service.findings import Candidate, Certainty, opening
+from service.findings import opening
+from service.findings.rules import Candidate
 from service.history import analysis, changes, exclusions
 from service.history.analysis import Histories, load_history
 from service.history.changes import ALIKE, KnownChange, alike, identities
 from service.history.series_history import PlacedChange
 from service.models import AnalysisRow, ChangeRow, FindingSeries, FindingState, SettledWindow
+from service.schemas.findings import Certainty
 
 
 def change(index: int, effect: float) -> PlacedChange:

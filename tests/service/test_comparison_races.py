@@ -11,12 +11,12 @@ from sqlalchemy.orm import Session
 
 from benchmarks.contracts import Case, Worker
 from service import comparisons
-from service.comparisons import ComparisonRequest
 from service.database.session import Database, now_of
 from service.jobs import workers
 from service.jobs.types import Terms
 from service.maintenance.background import Background
 from service.models import ComparisonJob, ComparisonRow, Job
+from service.schemas.comparisons import ComparisonRequest
 
 pytestmark = pytest.mark.both_databases
 

@@ -18,16 +18,8 @@ from service import findings
 from service.analysis.detection.change import ChangePoint
 from service.database.session import Database
 from service.errors import Conflict
-from service.findings import (
-    Candidate,
-    Certainty,
-    FindingKind,
-    FindingSummary,
-    confirm,
-    gather_evidence,
-    opening,
-    pipeline,
-)
+from service.findings import confirm, gather_evidence, opening, pipeline
+from service.findings.rules import Candidate
 from service.history import (
     analysis,
     changes,
@@ -38,6 +30,7 @@ from service.history import (
 )
 from service.history.analysis import Histories, load_history
 from service.models import FindingEvent, FindingRow, FindingState, SeriesRow
+from service.schemas.findings import Certainty, FindingKind, FindingSummary
 
 
 @pytest.mark.both_databases

@@ -7,9 +7,9 @@ from builders.looked import QUIET, arrive, only, told_in_order
 from sqlalchemy.orm import Session
 
 from service import findings
-from service.findings import FindingKind
 from service.history import analysis, exclusions
 from service.models import FindingState
+from service.schemas.findings import FindingKind
 
 
 def test_what_a_person_has_opened_again_stays_open(session: Session) -> None:

@@ -9,7 +9,6 @@ from sqlalchemy import func, select
 from benchmarks.contracts import Case, JobSpec, Purpose
 from service import findings
 from service.database.session import Database
-from service.findings import FindingSummary, FindingView
 from service.models import (
     AnalysisRow,
     ComparisonRow,
@@ -18,6 +17,7 @@ from service.models import (
     FindingEvent,
     Point,
 )
+from service.schemas.findings import FindingSummary, FindingView
 
 BF16 = {"precision": "bf16"}
 USUAL = {"resnet50": 1_000.0, "nanogpt": 50_000.0, "unet": 300.0}

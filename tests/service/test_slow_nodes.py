@@ -14,7 +14,6 @@ from sqlalchemy.orm import Session
 from service import findings
 from service.analysis.statement import state
 from service.database.session import Database
-from service.findings import FindingKind
 from service.findings.bad_node_statistics import (
     NodeChange,
     NodeMeasurement,
@@ -24,6 +23,7 @@ from service.findings.bad_node_statistics import (
 )
 from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.models import FindingState, SeriesRow
+from service.schemas.findings import FindingKind
 
 NODES = ("a", "b", "c", "d")
 CASES = 6

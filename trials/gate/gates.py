@@ -10,18 +10,11 @@ import numpy as np
 from scipy.special import stdtrit
 
 from benchmarks.contracts import Direction
-from service.analysis.gate import (
-    CaseRecord,
-    CaseVerdict,
-    Levels,
-    Measured,
-    Pair,
-    Policy,
-    decide_case,
-)
+from service.analysis.gate import CaseRecord, Levels, Measured, Pair, decide_case
 from service.analysis.gate.pairs import Metric
 from service.analysis.statement import Statement
-from service.schemas.gate import CaseFinding
+from service.schemas.gate import CaseFinding, CaseVerdict
+from service.schemas.policy import Policy
 from trials.gate.replicates import Times
 
 POLICY = Policy()

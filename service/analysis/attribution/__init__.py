@@ -12,18 +12,13 @@ from service.analysis.attribution.types import (
     Question,
     Residual,
 )
-from service.schemas.findings import Cause, Part, State, Strength
 
 __all__ = [
     "Attribution",
-    "Cause",
     "Evidence",
     "Measurement",
     "Moved",
-    "Part",
     "Question",
     "Residual",
-    "State",
-    "Strength",
     "attribute",
 ]

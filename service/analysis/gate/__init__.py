@@ -8,38 +8,15 @@ from service.analysis.gate.decision import Decision, decide, decide_case, decide
 from service.analysis.gate.metrics import Levels
 from service.analysis.gate.pairs import CaseRecord, Measured, Pair, Trouble, software_of
 from service.analysis.gate.sequential import Estimate, estimate
-from service.schemas.gate import (
-    GOOD,
-    Answer,
-    CaseFinding,
-    CaseVerdict,
-    MetricFinding,
-    Outcome,
-    Side,
-    Used,
-)
-from service.schemas.policy import Limit, Policy, Rule, Trade
 
 __all__ = [
-    "GOOD",
-    "Answer",
-    "CaseFinding",
     "CaseRecord",
-    "CaseVerdict",
     "Decision",
     "Estimate",
     "Levels",
-    "Limit",
     "Measured",
-    "MetricFinding",
-    "Outcome",
     "Pair",
-    "Policy",
-    "Rule",
-    "Side",
-    "Trade",
     "Trouble",
-    "Used",
     "decide",
     "decide_case",
     "decide_cases",

@@ -11,12 +11,10 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Direction
 from service.analysis import gate
 from service.analysis.detection.change import ChangePoint
-from service.analysis.gate import Answer, Side
 from service.analysis.statement import Statement, state
-from service.comparisons import ComparisonView, load_comparison
+from service.comparisons import load_comparison
 from service.database.session import Database, alone, now_of, rows
 from service.errors import ServiceError
-from service.findings import Candidate, Certainty, Remeasured
 from service.findings.bad_node_statistics import NodeChange
 from service.findings.bad_nodes import ill_nodes, open_bad_node
 from service.findings.confirm.start import DOUBT, ask, value_of
@@ -24,6 +22,7 @@ from service.findings.confirm.suspicion import Suspicion, Where
 from service.findings.confirm.verdict import ConfirmationVerdict, RemeasuredValue, verdict
 from service.findings.gather_evidence import A_SIDE
 from service.findings.opening import open_findings
+from service.findings.rules import Candidate, Remeasured
 from service.history import analysis, changes, revisions
 from service.history.analysis import Histories
 from service.history.queries import name_of
@@ -38,6 +37,9 @@ from service.models import (
     ResultRow,
     SeriesRow,
 )
+from service.schemas.comparisons import ComparisonView
+from service.schemas.findings import Certainty
+from service.schemas.gate import Answer, CaseVerdict, Side
 from service.wording.statements import say
 
 log = logging.getLogger(__name__)
@@ -201,7 +203,7 @@ class _Confirmation:
 
 def _one_code(view: ComparisonView) -> bool:
     cases = (view.decision or view.so_far).cases
-    return bool(cases) and cases[0].verdict is gate.CaseVerdict.SAME_CODE
+    return bool(cases) and cases[0].verdict is CaseVerdict.SAME_CODE
 
 
 def reading_of(

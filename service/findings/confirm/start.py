@@ -12,18 +12,21 @@ from sqlalchemy import ColumnElement, func, select
 from sqlalchemy.orm import Session
 
 from service import comparisons, models
-from service.analysis.gate import Limit, Policy, Rule, Side
 from service.analysis.statement import state
-from service.comparisons import ComparisonRequest, worker_choice
+from service.comparisons import worker_choice
 from service.comparisons.worker_choice import LATELY
 from service.database.ids import new_id
 from service.errors import ServiceError
-from service.findings import Candidate, rules
+from service.findings import rules
 from service.findings.bad_nodes import ill_nodes
 from service.findings.confirm.suspicion import Baseline, Suspicion, Where, points_before, where_lies
+from service.findings.rules import Candidate
 from service.history import revisions
 from service.history.analysis import Histories
 from service.history.series_history import SeriesHistory
+from service.schemas.comparisons import ComparisonRequest
+from service.schemas.gate import Side
+from service.schemas.policy import Limit, Policy, Rule
 from service.schemas.series import SeriesName
 
 log = logging.getLogger(__name__)

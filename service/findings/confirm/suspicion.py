@@ -21,7 +21,8 @@ from benchmarks.contracts import Direction
 from service.analysis.detection.history import Refused
 from service.analysis.detection.prediction import expectation
 from service.analysis.detection.windows import detect
-from service.findings import AlreadyReported, rules
+from service.findings import rules
+from service.findings.rules import AlreadyReported
 from service.history.series_history import EDGE, RecentPoint, RecentPoints, SeriesHistory
 from service.models import ConfirmationRow
 from service.schemas.series import SeriesName

@@ -16,14 +16,14 @@ from sqlalchemy.orm import Session
 from benchmarks.contracts import Case, Status
 from benchmarks.diagnosis import disturbances
 from service import models
-from service.analysis.gate import GOOD, CaseVerdict, Decision, Measured, Outcome, Side
-from service.comparisons import ComparisonRequest
+from service.analysis.gate import Decision, Measured
 from service.history import queries, revisions
 from service.history.types import StoredResult
 from service.maintenance.verify.agreement import ROWS, key_of, names_moment
 from service.maintenance.verify.values import Breach
 from service.models import ComparisonJob, ComparisonRow, ComparisonState
-from service.schemas.gate import REGRESSIONS
+from service.schemas.comparisons import ComparisonRequest
+from service.schemas.gate import GOOD, REGRESSIONS, CaseVerdict, Outcome, Side
 
 GATE = 10
 BATCH = 16

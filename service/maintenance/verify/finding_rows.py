@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session, aliased
 from service import models
 from service.analysis.detection.change import ChangePoint
 from service.analysis.detection.windows import joined
-from service.findings import ACTIONS, ACTIVE, FindingKind
+from service.findings import ACTIONS, ACTIVE
 from service.findings.confirm.start import SOURCE
 from service.maintenance.verify.agreement import ROWS, names_moment
 from service.maintenance.verify.values import Breach
@@ -25,6 +25,7 @@ from service.models import (
     Point,
     SettledWindow,
 )
+from service.schemas.findings import FindingKind
 
 
 def every_finding(session: Session) -> Iterator[Breach]:

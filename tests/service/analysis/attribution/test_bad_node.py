@@ -7,8 +7,9 @@ from builders.attributed import Night, explained, question, residuals, side
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.attribution import Evidence, Residual, State, Strength
+from service.analysis.attribution import Evidence, Residual
 from service.analysis.attribution.node import evidence, rounds
+from service.schemas.findings import State, Strength
 from service.wording.statements import say
 
 SLOW = Night(revision="r12", work_s=0.103, worker="w3")

@@ -6,14 +6,8 @@ import pytest
 from builders.attributed import CASE, Night, explained, measurement, question, residuals, side
 
 from benchmarks.contracts import Direction, Sample, Status
-from service.analysis.attribution import (
-    Cause,
-    Measurement,
-    Part,
-    Question,
-    State,
-)
-from service.schemas.findings import AttributionView
+from service.analysis.attribution import Measurement, Question
+from service.schemas.findings import AttributionView, Cause, Part, State
 from service.wording.formats import NBSP
 
 SLOW = Night(revision="r12", work_s=0.103)

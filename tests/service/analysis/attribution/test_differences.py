@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.analysis.attribution import Part, State
 from service.analysis.attribution.quantities import Difference, band, difference, part_of
 from service.analysis.attribution.quantities_of import QuantityKind, Reading
+from service.schemas.findings import Part, State
 from service.wording.quantity_names import moved, title
 
 QUICK = settings(max_examples=60, deadline=None, derandomize=True)

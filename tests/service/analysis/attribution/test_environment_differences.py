@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from builders.attributed import FACTS, Night, measurement, question, side
 
-from service.analysis.attribution import Measurement, Part, State, Strength, attribute
+from service.analysis.attribution import Measurement, attribute
 from service.analysis.attribution.environment import (
     FactGroup,
     acts_on,
@@ -15,6 +15,7 @@ from service.analysis.attribution.environment import (
     telling,
     title,
 )
+from service.schemas.findings import Part, State, Strength
 from service.wording.statements import say
 
 

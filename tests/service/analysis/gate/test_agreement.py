@@ -5,7 +5,7 @@ from random import Random
 
 import pytest
 
-from service.analysis.gate import CaseVerdict
+from service.schemas.gate import CaseVerdict
 from trials.agreement.read import differ, equal_pairs, gated, judge, read, table
 
 

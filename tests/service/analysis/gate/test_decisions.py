@@ -10,21 +10,9 @@ from builders.gate_records import disturbed, process, record, swapped
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.analysis.gate import (
-    Answer,
-    CaseRecord,
-    CaseVerdict,
-    Limit,
-    Measured,
-    Outcome,
-    Pair,
-    Policy,
-    Rule,
-    Trade,
-    Trouble,
-    decide,
-    decide_cases,
-)
+from service.analysis.gate import CaseRecord, Measured, Pair, Trouble, decide, decide_cases
+from service.schemas.gate import Answer, CaseVerdict, Outcome
+from service.schemas.policy import Limit, Policy, Rule, Trade
 from service.wording.statements import say
 
 QUIET = [0.001, -0.001, 0.0005, -0.0005, 0.001, -0.001, 0.0, 0.0005]
