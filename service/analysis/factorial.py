@@ -1,7 +1,7 @@
 """Estimates the effects of a design's factors on throughput, alone and in pairs. Pure.
 
 Effects are ratios: throughput with the high level over throughput with the low one, as a geometric
-mean over the other factors' levels. Whether an effect is more than noise is told by Lenth's
+mean over the other factors' levels. Whether an effect is more than noise is decided by Lenth's
 pseudo standard error (Technometrics 31, 1989), which needs no repeated runs: it takes the middle of
 all contrasts for noise, and so is careful where many effects are large.
 """

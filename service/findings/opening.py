@@ -1,4 +1,4 @@
-"""Changes that nobody has been told of become findings: one per cause, announced once."""
+"""Changes that no finding reports yet become findings: one per cause, announced once."""
 
 from __future__ import annotations
 

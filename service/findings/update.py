@@ -209,7 +209,7 @@ def _elsewhere(link: FindingSeries, row: FindingRow, change: PlacedChange) -> bo
 def _moves(
     histories: Histories, link: FindingSeries, row: FindingRow, change: PlacedChange, now: datetime
 ) -> None:
-    """Say where a change lies by now, and what it is put down to there; nobody is told again."""
+    """Move a change to where it lies by now, and say what it is put down to there."""
     session = histories.session
     link.first_bad_result, link.first_bad_at = change.first_bad_result, change.first_bad_at
     session.flush()

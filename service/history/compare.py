@@ -3,7 +3,7 @@
 Pure, and plain on purpose: an interval for the ratio and a verdict that follows from it. Missing
 data is never "same". What one process says of itself makes no verdict: it covers the next run in
 about one case out of four. With fewer than three processes the noise is that of the series' own
-history; where that is not known, nobody can say, and what it would take is told.
+history; where that is not known, nobody can say, and the note says what it would take.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def compare_all(
 ) -> list[RevisionChange]:
     """Compare every series, or those of the ``cases`` asked for, each of which gets a row at least.
 
-    ``failures`` are of both revisions: a side without a result is told with its reason.
+    ``failures`` are of both revisions: a side without a result gets its reason.
     """
     if cases is None:
         return [compare(series, baseline, contender, failures, known) for series in histories]

@@ -1,4 +1,4 @@
-"""Counts how many files a analysis step crosses that opens a finding, and how often it moves.
+"""Counts how many files an analysis step crosses that opens a finding, and how often it moves.
 
     PYTHONPATH=.:tests .venv/bin/python -m trials.moves [--detail]
 

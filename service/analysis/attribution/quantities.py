@@ -180,7 +180,7 @@ _PARTS = (
 by its name."""
 
 _ASKED_FOR = (Part.INPUT, Part.CLOCKS, Part.COMPILE, Part.PARITY)
-"""Of these, and of times, it is told also that they did not change; of the rest only what did."""
+"""For these and for times, evidence also says that they did not change; for others what did."""
 
 
 def differences(

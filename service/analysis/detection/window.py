@@ -39,7 +39,7 @@ LEAST_SAVING = 10.0
 """Nats; odds of twenty thousand to one, as there is one try per stretch but many stretches."""
 LONG, SURE, GRAIN = 12, 6.0, 4
 """Levels that modes are read against are long and sure, or they would follow the modes; where they
-change exactly is told afterwards."""
+change exactly is found afterwards."""
 READINGS = 2
 """Levels from modes, modes from levels, in turn; a third reading rarely changes a point."""
 STEEPEST = 16.0

@@ -22,7 +22,7 @@ SAME = 10
 """Points by which one change may be placed apart: by two windows on either side of their border, or
 as points come in."""
 LEAST_POINTS = 10
-"""Two levels of five points; fewer hold no change that could be told."""
+"""Two levels of five points; fewer hold no change that could be seen."""
 
 
 @dataclass(frozen=True, slots=True)

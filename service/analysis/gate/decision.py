@@ -63,7 +63,7 @@ def _lacking(
     *,
     last: bool,
 ) -> tuple[CaseVerdict, Statement] | None:
-    """Say so where there is nothing to judge: too few pairs, or pairs without a metric."""
+    """Give the verdict where too little was measured: too few pairs, or pairs without a metric."""
     pairs = len(record.whole)
     if last and record.disturbed and pairs < levels.min_pairs:
         return CaseVerdict.DISTURBED, state(

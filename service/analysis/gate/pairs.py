@@ -158,7 +158,7 @@ def _metric(sample: Sample) -> Metric:
 
 
 def software_of(facts: Mapping[str, str]) -> str:
-    """A digest of the software facts: equal ones ran the same code; empty if none is told."""
+    """A digest of the software facts: equal ones ran the same code; empty if none is recorded."""
     software = {name: fact for name, fact in facts.items() if name.startswith("sw.")}
     if not software:
         return ""

@@ -6,7 +6,7 @@ the differences would be wrong too often if one stops as soon as one likes what 
 permitted error is split over the looks (alpha spending by the union bound): the look at ``n`` pairs
 spends a share that grows with ``(n - min_pairs + 1) ** 2``, because two or three degrees of freedom
 cannot show anything at a small error anyway. Each look's interval may miss the truth with the
-probability that it spends, so all of them together miss it with at most the sum; what is told is
+probability that it spends, so all of them together miss it with at most the sum; the answer is
 their intersection, which no further pair can widen.
 
 This is exact for independent normal differences and needs no table and no simulation. Two

@@ -36,7 +36,7 @@ class RemeasuredValue(Contract):
     change_high: float
     """Interval of contender over baseline minus one."""
     same_code: bool
-    """Both sides ran the same code, so the revisions were not told apart."""
+    """Both sides ran the same code, so the revisions were not compared."""
     other_code: bool = False
     """That code is not the one which measured the suspicious point."""
     pairs: int
