@@ -57,14 +57,14 @@ def plain(session: Session) -> tuple[int, ...]:
         .where(Point.excluded.is_(False), Point.disturbed == "")
         .order_by(Point.revision_at)
     ).all()
-    told = [
+    points = [
         series_history.RecentPoint(
             row.result_id, row.revision, row.revision_at, row.value, row.worker, row.measured_at
         )
         for row in rows
     ]
     series = analysis.load_recent_points(session, long.SERIES)
-    history = RecentPoints(long.SERIES, series.direction, 0, tuple(told)).history
+    history = RecentPoints(long.SERIES, series.direction, 0, tuple(points)).history
     return tuple(change.index for change in detect(history).change_points)
 
 
@@ -76,13 +76,13 @@ def test_points_that_come_one_by_one_are_analysed_as_the_whole(database: Databas
             long.add(session, {int(n): float(values[n]) for n in batch})
             stepwise = analyse_all(session)
         assert stepwise.points == LENGTH
-        assert [each.change.index for each in stepwise.changes] == list(plain(session))
+        assert [change.change.index for change in stepwise.changes] == list(plain(session))
         assert len(stepwise.changes) >= 2
         assert analysed_whole(session) == stepwise
-        for each in stepwise.changes:
-            first_bad, last_good = int(each.first_bad[1:]), int(each.last_good[1:])
+        for change in stepwise.changes:
+            first_bad, last_good = int(change.first_bad[1:]), int(change.last_good[1:])
             assert first_bad == last_good + 1
-            assert abs(first_bad - each.change.index) <= 3
+            assert abs(first_bad - change.change.index) <= 3
 
 
 @pytest.mark.parametrize("seed", [2, 3])
@@ -96,7 +96,7 @@ def test_the_order_of_arrival_changes_nothing(database: Database, seed: int) -> 
                 some = {int(n): float(values[n]) for n in batch if n % 2 == rest}
                 long.add(session, some, worker)
             shuffled = analyse_all(session)
-        assert [each.change.index for each in shuffled.changes] == list(plain(session))
+        assert [change.change.index for change in shuffled.changes] == list(plain(session))
         assert analysed_whole(session) == shuffled
 
 
@@ -162,9 +162,9 @@ def test_points_of_a_disturbed_device_are_analysed_by_nobody_in_any_order(
             long.add(session, held, disturbed="throttled, other_processes")
             stepwise = analyse_all(session)
         assert stepwise.points == LENGTH - len(low)
-        assert [each.change.index for each in stepwise.changes] == list(plain(session))
+        assert [change.change.index for change in stepwise.changes] == list(plain(session))
         assert len(stepwise.changes) >= 2
-        assert not {int(each.first_bad[1:]) for each in stepwise.changes} & low
+        assert not {int(change.first_bad[1:]) for change in stepwise.changes} & low
         assert analysed_whole(session) == stepwise
 
 
@@ -173,11 +173,11 @@ def test_a_series_of_disturbed_points_alone_says_so_and_nothing_else(database: D
         long.prepare(session)
         steps = [100.0] * 20 + [80.0] * 20
         long.add(session, dict(enumerate(steps)), disturbed="throttled")
-        standing = analyse_all(session)
-        assert (standing.points, standing.changes, standing.noise) == (0, (), None)
-        told = describe(session, load_series(session, long.SERIES))
-        assert told.disturbed == 40
-        assert told.warnings[-1] == (
+        analysed = analyse_all(session)
+        assert (analysed.points, analysed.changes, analysed.noise) == (0, (), None)
+        view = describe(session, load_series(session, long.SERIES))
+        assert view.disturbed == 40
+        assert view.warnings[-1] == (
             "40 of 40 points were measured on a disturbed device (throttled) and are shown, and "
             "not analysed."
         )
@@ -194,8 +194,8 @@ def test_an_excluded_result_is_analysed_no_more_until_it_is_put_back(database: D
         assert (without.points, before.points) == (19, 20)
         exclusions.include(session, long.result_of(7), "ada", long.START)
         assert analyse_all(session).points == 20
-        (told,) = exclusions.exclusions_of(session, long.result_of(7))
-        assert (told.reason, told.undone_by) == ("the fan was broken", "ada")
+        (exclusion,) = exclusions.exclusions_of(session, long.result_of(7))
+        assert (exclusion.reason, exclusion.undone_by) == ("the fan was broken", "ada")
 
 
 @pytest.mark.both_databases
@@ -204,9 +204,9 @@ def test_values_that_cannot_be_analysed_are_said_to_be_so(database: Database) ->
         long.prepare(session)
         long.add(session, dict.fromkeys(range(12), 1.0))
         session.execute(update(Point).values(value=1e200))  # no contract takes such a value
-        told = analyse_all(session)
-        assert told.changes == ()
-        assert "cannot be analysed" in say(told.warnings[0])
+        analysed = analyse_all(session)
+        assert analysed.changes == ()
+        assert "cannot be analysed" in say(analysed.warnings[0])
         assert session.scalar(select(func.count()).select_from(PendingAnalysis)) == 0
 
 
@@ -217,8 +217,8 @@ def test_a_large_step_is_placed_at_its_edge_from_the_start(database: Database) -
         for number in range(60):
             level = 80.0 if number >= 40 else 100.0
             long.add(session, {number: float(level * noise[number])})
-            for each in analyse_all(session).changes:
-                assert (each.last_good, each.first_bad) == (
+            for change in analyse_all(session).changes:
+                assert (change.last_good, change.first_bad) == (
                     long.revision_of(39),
                     long.revision_of(40),
                 )

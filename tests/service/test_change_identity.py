@@ -71,11 +71,11 @@ KNOWN = st.lists(st.tuples(PLACES, EFFECTS, st.booleans(), st.booleans()), max_s
 def test_who_is_the_same_lies_near_goes_the_same_way_and_is_nobody_else(
     computed: Sequence[PlacedChange], stored: Sequence[KnownChange]
 ) -> None:
-    told = identities(computed, stored)
-    taken = [old.id for old in told if old is not None]
-    assert len(told) == len(computed)
+    matches = identities(computed, stored)
+    taken = [old.id for old in matches if old is not None]
+    assert len(matches) == len(computed)
     assert len(set(taken)) == len(taken)
-    for new, old in zip(computed, told, strict=True):
+    for new, old in zip(computed, matches, strict=True):
         if old is not None:
             assert abs(new.change.index - old.index) <= SAME
             assert (new.change.effect > 0) == (old.effect > 0)
@@ -86,10 +86,10 @@ def test_who_is_the_same_lies_near_goes_the_same_way_and_is_nobody_else(
 def test_nobody_is_new_while_a_stored_change_that_it_may_be_is_left(
     computed: Sequence[PlacedChange], stored: Sequence[KnownChange]
 ) -> None:
-    told = identities(computed, stored)
-    left = [old for old in stored if old not in told]
-    for new, old in zip(computed, told, strict=True):
-        assert old is not None or not any(each.may_be(new) for each in left)
+    matches = identities(computed, stored)
+    left = [old for old in stored if old not in matches]
+    for new, old in zip(computed, matches, strict=True):
+        assert old is not None or not any(old.may_be(new) for old in left)
 
 
 @given(computed=CHANGES, stored=KNOWN, random=st.randoms())
@@ -106,14 +106,14 @@ def test_an_analysis_that_is_made_again_finds_each_change_again(
     computed: Sequence[PlacedChange],
 ) -> None:
     stored = [
-        known(f"{at:x}", each.change.index, each.change.effect) for at, each in enumerate(computed)
+        known(f"{at:x}", one.change.index, one.change.effect) for at, one in enumerate(computed)
     ]
     assert identities(computed, stored) == stored
 
 
 def test_somebody_who_was_told_of_a_change_keeps_it_before_others_do() -> None:
-    near, told = known("a", 30, -0.03), known("b", 36, -0.03, reported=True)
-    assert identities([change(31, -0.03)], [near, told]) == [told]
+    near, reported = known("a", 30, -0.03), known("b", 36, -0.03, reported=True)
+    assert identities([change(31, -0.03)], [near, reported]) == [reported]
 
 
 def test_points_that_came_in_late_may_move_a_change_farther_than_it_wanders() -> None:
@@ -134,7 +134,7 @@ def test_a_closed_change_is_another_one_when_it_is_of_another_size(
 
 
 def ids(session: Session) -> list[str]:
-    return [each.id for each in analysis.load_analysis(session, long.SERIES).changes]
+    return [one.id for one in analysis.load_analysis(session, long.SERIES).changes]
 
 
 def test_a_change_is_the_same_row_from_its_first_night_on(session: Session) -> None:
@@ -165,17 +165,17 @@ def test_a_change_that_is_gone_is_kept_for_its_finding_alone(session: Session) -
     long.add(session, dict(enumerate(noisy(STEADY + DROPPED))), series_id=long.OTHER, place=1)
     long.analyse(session, long.OTHER, long.START)
     assert len(analysis.load_analysis(session, long.OTHER).changes) == 1
-    told, out = ids(session), [(number, place) for number in range(20, 32) for place in (0, 1)]
+    before, out = ids(session), [(number, place) for number in range(20, 32) for place in (0, 1)]
     for number, place in out:
         result = long.result_of(number, place)
         exclusions.exclude(session, result, "wrong clock", "ada", long.placed_at(40))
     long.look(session)
     (row,) = session.scalars(select(ChangeRow))
-    assert (row.id, row.present, row.series_id) == (told[0], False, long.SERIES)
+    assert (row.id, row.present, row.series_id) == (before[0], False, long.SERIES)
     for number, place in out:
         exclusions.include(session, long.result_of(number, place), "ada", long.placed_at(40))
     long.look(session)
-    assert ids(session) == told
+    assert ids(session) == before
     assert only(session).state is FindingState.OPEN
 
 

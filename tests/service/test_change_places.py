@@ -36,8 +36,8 @@ def analysed(
     return analysis.load_analysis(session, long.SERIES)
 
 
-def only(standing: series_history.SeriesAnalysis) -> series_history.PlacedChange:
-    (change,) = standing.changes
+def only(analysis: series_history.SeriesAnalysis) -> series_history.PlacedChange:
+    (change,) = analysis.changes
     return change
 
 
@@ -65,10 +65,10 @@ def test_a_change_of_what_drifts_is_told_where_it_is_with_the_levels_there(
         return float(100 * np.exp(slope * number) * (0.95 if number >= at else 1))
 
     with database.writing() as session:
-        standing = analysed(session, value, count=at + 12)
-    change = only(standing)
-    assert standing.noise is not None
-    assert standing.noise.drift_per_point == pytest.approx(slope, rel=0.2)
+        analysis = analysed(session, value, count=at + 12)
+    change = only(analysis)
+    assert analysis.noise is not None
+    assert analysis.noise.drift_per_point == pytest.approx(slope, rel=0.2)
     assert change.first_bad == long.revision_of(at)
     assert change.change.before == pytest.approx(100 * np.exp(slope * at), rel=0.004)
     assert change.change.after == pytest.approx(95 * np.exp(slope * at), rel=0.004)
@@ -82,10 +82,10 @@ def test_what_drifts_meanwhile_hides_no_recovery_and_makes_it_no_news(
         return float(100 * np.exp(slope * number) * (0.95 if 80 <= number < 130 else 1))
 
     with database.writing() as session:
-        standing = analysed(session, value, count=160)
-    fell, rose = standing.changes
-    assert rules.recovery(standing, fell) == rose
-    assert rules.only_ends(standing, fell, rose)
+        analysis = analysed(session, value, count=160)
+    fell, rose = analysis.changes
+    assert rules.recovery(analysis, fell) == rose
+    assert rules.only_ends(analysis, fell, rose)
 
 
 def test_of_two_modes_neither_is_taken_for_the_other_level(database: Database) -> None:
@@ -97,7 +97,7 @@ def test_of_two_modes_neither_is_taken_for_the_other_level(database: Database) -
         return 100 * (0.97 if modes[number] else 1) * (0.95 if number >= at else 1)
 
     with database.writing() as session:
-        standing = analysed(session, value, count=130)
-    assert standing.noise is not None
-    assert standing.noise.mode_distance == pytest.approx(0.03, rel=0.2)
-    assert only(standing).first_bad == long.revision_of(at)
+        analysis = analysed(session, value, count=130)
+    assert analysis.noise is not None
+    assert analysis.noise.mode_distance == pytest.approx(0.03, rel=0.2)
+    assert only(analysis).first_bad == long.revision_of(at)

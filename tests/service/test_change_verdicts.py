@@ -163,8 +163,8 @@ def test_what_is_unclear_says_the_right_reason(
 def single(revision: str, value: float, worker: str = "w1", processes: int = 1) -> SeriesPoint:
     """A point of one process, which says of itself that it is steady to 0.1 %; or of two."""
     basis = "replicates" if processes > 1 else "within_run"
-    told = point(revision, value, 0.001 * value, basis)
-    return replace(told, replicates=processes, worker=worker)
+    measured = point(revision, value, 0.001 * value, basis)
+    return replace(measured, replicates=processes, worker=worker)
 
 
 def known(deviation: float, processes: float = 1.0, points: int = 60, **more: Any) -> Known:
@@ -252,8 +252,8 @@ def test_equal_runs_are_seldom_called_different_by_the_noise_of_a_history() -> N
 
 def test_two_names_for_one_code_are_neither_faster_nor_slower() -> None:
     before, after = point("a", 100.0, 0.1), replace(point("b", 80.0, 0.1), environment="other")
-    told = {"env": "one", "other": "one"}
-    change = compare(history(before, after), "a", "b", known=Known(code=told))
+    one_code = {"env": "one", "other": "one"}
+    change = compare(history(before, after), "a", "b", known=Known(code=one_code))
     assert (change.verdict, change.undecided) == (ChangeVerdict.UNCLEAR, True)
     assert "ran the same code and software, so nothing was compared" in change.note
     for code in ({}, {"env": "one"}, {"env": "one", "other": "two"}):
@@ -270,9 +270,9 @@ def test_the_interval_is_that_of_the_delta_method() -> None:
 
 
 def test_a_case_that_nobody_measured_is_missing_and_not_left_out() -> None:
-    wanted = [Case(workload="unet"), Case(workload="nanogpt")]
-    changes = compare_all([history(point("a", 1.0), point("b", 1.0))], "a", "b", "m", wanted)
-    assert [(each.case.workload, each.verdict) for each in changes] == [
+    cases = [Case(workload="unet"), Case(workload="nanogpt")]
+    changes = compare_all([history(point("a", 1.0), point("b", 1.0))], "a", "b", "m", cases)
+    assert [(one.case.workload, one.verdict) for one in changes] == [
         ("unet", ChangeVerdict.UNCLEAR),
         ("nanogpt", ChangeVerdict.MISSING),
     ]

@@ -92,9 +92,9 @@ def test_if_all_is_well_elsewhere_the_suspicious_worker_is_asked_as_well() -> No
 
 @pytest.mark.parametrize("new", [99.5, 105.0])
 def test_a_node_that_differs_as_nodes_do_or_is_faster_is_no_bad_node(new: float) -> None:
-    told = suspected(OLD, new)
+    suspicion = suspected(OLD, new)
     slow = reading(Answer.SAME, new, new, worker="b")
-    assert verdict(told, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
+    assert verdict(suspicion, slow, reading(Answer.SAME, OLD, OLD)).state is State.NOT_REPRODUCED
 
 
 def test_without_another_worker_the_node_is_not_excluded() -> None:
@@ -139,7 +139,7 @@ def test_a_verdict_asks_at_most_once_more_and_only_another_worker_leads_to_it(
 @given(value, st.floats(0.01, 0.5))
 def test_levels_are_told_apart_on_either_side(old: float, effect: float) -> None:
     for new in (old * (1 - effect), old * (1 + effect)):
-        told = suspected(old, new)
-        assert told.where("a", old) is Where.OLD
-        assert told.where("a", new) is Where.NEW
-        assert told.where("a", (old * new) ** 0.5) is Where.BETWEEN
+        suspicion = suspected(old, new)
+        assert suspicion.where("a", old) is Where.OLD
+        assert suspicion.where("a", new) is Where.NEW
+        assert suspicion.where("a", (old * new) ** 0.5) is Where.BETWEEN

@@ -41,7 +41,7 @@ def fleet(
     """Every night each case runs on a random node; ``b`` may be slow, the code may be too."""
     random = np.random.default_rng(seed)
     offsets = dict(zip(NODES, (0.0, 0.004, -0.004, 0.01), strict=True))
-    told = []
+    measured = []
     for night in range(nights):
         for case in range(CASES):
             node = NODES[int(random.integers(4))]
@@ -50,57 +50,59 @@ def fleet(
                 away += by
             if code and night >= nights // 2:
                 away += code
-            told.append(NodeMeasurement(f"s{case}", f"r{night:03d}", node, float(away)))
-    return told
+            measured.append(NodeMeasurement(f"s{case}", f"r{night:03d}", node, float(away)))
+    return measured
 
 
 @pytest.mark.parametrize("seed", range(5))
 def test_a_node_that_becomes_slow_is_named_with_what_it_lost(seed: int) -> None:
-    told = fleet(40, slow_from=20, seed=seed)
-    found = slowdown(contrasts(told), "b")
-    assert found is not None
-    assert found.share == pytest.approx(0.05, abs=0.015)
-    assert "r019" < found.first_bad <= "r024"
-    assert all(slowdown(contrasts(told), other) is None for other in "acd")
+    measured = fleet(40, slow_from=20, seed=seed)
+    change = slowdown(contrasts(measured), "b")
+    assert change is not None
+    assert change.share == pytest.approx(0.05, abs=0.015)
+    assert "r019" < change.first_bad <= "r024"
+    assert all(slowdown(contrasts(measured), other) is None for other in "acd")
 
 
 @hypothesis.settings(max_examples=40)
 @given(st.integers(0, 10_000), st.sampled_from([0.0, 0.05, -0.05]))
 def test_code_that_becomes_slow_is_no_nodes_fault(seed: int, code: float) -> None:
-    told = fleet(40, code=code, seed=seed)
-    assert [node for node in NODES if slowdown(contrasts(told), node)] == []
+    measured = fleet(40, code=code, seed=seed)
+    assert [node for node in NODES if slowdown(contrasts(measured), node)] == []
 
 
 def test_one_bad_night_is_not_a_bad_node() -> None:
-    told = fleet(40, slow_from=20, slow_until=21)
-    assert slowdown(contrasts(told), "b") is None
+    measured = fleet(40, slow_from=20, slow_until=21)
+    assert slowdown(contrasts(measured), "b") is None
 
 
 def test_many_results_against_the_same_few_of_others_are_not_enough() -> None:
     """Ten slow results that all rest on the same four of others may be flukes of those."""
     plan = "ababababab" + "bbbb" + "a"
-    told = [
+    measured = [
         NodeMeasurement(series, f"r{night:02d}", node, 0.05 if node == "b" and night > 8 else 0.0)
         for night, node in enumerate(plan)
         for series in ("s0", "s1")
     ]
-    assert slowdown(contrasts(told), "b") is None
+    assert slowdown(contrasts(measured), "b") is None
     later = [
         NodeMeasurement(series, f"r{night:02d}", node, 0.05 if node == "b" else 0.0)
         for night, node in enumerate("ba", len(plan))
         for series in ("s0", "s1")
     ]
-    assert slowdown(contrasts([*told, *later]), "b") is not None
+    assert slowdown(contrasts([*measured, *later]), "b") is not None
 
 
 def test_between_others_that_differ_a_result_says_nothing() -> None:
     """Whether it was measured before the change or after it, nobody knows."""
     costs = {"r0": ("a", 0.0), "r1": ("b", 0.002), "r2": ("a", 0.001), "r3": ("b", 0.034)}
     costs |= {"r4": ("a", 0.031), "r5": ("b", 0.033), "r6": ("a", 0.03)}
-    told = [NodeMeasurement("s", revision, node, cost) for revision, (node, cost) in costs.items()]
-    own = contrasts(told)["b"]
-    assert [each.revision for each in own] == ["r1", "r5"]
-    assert [each.size for each in own] == pytest.approx([0.001, 0.002])
+    measured = [
+        NodeMeasurement("s", revision, node, cost) for revision, (node, cost) in costs.items()
+    ]
+    of_worker = contrasts(measured)["b"]
+    assert [contrast.revision for contrast in of_worker] == ["r1", "r5"]
+    assert [contrast.size for contrast in of_worker] == pytest.approx([0.001, 0.002])
 
 
 CHANGE = st.just(0.0) | st.floats(0.0, 0.3)
@@ -124,12 +126,12 @@ def test_what_moves_every_node_names_none_whoever_measures_when(
     """
     differ = dict(zip(NODES, offsets, strict=True))
     levels_ = [sign * level for level in accumulate(change for _, change in nights)]
-    told = [
+    measured = [
         NodeMeasurement(f"s{case}", f"r{night:03d}", node, levels_[night] + differ[node])
         for night, (nodes, _) in enumerate(nights)
         for case, node in enumerate(nodes)
     ]
-    assert [node for node in NODES if slowdown(contrasts(told), node)] == []
+    assert [node for node in NODES if slowdown(contrasts(measured), node)] == []
 
 
 def test_who_is_as_fast_as_the_others_now_is_not_slow() -> None:
@@ -137,12 +139,12 @@ def test_who_is_as_fast_as_the_others_now_is_not_slow() -> None:
     slow, fast = 0.25, 0.0
     nights = [("aab", 0.0), ("aaa", -slow), ("bbc", slow), ("aaa", fast), ("bab", slow)]
     nights += [("acb", slow), ("cca", -slow), ("ccb", -slow), ("aaa", fast), ("cab", fast)]
-    told = [
+    measured = [
         NodeMeasurement(f"s{case}", f"r{night}", node, level)
         for night, (nodes, level) in enumerate(nights)
         for case, node in enumerate(nodes)
     ]
-    assert slowdown(contrasts(told), "a") is None
+    assert slowdown(contrasts(measured), "a") is None
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.006])
@@ -151,31 +153,31 @@ def test_a_new_driver_names_no_node_however_unevenly_they_work(seed: int, noise:
     random = np.random.default_rng(seed)
     offsets = dict(zip(NODES, (0.0, -0.004, 0.003, -0.001), strict=True))
     shares = random.dirichlet([0.5] * 4)
-    told: list[NodeMeasurement] = []
+    measured: list[NodeMeasurement] = []
     for night in range(26):
         if random.random() < 0.3:
             shares = random.dirichlet([0.5] * 4)
         for case in range(CASES):
             node = NODES[int(random.choice(4, p=shares))]
             cost = random.normal(0, noise) + offsets[node] + (0.03 if night >= 18 else 0.0)
-            told.append(NodeMeasurement(f"s{case}", f"r{night:03d}", node, float(cost)))
-        assert [node for node in NODES if slowdown(contrasts(told), node)] == []
+            measured.append(NodeMeasurement(f"s{case}", f"r{night:03d}", node, float(cost)))
+        assert [node for node in NODES if slowdown(contrasts(measured), node)] == []
 
 
 def test_a_node_alone_is_never_named() -> None:
-    told = [each for each in fleet(40, slow_from=20) if each.worker == "b"]
-    assert slowdown(contrasts(told), "b") is None
+    measured = [row for row in fleet(40, slow_from=20) if row.worker == "b"]
+    assert slowdown(contrasts(measured), "b") is None
 
 
 def test_a_node_that_was_mended_is_well_again() -> None:
     ill, mended = fleet(30, slow_from=20), fleet(40, slow_from=20, slow_until=30)
-    found = slowdown(contrasts(ill), "b")
-    assert found is not None
+    change = slowdown(contrasts(ill), "b")
+    assert change is not None
     order = [f"r{number:03d}" for number in range(40)]
-    for told, well in ((ill, False), (mended, True)):
-        own = contrasts(told)["b"]
-        assert well_again(own, order, found.last_good, found.share) is well
-        assert not well_again(own, order[30:], found.last_good, found.share)
+    for measured, well in ((ill, False), (mended, True)):
+        of_worker = contrasts(measured)["b"]
+        assert well_again(of_worker, order, change.last_good, change.share) is well
+        assert not well_again(of_worker, order[30:], change.last_good, change.share)
 
 
 @pytest.fixture
@@ -235,8 +237,8 @@ def test_a_node_that_was_slow_in_another_metric_only_is_well_again(session: Sess
         if number == 16:
             last_good, first_bad = long.revision_of(13), long.revision_of(14)
             says = state("remark", text="slow disk")
-            told = NodeChange("b", last_good, first_bad, 0.4, says, series=(long.OTHER,))
-            assert open_bad_node(session, told, row.comparability, long.START)
+            change = NodeChange("b", last_good, first_bad, 0.4, says, series=(long.OTHER,))
+            assert open_bad_node(session, change, row.comparability, long.START)
         long.look(session)
         if number == 17:
             assert ill_nodes(session) == {"b"}
@@ -250,17 +252,17 @@ def test_a_new_driver_that_one_node_meets_first_is_not_that_nodes_fault(session:
         for place, series in enumerate(long.CASES):
             long.add(session, {number: value}, node, series, place)
         long.look(session)
-    told = findings.list_findings(session).items
-    assert [each for each in told if each.kind is FindingKind.BAD_NODE] == []
+    summaries = findings.list_findings(session).items
+    assert [one for one in summaries if one.kind is FindingKind.BAD_NODE] == []
 
 
 def test_what_a_person_closed_is_not_opened_again(session: Session) -> None:
     random = np.random.default_rng(4)
     for number in range(50):
         night(session, number, random, 0.06 if number >= 30 else 0.0)
-        told = findings.list_findings(session).items
+        summaries = findings.list_findings(session).items
         if number == 40:
-            (finding,) = told
+            (finding,) = summaries
             findings.act(session, finding.id, "expect", "ada", long.START, detail="old fans")
-    (finding,) = told
+    (finding,) = summaries
     assert finding.state is FindingState.EXPECTED

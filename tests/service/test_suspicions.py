@@ -49,9 +49,9 @@ def test_a_low_result_of_the_last_good_revision_does_not_make_it_the_bad_one(
 ) -> None:
     add(session, STEADY, [100.0, 97.3])
     add(session, STEADY + 1, [95.0])
-    (found,) = suspicious(session, STEADY + 1)
-    assert found.last_good == long.revision_of(STEADY)
-    assert found.first_bad == long.revision_of(STEADY + 1)
+    (suspicion,) = suspicious(session, STEADY + 1)
+    assert suspicion.last_good == long.revision_of(STEADY)
+    assert suspicion.first_bad == long.revision_of(STEADY + 1)
 
 
 def test_a_whole_revision_that_was_low_before_the_surprise_is_the_bad_one(
@@ -59,9 +59,9 @@ def test_a_whole_revision_that_was_low_before_the_surprise_is_the_bad_one(
 ) -> None:
     add(session, STEADY, [97.3, 97.2])
     add(session, STEADY + 1, [95.0])
-    (found,) = suspicious(session, STEADY + 1)
-    assert found.last_good == long.revision_of(STEADY - 1)
-    assert found.first_bad == long.revision_of(STEADY)
+    (suspicion,) = suspicious(session, STEADY + 1)
+    assert suspicion.last_good == long.revision_of(STEADY - 1)
+    assert suspicion.first_bad == long.revision_of(STEADY)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -77,21 +77,24 @@ def test_which_worker_happened_to_measure_makes_no_part_of_what_is_suspected(
             level = 100.0 * (0.96 if worker == "y" else 1.0) * (0.97 if number >= 40 else 1.0)
             value = float(level * np.exp(random.normal(0, 0.003)))
             long.add(session, {number: value}, worker)
-        found = suspicious(session, 40)
-    assert found
-    for each in found:
-        assert (each.last_good, each.first_bad) == (long.revision_of(39), long.revision_of(40))
-        assert each.effect == pytest.approx(-0.03, abs=0.008)
+        suspected = suspicious(session, 40)
+    assert suspected
+    for suspicion in suspected:
+        assert (suspicion.last_good, suspicion.first_bad) == (
+            long.revision_of(39),
+            long.revision_of(40),
+        )
+        assert suspicion.effect == pytest.approx(-0.03, abs=0.008)
 
 
 def test_no_revision_is_compared_with_itself(session: Session) -> None:
     add(session, STEADY, [100.0, 97.3])
     add(session, STEADY + 1, [95.0])
-    (found,) = suspicious(session, STEADY + 1)
-    itself = replace(found, last_good=found.first_bad)
+    (suspicion,) = suspicious(session, STEADY + 1)
+    itself = replace(suspicion, last_good=suspicion.first_bad)
     assert begin(session, [itself], now_of(session), 20) == []
     assert session.scalar(select(func.count()).select_from(ConfirmationRow)) == 0
-    assert begin(session, [found], now_of(session), 20)
+    assert begin(session, [suspicion], now_of(session), 20)
 
 
 def test_a_suspicion_that_cannot_be_formed_costs_no_finding(
@@ -126,10 +129,10 @@ def test_a_suspicion_is_measured_again_with_the_code_that_a_worker_has(
     """One code under two names would confirm and clear what it knows nothing of."""
     add(session, STEADY, [95.0, 95.1])
     names = {"good": long.revision_of(STEADY - 1), "bad": long.revision_of(STEADY)}
-    has = None if revisions is None else [names[each] for each in revisions]
+    has = None if revisions is None else [names[revision] for revision in revisions]
     session.execute(update(WorkerRow).values(revisions=has))
     begun = begin(session, suspicious(session, STEADY), now_of(session), 20)
     asked = session.execute(select(ComparisonRow.baseline, ComparisonRow.contender)).all()
     assert len(begun) == len(asked) == (0 if measured is None else 1)
     if measured is not None:
-        assert tuple(asked[0]) == tuple(names[each] for each in measured)
+        assert tuple(asked[0]) == tuple(names[revision] for revision in measured)
