@@ -132,9 +132,9 @@ def _analyse(database: Database, series_id: str, since: datetime) -> bool:
     try:
         with database.reading() as session:
             points = analysis.read(session, series_id, since)
-        result = analysis.analyse(points)
+        detection = analysis.analyse(points)
         with database.writing() as session:
-            analysis.store(session, result, now_of(session))
+            analysis.store(session, points, detection, now_of(session))
     except Exception as error:
         if passes(error):  # the database, not the series
             raise

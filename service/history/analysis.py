@@ -53,14 +53,6 @@ class AnalysisInput:
     """Number of points in the last analysis, and its time; None before the first."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnalysisResult:
-    """The analysis of a series, and the input that it was made from."""
-
-    of: AnalysisInput
-    detection: Detection
-
-
 def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
     """Read what analysing a series needs whose points changed from ``since`` on."""
     row = session.get(AnalysisRow, series_id, populate_existing=True)
@@ -71,39 +63,39 @@ def read(session: Session, series_id: str, since: datetime) -> AnalysisInput:
     return AnalysisInput(since, tail, points, known, _stood(row))
 
 
-def analyse(of: AnalysisInput) -> AnalysisResult:
+def analyse(of: AnalysisInput) -> Detection:
     """Analyse what was read."""
     try:
         history = of.tail.history
     except Refused as refused:
         settled = detection_windows.joined(list(of.settled))
         warning = state("refused", reason=str(refused))
-        return AnalysisResult(of, Detection(settled, None, (warning,), of.settled))
-    first = of.tail.first
-    return AnalysisResult(of, detection_windows.resume(of.settled, history, first, known=of.known))
+        return Detection(settled, None, (warning,), of.settled)
+    return detection_windows.resume(of.settled, history, of.tail.first, known=of.known)
 
 
-def store(session: Session, result: AnalysisResult, now: datetime) -> None:
-    """Store what is said of a series.
+def store(session: Session, of: AnalysisInput, detection: Detection, now: datetime) -> None:
+    """Store what is said of a series, which ``detection`` says of what was read.
 
     Two services that analysed one series at the same time store one after the other; the second one
     analyses again, because it may have read fewer points. What came in after a series was read
     waits to be analysed anyway.
     """
-    series_id, since = result.of.tail.series_id, result.of.since
+    series_id = of.tail.series_id
     row, is_new = _locked(session, series_id, now)
-    if _stood(None if is_new else row) != result.of.stood:
-        result = analyse(read(session, series_id, since))
-    tail, detection = result.of.tail, result.detection
-    _unsettle(session, series_id, since)
-    _settle(session, tail, len(result.of.settled), detection)
+    if _stood(None if is_new else row) != of.stood:
+        of = read(session, series_id, of.since)
+        detection = analyse(of)
+    tail = of.tail
+    _unsettle(session, series_id, of.since)
+    _settle(session, tail, len(of.settled), detection)
     row.points = tail.first + len(tail.points)
     row.newest = [asdict(change) for change in detection.newest]
     row.noise = noise_document(detection.noise)
     row.warnings = [warning.stored() for warning in detection.warnings]
     row.analysed_at = now
     session.flush()
-    settled = (change for window in result.of.settled for change in window)
+    settled = (change for window in of.settled for change in window)
     changes.store(session, tail, detection, settled, now)
 
 

@@ -200,7 +200,8 @@ def noisy(levels_: Sequence[float], seed: int = 1, deviation: float = 0.003) -> 
 
 def analyse(session: Session, series_id: str, since: datetime) -> None:
     """Analyse one series, as the service does in two steps."""
-    analysis.store(session, analysis.analyse(analysis.read(session, series_id, since)), START)
+    points = analysis.read(session, series_id, since)
+    analysis.store(session, points, analysis.analyse(points), START)
 
 
 def look(session: Session) -> list[str]:

@@ -8,7 +8,7 @@ from builders import long_series as long
 from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
-from service.analysis.detection.windows import detect
+from service.analysis.detection.windows import Detection, detect
 from service.database.session import Database
 from service.errors import DatabaseUnavailable
 from service.findings import pipeline
@@ -234,15 +234,18 @@ def add_twelve(database: Database) -> None:
         long.add(session, {n: 100.0 + n % 3 for n in range(12)})
 
 
-def weighed(database: Database) -> analysis.AnalysisResult:
+def weighed(database: Database) -> tuple[analysis.AnalysisInput, Detection]:
     with database.reading() as session:
-        return analysis.analyse(analysis.read(session, long.SERIES, EARLIER))
+        points = analysis.read(session, long.SERIES, EARLIER)
+    return points, analysis.analyse(points)
 
 
-def store(database: Database, told: analysis.AnalysisResult, now: datetime) -> int:
+def store(
+    database: Database, result: tuple[analysis.AnalysisInput, Detection], now: datetime
+) -> int:
     """Store what was weighed; how many points are analysed then."""
     with database.writing() as session:
-        analysis.store(session, told, now)
+        analysis.store(session, *result, now)
     with database.reading() as session:
         return analysis.load_analysis(session, long.SERIES).points
 
